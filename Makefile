@@ -1,0 +1,46 @@
+# Two commands do everything: `make demo` and `make test`. Set-up is tools/environment, and costs nothing the second time.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check fix bench docs lock clean
+
+BIN := .venv/bin
+ARGS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## set up, then see it work
+	@tools/environment use
+	@$(BIN)/tamis demo
+
+test: check ## set up, then everything that must hold: check, then all tests, in parallel
+	$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(ARGS)
+
+check: ## format, lint, types, import contracts, examples in the docs
+	@tools/environment dev
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest --quiet --doctest-modules src README.md docs
+
+fix: ## format, and mend what the linter can
+	@tools/environment dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: ## time each case against its peer (ARGS="name … --repeats N")
+	@tools/environment dev
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: ## build the pages into build/docs; a warning is an error
+	@tools/environment dev
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs build/docs
+	@echo build/docs/index.html
+
+lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; ARGS=--upgrade moves to newest versions)
+	tools/lock $(ARGS)
+
+clean: ## remove all that was made here, .venv included
+	rm -rf .venv build dist docs/auto_gallery docs/sg_execution_times.rst .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Each case against its peer, side by side: `python -m benchmarks`."""

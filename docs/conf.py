@@ -1,0 +1,26 @@
+"""docs/**/*.md and docs/gallery/*.py → build/docs, by Sphinx; `make docs`."""
+
+from importlib.metadata import version as _version
+from pathlib import Path
+
+project = "tamis"
+author = "the tamis developers"
+copyright = f"2026, {author}"
+version = release = _version("tamis")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["gallery"]
+suppress_warnings = ["sphinx_gallery.space_in_filename"]  # it means the path of the checkout
+autodoc_typehints = "description"
+html_theme = "furo"
+html_title = f"tamis {version}"
+
+if any(Path(__file__).with_name("gallery").glob("plot_*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": "gallery",
+        "gallery_dirs": "auto_gallery",
+        "within_subsection_order": "FileNameSortKey",
+    }

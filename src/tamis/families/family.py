@@ -1,0 +1,108 @@
+"""What an exponential family is: p(x | η) = h(x) exp(η·T(x) − A(η)), and all that follows from it.
+
+A family's file gives h, T, A, ∇A and its inverse, and how to draw a sample; this file derives the rest.
+An object is one member of the family, or a batch of them: its parameters may be arrays, and x is broadcast
+against them. Where the derived formula would cancel (a Gaussian with a large mean) or meet 0 · ∞ (a
+probability of 0), the family's own file says it in the usual parameters instead; the laws hold both to agree.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array
+from tamis.stats import Sums, Tally
+
+Size = int | tuple[int, ...]
+
+
+class Family(ABC):
+    """One member of an exponential family, or a batch."""
+
+    event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
+
+    @property
+    @abstractmethod
+    def batch(self) -> tuple[int, ...]:
+        """The shape of the batch of members."""
+
+    @abstractmethod
+    def sufficient(self, x: ArrayLike) -> Array:
+        """T(x): (..., k)."""
+
+    @abstractmethod
+    def log_base(self, x: ArrayLike) -> Array:
+        """log h(x): what does not depend on the parameters; −∞ outside the support."""
+
+    @abstractmethod
+    def log_partition(self, natural: ArrayLike) -> Array:
+        """A(η) for η (..., k)."""
+
+    @abstractmethod
+    def mean_of(self, natural: ArrayLike) -> Array:
+        """∇A(η) = E[T]: natural → mean parameters, (..., k) → (..., k)."""
+
+    @abstractmethod
+    def natural_of(self, mean: ArrayLike) -> Array:
+        """The inverse of `mean_of`."""
+
+    @property
+    @abstractmethod
+    def natural(self) -> Array:
+        """η of this member (*batch, k)."""
+
+    @property
+    def mean_parameters(self) -> Array:
+        """E[T] of this member (*batch, k)."""
+        return self.mean_of(self.natural)
+
+    @abstractmethod
+    def with_natural(self, natural: ArrayLike) -> Self:
+        """The member of the same family that has these natural parameters."""
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        """The member of the same family that has these mean parameters."""
+        return self.with_natural(self.natural_of(mean))
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        """Independent draws: (*size, *batch, *event)."""
+
+    def expected_log_base(self) -> Array:
+        """E[log h(x)] (*batch,): 0 unless the family says otherwise."""
+        return np.zeros(self.batch)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        """log p(x): of mass or density, broadcast over the batch."""
+        natural = self.natural
+        return np.asarray(
+            self.log_base(x) + (natural * self.sufficient(x)).sum(axis=-1) - self.log_partition(natural)
+        )
+
+    def density(self, x: ArrayLike) -> Array:
+        """p(x)."""
+        return np.asarray(np.exp(self.log_density(x)))
+
+    def entropy(self) -> Array:
+        """−E[log p(x)] in nats (*batch,)."""
+        inner = (self.natural * self.mean_parameters).sum(axis=-1)
+        return np.asarray(self.log_partition(self.natural) - inner - self.expected_log_base())
+
+    def kl(self, other: Self) -> Array:
+        """KL(self ‖ other) in nats: the Bregman divergence of A."""
+        step = other.natural - self.natural
+        return np.asarray(
+            other.log_partition(other.natural)
+            - self.log_partition(self.natural)
+            - (step * self.mean_parameters).sum(axis=-1)
+        )
+
+    def observe(self, x: object, weights: object = None, by: object = None) -> Sums:
+        """Σ T(x) over the first axis of x, by label if labels are given."""
+        return Tally.observe(self.sufficient(np.asarray(x)), weights, by)
+
+    def fit(self, statistic: Any) -> Self:
+        """The maximum-likelihood member: the one whose E[T] is the observed mean of T."""
+        return self.with_mean(statistic.mean)

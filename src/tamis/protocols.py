@@ -1,0 +1,85 @@
+"""The one page: data → statistic → posterior.
+
+A model is two arrows and a plus. `observe` is the only code that touches data and knows no prior; `infer` is
+the only code that knows a prior and never sees data. Between them are statistics, which add, scale and, where
+the arithmetic allows, subtract. Everything else in this package is an instance of this page.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any, Protocol, Self, TypeVar
+
+from tamis.arrays import Array
+
+X_contra = TypeVar("X_contra", contravariant=True)  # data
+S = TypeVar("S", bound="Statistic")  # statistic
+S_contra = TypeVar("S_contra", contravariant=True)
+P = TypeVar("P")  # posterior
+
+
+class Statistic(Protocol):
+    """a + (b + c) = (a + b) + c · a + b = b + a · a + 0 * b = a · (v * w) * a = v * (w * a)"""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __mul__(self, weight: float, /) -> Self: ...
+
+
+class Reversible(Statistic, Protocol):
+    """(a + b) - b = a"""
+
+    def __sub__(self, other: Self, /) -> Self: ...
+
+
+class Model(Protocol[X_contra, S, P]):
+    """observe(x ++ y) = observe(x) + observe(y), given the same posterior or none"""
+
+    def observe(self, data: X_contra, given: P | None = None, /) -> S: ...
+    def infer(self, statistic: S, /) -> P: ...
+
+
+class Conjugate(Protocol[S_contra]):
+    """update(a).update(b) = update(a + b)"""
+
+    def update(self, statistic: S_contra, /) -> Self: ...
+
+    def log_normalizer(self) -> Array:
+        """The log-evidence of a statistic is the difference of two of these."""
+        ...
+
+
+class Classifier(Protocol[X_contra]):
+    """Everything a classifier answers is derived from one hook."""
+
+    def log_joint(self, x: X_contra, /) -> Array:
+        """log p(x, class), (n, classes)."""
+        ...
+
+
+def total(statistics: Iterable[S]) -> S:
+    """Their sum. There must be one: a statistic knows its own shape, nothing does not.
+
+    >>> total([1, 2, 3])
+    6
+    """
+    parts = iter(statistics)
+    first = next(parts, None)
+    if first is None:
+        raise ValueError("got no statistics, expected at least one: was the data empty?")
+    return reduce(add, parts, first)
+
+
+def fit(model: Model[Any, S, P], shards: Iterable[Any]) -> P:
+    """Observe every shard, add, infer."""
+    return model.infer(total(model.observe(shard) for shard in shards))
+
+
+def refine(model: Model[Any, S, P], shards: Iterable[Any], start: P) -> Iterator[P]:
+    """Steps of EM, Newton or ALS from a starting posterior: observe given it, infer the next, without end.
+
+    The caller's loop decides when to stop. `shards` is read again at each step.
+    """
+    posterior = start
+    while True:
+        posterior = model.infer(total(model.observe(shard, posterior) for shard in shards))
+        yield posterior

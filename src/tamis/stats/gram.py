@@ -1,0 +1,79 @@
+"""data → Gram: ΣWφφᵀ, ΣWφz, ΣWz², the normal equations of every linear model."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from tamis import arrays
+from tamis._kernels import Floats
+from tamis.stats.exact import Exact
+from tamis.stats.products import second_moments, unpack
+from tamis.stats.rows import Rows
+from tamis.stats.sums import Sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gram(Sums):
+    """Products of features φ and targets z, summed.
+
+    >>> phi, z = [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]
+    >>> gram = Gram.observe(phi, z)
+    >>> np.linalg.solve(gram.features, gram.cross)[:, 0].round(12).tolist()
+    [1.0, 2.0]
+    """
+
+    weight: Exact  # batch
+    products: Exact  # batch + packed upper triangle of [φ z][φ z]ᵀ
+    width: int  # columns of φ
+    targets: int  # columns of z
+
+    @classmethod
+    def observe(
+        cls,
+        features: object,
+        targets: object,
+        weights: object = None,
+        by: object = None,
+        exact: bool = False,
+    ) -> Self:
+        """Sum the products of rows φ (n, p) and z (n,) or (n, q), by label if labels are given.
+
+        The sums are exact sums of products that BLAS rounded, about the mean, good to 1e-12; with
+        `exact=True` they are exact, at about ten times the price.
+        """
+        phi, z = arrays.matrix(features), arrays.matrix(targets)
+        if len(phi.values) != len(z.values):
+            raise ValueError(
+                f"got {len(phi.values)} rows of features and {len(z.values)} of targets, expected as many"
+            )
+        names = None
+        if phi.names is not None:
+            names = phi.names + (z.names or tuple(f"target {j}" for j in range(z.values.shape[1])))
+        rows = Rows.of(arrays.Matrix(np.hstack([phi.values, z.values]), names), weights, by)
+        return cls(
+            weight=rows.weight(),
+            products=second_moments(rows, exact),
+            width=phi.values.shape[1],
+            targets=z.values.shape[1],
+            keys=rows.keys,
+        )._pruned()
+
+    @property
+    def features(self) -> Floats:
+        """ΣWφφᵀ (..., p, p)."""
+        return self._matrix[..., : self.width, : self.width]
+
+    @property
+    def cross(self) -> Floats:
+        """ΣWφz (..., p, q)."""
+        return self._matrix[..., : self.width, self.width :]
+
+    @property
+    def squares(self) -> Floats:
+        """ΣWzzᵀ (..., q, q)."""
+        return self._matrix[..., self.width :, self.width :]
+
+    @property
+    def _matrix(self) -> Floats:
+        return unpack(self.products.value, self.width + self.targets)

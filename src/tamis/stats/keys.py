@@ -1,0 +1,92 @@
+"""Axes named by value: the labels and categories that statistics are filed under.
+
+A class first seen on another machine, or only tomorrow, has no number yet; it has a name. Rows are filed
+by that name, so merging is a union, and no encoder has to know every name in advance.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import encode
+
+
+@dataclass(frozen=True, slots=True)
+class Keys(Sequence[Hashable]):
+    """Distinct values in their natural order (by type, where values of several types are mixed).
+
+    Values that Python calls equal are one key: 1, 1.0, True and NumPy's 1 are the same label.
+
+    >>> Keys.of(["spam", "ham", "spam"])[0]
+    Keys('ham', 'spam')
+    """
+
+    values: tuple[Hashable, ...]
+
+    @classmethod
+    def of(cls, labels: object) -> tuple["Keys", NDArray[np.int64]]:
+        """The keys among the labels, and for each label the index of its key."""
+        found, codes = encode(labels)
+        order = _order(found)
+        place = np.empty(len(found), dtype=np.int64)
+        place[order] = np.arange(len(found))
+        return cls(tuple(found[i] for i in order)), place[codes]
+
+    def union(self, other: "Keys") -> tuple["Keys", NDArray[np.int64], NDArray[np.int64]]:
+        """All keys of both, and where each one's keys stand among them."""
+        if self.values == other.values:
+            same = np.arange(len(self.values))
+            return self, same, same
+        known = set(self.values)
+        merged = list(self.values) + [value for value in other.values if value not in known]
+        keys = Keys(tuple(merged[i] for i in _order(merged)))
+        place = {value: i for i, value in enumerate(keys.values)}
+        return keys, _places(place, self.values), _places(place, other.values)
+
+    def find(self, labels: Iterable[Hashable]) -> NDArray[np.int64]:
+        """The index of each label, or -1 where it is not a key."""
+        place = {value: i for i, value in enumerate(self.values)}
+        return np.fromiter((place.get(label, -1) for label in labels), dtype=np.int64)
+
+    def keep(self, mask: NDArray[np.bool_]) -> "Keys":
+        """The keys that the mask marks."""
+        return Keys(tuple(value for value, kept in zip(self.values, mask.tolist(), strict=True) if kept))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.values
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.values[:6]))
+        return f"Keys({shown}{', …' if len(self.values) > 6 else ''})"
+
+
+def _places(place: dict[Hashable, int], values: tuple[Hashable, ...]) -> NDArray[np.int64]:
+    return np.fromiter((place[value] for value in values), dtype=np.int64, count=len(values))
+
+
+def _order(values: list[Any]) -> list[int]:
+    try:
+        return sorted(range(len(values)), key=values.__getitem__)
+    except TypeError:
+        return sorted(range(len(values)), key=lambda i: (type(values[i]).__qualname__, _sortable(values[i])))
+
+
+def _sortable(value: Any) -> Any:
+    """Within one type: by value where the type is ordered, else by how the value is written."""
+    try:
+        value < value  # noqa: B015
+    except TypeError:
+        return repr(value)
+    return value

@@ -1,0 +1,112 @@
+"""data → Moments: weight, Σx and Σxxᵀ, from which every Gaussian model is read off."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+
+from tamis._kernels import Floats
+from tamis.stats.exact import Exact
+from tamis.stats.products import centre_of, crossing, second_moments, triangle, unpack
+from tamis.stats.rows import Rows
+from tamis.stats.sums import Sums
+
+Form = Literal["full", "diagonal", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments(Sums):
+    """Sums about zero, held exactly, so that no mean is too large and no origin has to be chosen.
+
+    The diagonal form is a batch of univariate moments: each column has its own weight, so a missing
+    value costs its own column one observation and no other, and one-dimensional data has no column axis.
+
+    >>> day, night = Moments.observe([[1e8], [1e8 + 1]]), Moments.observe([[1e8 + 2]])
+    >>> (day + night).mean.tolist(), (day + night - day) == night
+    ([100000001.0], True)
+    """
+
+    weight: Exact  # batch, or batch + (d,) in the diagonal form and the form without squares
+    first: Exact  # batch + (d,)
+    second: Exact | None = None  # batch + (d,) diagonal; batch + (d(d+1)/2,) full, packed
+    form: Form = "diagonal"
+
+    @classmethod
+    def observe(
+        cls,
+        data: object,
+        weights: object = None,
+        by: object = None,
+        form: Form = "diagonal",
+        exact: bool = False,
+        missing: bool = False,
+    ) -> Self:
+        """Sum the rows of the data (n, d), by label if labels are given.
+
+        Sums of the diagonal form are exact. Those of the full form are exact sums of products that BLAS
+        rounded, good to 1e-12; with `exact=True` they are exact too, at about ten times the price.
+        `missing=True` leaves NaN out of its column's sums, where columns stand alone.
+        """
+        if form not in ("full", "diagonal", "none"):
+            raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
+        if missing and form == "full":
+            raise ValueError("missing values have no full second moment: use form='diagonal', or drop the rows")
+        rows = Rows.of(data, weights, by, missing)
+        if form == "full":
+            second = second_moments(rows, exact)
+            full = cls(weight=rows.weight(), first=rows.first(), second=second, form=form, keys=rows.keys)
+            return full._pruned()
+        parts = {"weight": rows.weight_by_column(), "first": rows.first()}
+        if form == "diagonal":
+            parts["second"] = rows.squares()
+        if np.ndim(data) == 1:  # type: ignore[arg-type]
+            parts = {name: part.reindex(lambda words: words[..., 0]) for name, part in parts.items()}
+        return cls(form=form, keys=rows.keys, **parts)._pruned()
+
+    @property
+    def mean(self) -> Floats:
+        """Σx / weight (..., d); NaN where nothing was seen."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.first.value / self._weight_by_column())
+
+    @property
+    def scatter(self) -> Floats:
+        """Σ(x − mean)(x − mean)ᵀ: (..., d, d) full, (..., d) diagonal; 0 where nothing was seen.
+
+        The sums are moved to a float next to the mean without rounding, so nothing cancels: the result is
+        good to a few units in the last place whatever the mean.
+        """
+        if self.second is None:
+            raise ValueError("these Moments hold no squares: observe with form='diagonal' or form='full'")
+        full = self.form == "full"
+        centre = centre_of(self.weight, self.first)
+        pairs = triangle(self.first.shape[-1]) if full else None
+        about = (self.second - crossing(self.weight, self.first, centre, pairs)).value
+        weight = self.weight.reindex(lambda w: w[..., None]) if full else self.weight
+        rest = (self.first - weight.times(centre)).value
+        total = weight.value
+        square = rest * rest if pairs is None else rest[..., pairs[0]] * rest[..., pairs[1]]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scatter = about - np.where(total != 0, square / total, 0.0)
+        # about ≥ square / total by Cauchy and Schwarz; only rounding can say otherwise
+        on_diagonal = True if pairs is None else pairs[0] == pairs[1]
+        scatter = np.where(on_diagonal & (total > 0), np.maximum(scatter, 0.0), scatter)
+        return unpack(scatter, self.first.shape[-1]) if full else scatter
+
+    @property
+    def variance(self) -> Floats:
+        """Maximum-likelihood variances (..., d): the scatter's diagonal over the weight."""
+        scatter = self.scatter if self.form != "full" else np.diagonal(self.scatter, axis1=-2, axis2=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(scatter / self._weight_by_column())
+
+    @property
+    def covariance(self) -> Floats:
+        """Maximum-likelihood covariances (..., d, d) of the full form."""
+        if self.form != "full":
+            raise ValueError(f"these Moments are {self.form}: observe with form='full' for a covariance")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.scatter / self.weight.value[..., None, None])
+
+    def _weight_by_column(self) -> Floats:
+        return self.weight.value if self.form != "full" else self.weight.value[..., None]

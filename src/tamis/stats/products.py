@@ -1,0 +1,168 @@
+"""rows → Σ w x xᵀ, packed: the upper triangle of a symmetric matrix, row by row.
+
+BLAS does the work. It rounds, and on raw data with a large mean its rounding would swamp the covariance,
+so it sees the rows less their mean, and the exact sums of the rows turn its answer back into one about
+zero: what is stored has no origin, and its error is that of the centred products. With `exact`, each
+column is cut into slices of 20 bits whose products BLAS adds without rounding (Ozaki's scheme).
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import _kernels
+from tamis._kernels import Floats
+from tamis.stats.exact import Exact
+from tamis.stats.rows import Rows
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+_BLOCK = 4096  # rows a BLAS call: 2**12 products of 2 * 20 bits stay below 2**53
+_SLICE = 20  # bits
+_FEW = 16  # rows for which summing every product exactly is faster than BLAS and its way back
+_STACK = 64  # blocks whose answers are summed in one go
+_DEEPEST, _LIGHTEST = -400, -100  # exponents of values and weights below which slices could underflow
+
+
+def triangle(d: int) -> Pairs:
+    """Row and column of each packed entry."""
+    rows, columns = np.triu_indices(d)
+    return rows.astype(np.int64), columns.astype(np.int64)
+
+
+def pack(matrix: Floats) -> Floats:
+    """(..., d, d) symmetric → (..., d(d+1)/2)."""
+    rows, columns = triangle(matrix.shape[-1])
+    return np.ascontiguousarray(matrix[..., rows, columns])
+
+
+def unpack(packed: Floats, d: int) -> Floats:
+    """(..., d(d+1)/2) → (..., d, d) symmetric."""
+    rows, columns = triangle(d)
+    matrix = np.empty((*packed.shape[:-1], d, d))
+    matrix[..., rows, columns] = packed
+    matrix[..., columns, rows] = packed
+    return matrix
+
+
+def second_moments(rows: Rows, exact: bool) -> Exact:
+    """Σ w x xᵀ by group, packed (..., d(d+1)/2)."""
+    rows.refuse_unless_squarable()
+    n, d = rows.values.shape
+    left, right = triangle(d)
+    deep = bool(rows.bounds[1].min(initial=0) < _DEEPEST) or (
+        rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _LIGHTEST)
+    )
+    if n <= _FEW * rows.groups or (exact and deep):
+        return _by_product(rows, left, right)
+    method = _sliced if exact else _centred
+    parts = [method(part) for part in rows.split()]
+    if rows.keys is None:
+        return parts[0]
+    return _stacked(parts)
+
+
+def _by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
+    step = max(1, (1 << 22) // max(1, len(rows.values)))  # pairs at a time: at most 32 MB of products
+    pieces = [rows.products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
+    if len(pieces) == 1:
+        return pieces[0]
+    low = min(piece.low for piece in pieces)
+    length = max(piece.low + len(piece.words) for piece in pieces) - low
+    return Exact.of_words(np.concatenate([_in_window(piece, low, length) for piece in pieces], axis=-1), low)
+
+
+def _stacked(parts: list[Exact]) -> Exact:
+    low = min(part.low for part in parts)
+    length = max(part.low + len(part.words) for part in parts) - low
+    return Exact.of_words(np.stack([_in_window(part, low, length) for part in parts], axis=1), low)
+
+
+def _in_window(part: Exact, low: int, length: int) -> NDArray[np.int64]:
+    words = np.zeros((length, *part.shape), dtype=np.int64)
+    words[part.low - low : part.low - low + len(part.words)] = part.words
+    return words
+
+
+def _centred(rows: Rows) -> Exact:
+    """One group by BLAS about its mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ."""
+    weight, first = rows.weight(), rows.first()
+    centre = centre_of(weight, first)
+    about = _summed(_centred_blocks(rows, centre), rows.values.shape[1])
+    return about + crossing(weight, first, centre, triangle(rows.values.shape[1]))
+
+
+def centre_of(weight: Exact, first: Exact) -> Floats:
+    """A float near the mean (..., d), 0 where there is no weight: any float would be right, a near one is best."""
+    total = weight.value if weight.shape == first.shape else weight.value[..., None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = first.value / total
+    return np.where(np.isfinite(mean), mean, 0.0)
+
+
+def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -> Exact:
+    """c Sᵀ + S cᵀ − W c cᵀ: second moments about zero less those about c.
+
+    For the named pairs of columns with one weight for all; or, with None, for each column with itself and
+    with a weight of its own.
+    """
+    if pairs is None:
+        return first.times(2.0 * centre) - weight.times(centre).times(centre)
+    left, right = pairs
+    return (
+        first.reindex(lambda w: w[..., right]).times(centre[..., left])
+        + first.reindex(lambda w: w[..., left]).times(centre[..., right])
+        - weight.reindex(lambda w: w[..., None]).times(centre[..., left]).times(centre[..., right])
+    )
+
+
+def _centred_blocks(rows: Rows, centre: Floats) -> Iterator[Floats]:
+    for start in range(0, len(rows.values), _BLOCK):
+        x = rows.values[start : start + _BLOCK] - centre
+        wx = x if rows.weights is None else x * rows.weights[start : start + _BLOCK]
+        yield pack(wx.T @ x)
+
+
+def _summed(blocks: Iterator[Floats], d: int) -> Exact:
+    """The exact sum of packed matrices of d columns; there may be none, if all slices are empty."""
+    total = Exact.zeros((d * (d + 1) // 2,))
+    while stack := list(islice(blocks, _STACK)):
+        rows = np.stack(stack)
+        total += Exact(*_kernels.deposit(rows, _kernels.span(rows)[0]))
+    return total
+
+
+def _sliced(rows: Rows) -> Exact:
+    """One group, every bit kept."""
+    return _summed(_sliced_blocks(rows), rows.values.shape[1])
+
+
+def _sliced_blocks(rows: Rows) -> Iterator[Floats]:
+    for start in range(0, len(rows.values), _BLOCK):
+        x = rows.values[start : start + _BLOCK]
+        slices = list(_slices(x))
+        if rows.weights is None:
+            for s, left in enumerate(slices):
+                yield pack(left.T @ left)
+                for right in slices[s + 1 :]:
+                    product = left.T @ right
+                    yield pack(product + product.T)
+        else:
+            for half in _kernels.two_product(x, np.broadcast_to(rows.weights[start : start + _BLOCK], x.shape)):
+                for left in _slices(half):
+                    for right in slices:
+                        yield pack(left.T @ right)
+
+
+def _slices(values: Floats) -> Iterator[Floats]:
+    """The values as a sum of arrays whose columns are integers of at most 20 bits, times a power of two."""
+    rest = values
+    exponent = _kernels.span(values)[0][0]
+    while rest.any():
+        exponent = exponent - _SLICE
+        constant = np.ldexp(1.5, 52 + exponent)
+        piece = (rest + constant) - constant
+        yield piece
+        rest = rest - piece

@@ -1,0 +1,134 @@
+"""What all statistics share: named exact sums that add, subtract and scale, filed by label.
+
+A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the
+batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both
+sides' keys. A row that comes to nothing is dropped: what was forgotten never was.
+"""
+
+import importlib
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.stats.exact import Exact
+from tamis.stats.keys import Keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """A bundle of exact sums with the algebra of a vector space."""
+
+    keys: Keys | None = None  # names of the first batch axis
+
+    def __add__(self, other: Self) -> Self:
+        return self._combine(other, 1)
+
+    def __radd__(self, other: object) -> Self:
+        if isinstance(other, int) and other == 0:  # so that sum(parts) works
+            return self
+        return NotImplemented
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combine(other, -1)
+
+    def __mul__(self, weight: float) -> Self:
+        if isinstance(weight, Sums) or not np.isscalar(weight):
+            return NotImplemented
+        if not np.isfinite(weight):
+            raise ValueError(f"got {weight} as a weight, expected a finite number")
+        if weight == 1:
+            return self
+        return self._rebuilt({name: part.times(float(weight)) for name, part in self.parts().items()})
+
+    def __rmul__(self, weight: float) -> Self:
+        return self * weight
+
+    def parts(self) -> dict[str, Exact]:
+        """The sums by name."""
+        return {name: part for name in _names(type(self)) if (part := getattr(self, name)) is not None}
+
+    def at(self, key: object) -> Self:
+        """The statistic of one label alone, without its key."""
+        if self.keys is None:
+            raise ValueError(f"this {type(self).__name__} is not filed by label: observe with by=labels")
+        if key not in self.keys:
+            raise KeyError(f"{key!r} was never observed; the labels are {self.keys!r}")
+        row = self.keys.values.index(key)
+        rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
+        return replace(self, keys=None, **rows)
+
+    def pooled(self) -> Self:
+        """The sum over all labels."""
+        if self.keys is None:
+            raise ValueError(f"this {type(self).__name__} is not filed by label: it is pooled already")
+        return replace(self, keys=None, **{name: part.sum(axis=0) for name, part in self.parts().items()})
+
+    def to_arrow(self) -> Any:
+        """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
+        return importlib.import_module("tamis.stats.arrow").to_arrow(self)
+
+    @classmethod
+    def from_arrow(cls, table: Any) -> Self:
+        """The statistic that a table of digits holds; tables of several parts are summed."""
+        statistic: Self = importlib.import_module("tamis.stats.arrow").from_arrow(cls, table)
+        return statistic
+
+    def _combine(self, other: Self, sign: int) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
+        left, right = self._aligned(other)
+        theirs = right.parts()
+        combined = {}
+        for name, part in left.parts().items():
+            if name not in theirs or part.shape != theirs[name].shape:
+                raise ValueError(
+                    f"cannot combine {self._described()} with {other._described()}: "
+                    "expected the same columns, form and batch axes"
+                )
+            combined[name] = part + theirs[name] if sign > 0 else part - theirs[name]
+        return left._rebuilt(combined)
+
+    def _aligned(self, other: Self) -> tuple[Self, Self]:
+        """Both statistics over the union of their keys."""
+        if (self.keys is None) != (other.keys is None):
+            raise ValueError(
+                f"cannot combine {self._described()} with {other._described()}: "
+                "expected both filed by label, or neither"
+            )
+        if self.keys is None or other.keys is None or self.keys == other.keys:
+            return self, other
+        keys, ours, theirs = self.keys.union(other.keys)
+        return self._spread(keys, ours), other._spread(keys, theirs)
+
+    def _spread(self, keys: Keys, index: NDArray[np.int64]) -> Self:
+        parts = {name: part.spread(index, len(keys), axis=0) for name, part in self.parts().items()}
+        return replace(self, keys=keys, **parts)
+
+    def _pruned(self) -> Self:
+        """Less the labels of which nothing is there: every `observe` ends here."""
+        return self if self.keys is None else self._rebuilt(self.parts())
+
+    def _rebuilt(self, parts: dict[str, Exact]) -> Self:
+        """The same statistic with other sums, less the labels of which nothing is left."""
+        if self.keys is None:
+            return replace(self, **parts)
+        live = np.zeros(len(self.keys), dtype=np.bool_)
+        for part in parts.values():
+            live |= part.live(axis=0)
+        if live.all():
+            return replace(self, **parts)
+        kept = {name: part.reindex(lambda words: words[:, live]) for name, part in parts.items()}
+        return replace(self, keys=self.keys.keep(live), **kept)
+
+    def _described(self) -> str:
+        shapes = ", ".join(f"{name} {part.shape}" for name, part in self.parts().items())
+        filed = "" if self.keys is None else f" by {self.keys!r}"
+        return f"{type(self).__name__}({shapes}{filed})"
+
+
+@cache
+def _names(kind: type[Sums]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if "Exact" in str(field.type))

@@ -1,0 +1,115 @@
+"""data → Tally: weight and ΣT(x), the statistic of every exponential family."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis import _kernels, arrays
+from tamis._kernels import Floats
+from tamis.stats.exact import Exact
+from tamis.stats.keys import Keys
+from tamis.stats.rows import Rows
+from tamis.stats.sums import Sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally(Sums):
+    """How much was seen, and what it came to.
+
+    >>> coin = Tally.observe([1, 0, 1, 1])
+    >>> float(coin.weight.value), coin.total.value.tolist()
+    (4.0, [3.0])
+    >>> Tally.count(["sun", "rain", "sun"]).table()
+    {'rain': 1.0, 'sun': 2.0}
+    """
+
+    weight: Exact  # batch
+    total: Exact  # batch + (terms,)
+    terms: Keys | None = None  # names of the last axis: categories, words
+
+    @classmethod
+    def of(cls, weight: ArrayLike, total: ArrayLike) -> Self:
+        """From numbers: weights of the batch's shape, totals with one axis more."""
+        summed = Exact.of(total)
+        return cls(weight=Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1])), total=summed)
+
+    @classmethod
+    def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
+        """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
+        array = values if arrays.is_frame(values) else arrays.to_numpy(values)
+        inner = np.shape(array)[1:]
+        if len(inner) <= 1:
+            rows = Rows.of(array, weights, by)
+            return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys)._pruned()
+        rows = Rows.of(np.reshape(array, (len(array), -1)), weights, by)
+        return cls(
+            weight=rows.weight().reindex(lambda w: _widened(w, inner[:-1])),
+            total=rows.first().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),
+            keys=rows.keys,
+        )._pruned()
+
+    @classmethod
+    def count(cls, values: object, weights: object = None, by: object = None) -> Self:
+        """Count distinct values, by label if labels are given; both are known by their value."""
+        terms, codes = Keys.of(values)
+        weighed = arrays.weights(weights, len(codes))
+        keys, group = (None, np.zeros(len(codes), dtype=np.int64)) if by is None else Keys.of(by)
+        if len(group) != len(codes):
+            raise ValueError(f"got {len(group)} labels for {len(codes)} values, expected one a value")
+        shape = (len(terms),) if keys is None else (len(keys), len(terms))
+        cell = group * len(terms) + codes
+        cells = int(np.prod(shape, dtype=np.int64))
+        if weighed is None:
+            total = Exact.of_integers(np.bincount(cell, minlength=cells).astype(np.int64).reshape(shape))
+        else:
+            column = np.ascontiguousarray(weighed[:, None])
+            words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, cells)
+            total = Exact(words.reshape(words.shape[0], *shape), low)
+        return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms)._pruned()
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of T(x), which is the maximum-likelihood mean parameter; NaN where nothing was seen."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.total.value / self.weight.value[..., None])
+
+    def table(self) -> dict[object, object]:
+        """The totals by label and by term, as far as these have names."""
+        names = range(self.total.shape[-1]) if self.terms is None else self.terms
+        if self.keys is None:
+            return dict(zip(names, self.total.value.tolist(), strict=True))
+        return {
+            key: dict(zip(names, row, strict=True))
+            for key, row in zip(self.keys, self.total.value.tolist(), strict=True)
+        }
+
+    def _aligned(self, other: Self) -> tuple[Self, Self]:
+        left, right = super(Tally, self)._aligned(other)
+        if (left.terms is None) != (right.terms is None):
+            raise ValueError("cannot combine a Tally of named terms with one of numbered terms")
+        if left.terms is None or right.terms is None or left.terms == right.terms:
+            return left, right
+        terms, ours, theirs = left.terms.union(right.terms)
+        return left._spread_terms(terms, ours), right._spread_terms(terms, theirs)
+
+    def _spread_terms(self, terms: Keys, index: NDArray[np.int64]) -> Self:
+        return replace(self, terms=terms, total=self.total.spread(index, len(terms), axis=-1))
+
+    def _pruned(self) -> Self:
+        return self._rebuilt(self.parts())
+
+    def _rebuilt(self, parts: dict[str, Exact]) -> Self:
+        rebuilt = super(Tally, self)._rebuilt(parts)
+        if rebuilt.terms is None:
+            return rebuilt
+        live = rebuilt.total.live(axis=-1)
+        if live.all():
+            return rebuilt
+        total = rebuilt.total.reindex(lambda words: words[..., live])
+        return replace(rebuilt, terms=rebuilt.terms.keep(live), total=total)
+
+
+def _widened(words: NDArray[np.int64], batch: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.broadcast_to(words.reshape(*words.shape, *(1,) * len(batch)), (*words.shape, *batch))

@@ -1,0 +1,220 @@
+"""The laws of statistics, and data to try them on.
+
+A law is a function that raises AssertionError with the two sides it found unequal. `STATISTICS` registers every
+public statistic with a way to observe and the data it observes; run each law over each. To test a statistic of
+your own, make a `StatisticCase` of it and call `laws_of_a_statistic`.
+"""
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from hypothesis.strategies import SearchStrategy
+
+from tamis.arrays import Array
+from tamis.protocols import total
+from tamis.stats import Gram, Moments, Sums, Tally
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows that can be laid end to end and dealt out: what statistics are blind to."""
+
+    values: Array  # (n, d)
+    weights: Array | None = None  # (n,)
+    labels: tuple[str, ...] | None = None  # n of them
+
+    def take(self, index: Sequence[int]) -> Self:
+        """The rows at these places, in this order."""
+        return type(self)(
+            self.values[list(index)],
+            None if self.weights is None else self.weights[list(index)],
+            None if self.labels is None else tuple(self.labels[i] for i in index),
+        )
+
+    def tame(self) -> Self:
+        """Rounded to multiples of 2**-20, so that sums of squares have few enough bits to be scaled exactly."""
+        weights = None if self.weights is None else np.round(self.weights * 2**20) / 2**20
+        return type(self)(np.round(self.values * 2**20) / 2**20, weights, self.labels)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class StatisticCase:
+    """A way to observe, and what it may be asked to observe.
+
+    `tolerance` is how far apart two ways of observing the same rows may come out, as a share of the root mean
+    squares involved: 0 asks for the same bits. The algebra itself is held to the bit everywhere.
+    """
+
+    name: str
+    kind: type[Sums]
+    observe: Callable[[Sample], Sums]
+    samples: SearchStrategy[Sample]
+    tolerance: float = 0.0
+
+
+COLUMNS = 3
+
+
+@st.composite
+def samples(draw: st.DrawFn, counts: bool = False, weighed: bool = True, most: int = 12) -> Sample:
+    """A few rows: spread about means from 0 to 1e8, or counts; weighed or not, filed by label or not."""
+    n = draw(st.integers(1, most))
+    if counts:
+        values = draw(hnp.arrays(np.float64, (n, COLUMNS), elements=st.integers(0, 20).map(float)))
+    else:
+        spread = st.floats(-1e3, 1e3, allow_subnormal=False)
+        mean = draw(st.sampled_from([0.0, 1.0, -1e4, 1e8]))
+        values = mean + draw(hnp.arrays(np.float64, (n, COLUMNS), elements=spread))
+    weights = None
+    if weighed and draw(st.booleans()):
+        weights = draw(hnp.arrays(np.float64, n, elements=st.floats(0.0, 10.0)))
+    labels = None
+    if draw(st.booleans()):
+        labels = tuple(draw(st.lists(st.sampled_from("abc"), min_size=n, max_size=n)))
+    return Sample(values, weights, labels)
+
+
+def _tally(sample: Sample) -> Tally:
+    return Tally.observe(sample.values, sample.weights, sample.labels)
+
+
+def _count(sample: Sample) -> Tally:
+    return Tally.count(sample.values[:, 0], sample.weights, sample.labels)
+
+
+def _moments(form: Any, exact: bool = False) -> Callable[[Sample], Moments]:
+    return lambda s: Moments.observe(s.values, s.weights, s.labels, form=form, exact=exact)
+
+
+def _gram(exact: bool) -> Callable[[Sample], Gram]:
+    return lambda s: Gram.observe(s.values[:, :-1], s.values[:, -1], s.weights, s.labels, exact=exact)
+
+
+def _many_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
+    """Enough rows that BLAS is used: the drawn ones over and over, each time a little off.
+
+    Values whose squares would underflow are left out: a variance below 1e-300 has no bits to compare.
+    """
+
+    def repeat(sample: Sample) -> Sample:
+        index = np.arange(40) % len(sample)
+        more = sample.take(index.tolist())
+        values = np.where(np.abs(more.values) < 1e-60, 0.0, more.values)
+        return Sample(values * (1.0 + 2.0**-20 * np.arange(40)[:, None]), more.weights, more.labels)
+
+    return strategy.map(repeat)
+
+
+STATISTICS: tuple[StatisticCase, ...] = (
+    StatisticCase("Tally of counts", Tally, _tally, samples(counts=True)),
+    StatisticCase("Tally of numbers", Tally, _tally, samples()),
+    StatisticCase("Tally of categories", Tally, _count, samples(counts=True)),
+    StatisticCase("diagonal Moments", Moments, _moments("diagonal"), samples()),
+    StatisticCase("first Moments", Moments, _moments("none"), samples()),
+    StatisticCase("full Moments", Moments, _moments("full"), _many_rows(samples()), 1e-12),
+    StatisticCase("exact full Moments", Moments, _moments("full", exact=True), _many_rows(samples())),
+    StatisticCase("Gram", Gram, _gram(exact=False), _many_rows(samples()), 1e-12),
+    StatisticCase("exact Gram", Gram, _gram(exact=True), _many_rows(samples())),
+)
+
+
+def pairs_of_samples(case: StatisticCase, parts: int = 2) -> SearchStrategy[tuple[Sample, ...]]:
+    """Samples that may be laid end to end: all with labels or none, all with weights or none."""
+    return st.lists(case.samples, min_size=parts, max_size=parts).map(_of_one_kind)
+
+
+def _of_one_kind(parts: list[Sample]) -> tuple[Sample, ...]:
+    filed = all(part.labels is not None for part in parts)
+    weighed = all(part.weights is not None for part in parts)
+    return tuple(
+        Sample(part.values, part.weights if weighed else None, part.labels if filed else None) for part in parts
+    )
+
+
+def end_to_end(*parts: Sample) -> Sample:
+    """All rows of all parts, which must be of one kind."""
+    weights, labels = None, None
+    if parts[0].weights is not None:
+        weights = np.concatenate([part.weights for part in parts if part.weights is not None])
+    if parts[0].labels is not None:
+        labels = tuple(label for part in parts for label in part.labels or ())
+    return Sample(np.concatenate([part.values for part in parts]), weights, labels)
+
+
+def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
+    """Equal to the bit, or within a tolerance relative to the size of the columns involved."""
+    if tolerance == 0.0:
+        assert left == right, f"{left!r} is not {right!r}"
+        return
+    assert left.keys == right.keys, f"{left.keys!r} is not {right.keys!r}"
+    for name, part in left.parts().items():
+        other = right.parts()[name]
+        difference = np.abs((part - other).value)
+        scale = np.maximum(np.abs(part.value).max(initial=0.0), np.abs(other.value).max(initial=0.0))
+        assert (difference <= tolerance * scale).all(), f"{name}: {difference.max()} apart at a size of {scale}"
+    if isinstance(left, Moments) and isinstance(right, Moments) and left.form == "full":
+        _assert_scatter_same(left, right, tolerance)
+
+
+def _assert_scatter_same(left: Moments, right: Moments, tolerance: float) -> None:
+    """The scatter about the mean, which large means would drown in the sums about zero, agrees as well."""
+    variation = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
+    rounding = 2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]
+    size = np.sqrt(variation) + np.sqrt(rounding)
+    apart = np.abs(left.scatter - right.scatter) / np.maximum(size[..., :, None] * size[..., None, :], 1e-300)
+    assert (apart <= tolerance).all(), f"scatter: {apart.max()} apart, in units of the standard deviations"
+
+
+def addition_has_no_order(a: Sums, b: Sums, c: Sums) -> None:
+    """a + (b + c) = (a + b) + c and a + b = b + a."""
+    assert_same(a + (b + c), (a + b) + c)
+    assert_same(a + b, b + a)
+
+
+def nothing_adds_nothing(a: Sums, b: Sums) -> None:
+    """a + 0 * b = a, and sum() starts from 0."""
+    assert_same(a + 0.0 * b, a)
+    assert_same(sum([a, b]), a + b)  # type: ignore[arg-type]
+
+
+def scaling_is_linear(a: Sums, b: Sums, v: float, w: float, tolerance: float = 0.0) -> None:
+    """(v * w) * a = v * (w * a), w * (a + b) = w * a + w * b, 2 * a = a + a and 1 * a = a.
+
+    To the bit if v * w is a float without rounding and the statistics are of `tame` samples: scaling keeps
+    224 bits below a sum's first, and such sums have no more.
+    """
+    assert_same(1.0 * a, a)
+    assert_same((v * w) * a, v * (w * a), tolerance)
+    assert_same(w * (a + b), w * a + w * b, tolerance)
+    assert_same(2.0 * a, a + a, tolerance)
+
+
+def what_was_taken_back_was_never_there(a: Sums, b: Sums) -> None:
+    """(a + b) - b = a."""
+    assert_same((a + b) - b, a)
+
+
+def observing_is_a_homomorphism(case: StatisticCase, x: Sample, y: Sample) -> None:
+    """observe(x ++ y) = observe(x) + observe(y)."""
+    assert_same(case.observe(end_to_end(x, y)), case.observe(x) + case.observe(y), case.tolerance)
+
+
+def shards_do_not_matter(case: StatisticCase, sample: Sample, order: Sequence[int], shards: int) -> None:
+    """Any rows in any shards in any order give the same statistic."""
+    parts = [index for index in np.array_split(np.asarray(order), shards) if len(index)]
+    together = total(case.observe(sample.take(index.tolist())) for index in parts)
+    assert_same(case.observe(sample), together, case.tolerance)
+
+
+def it_survives_a_journey(a: Sums) -> None:
+    """Pickled and unpickled, and as an Arrow table, it is the same."""
+    assert_same(pickle.loads(pickle.dumps(a)), a)
+    assert_same(type(a).from_arrow(a.to_arrow()), a)

@@ -1,0 +1,1 @@
+"""A personal spam filter: bytes → message → tokens → bag → statistic on disk → posterior → verdict."""

@@ -1,0 +1,46 @@
+"""The lint rules that hold the house style would be missed: a planted violation of each fails."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def broken_rules(tmp_path: Path, name: str, lines: str) -> list[str]:
+    """Codes of the rules that a file with these lines breaks, under this project's settings."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    (file.parent / "__init__.py").touch()
+    file.write_text(lines, encoding="utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=json", "."]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode in (0, 1), result.stderr
+    return [violation["code"] for violation in json.loads(result.stdout)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "lines"),
+    [
+        ("PLC0415", "def load() -> object:\n    import scipy\n\n    return scipy\n"),
+        ("PLC2701", "from numpy._core import multiarray\n\n__all__ = ['multiarray']\n"),
+        ("T201", "print('done')\n"),
+        ("T203", "from pprint import pprint\n\npprint('done')\n"),
+        ("TID252", "from . import arrays\n\n__all__ = ['arrays']\n"),
+    ],
+)
+def test_a_planted_violation_fails(tmp_path: Path, rule: str, lines: str) -> None:
+    assert broken_rules(tmp_path, "src/tamis/planted.py", lines) == [rule]
+
+
+@pytest.mark.parametrize(
+    "name", ["src/tamis/planted.py", "tests/kernels/test_planted.py", "benchmarks/cases/kernel_planted.py"]
+)
+def test_what_obeys_passes(tmp_path: Path, name: str) -> None:
+    lines = "from tamis._kernels import reference\n\n__all__ = ['reference']\n"
+    assert broken_rules(tmp_path, name, lines) == []

@@ -1,0 +1,35 @@
+"""The command `tamis`, as a user types it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tamis
+
+COMMAND = Path(sys.executable).with_name("tamis")
+
+
+def type_in(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_version_is_the_installed_one() -> None:
+    answer = type_in("--version")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"tamis {tamis.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("demo", "--frobnicate")])
+def test_a_senseless_command_line_is_one_clear_line_and_status_2(arguments: tuple[str, ...]) -> None:
+    answer = type_in(*arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert answer.stderr.startswith("tamis")
+    assert arguments[-1:] == () or arguments[-1] in answer.stderr
+
+
+def test_the_demo_runs() -> None:
+    answer = type_in("demo")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout
