@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 _EXACT_INTEGER = 2**53  # the largest run of integers that float64 holds without a gap
+_CURE = "encode it, or use a categorical family"
 _FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 
 
@@ -119,8 +120,8 @@ def _floats(values: NDArray[Any], what: str) -> Array:
             return np.array([np.nan if v is None else float(v) for v in values.flat]).reshape(values.shape)
         except (TypeError, ValueError):
             found = next(v for v in values.flat if not _is_number(v))
-            raise TypeError(f"{what} holds {found!r}, expected numbers: encode it, or use a categorical family") from None
-    raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: encode it, or use a categorical family")
+            raise TypeError(f"{what} holds {found!r}, expected numbers: {_CURE}") from None
+    raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {_CURE}")
 
 
 def _is_number(value: object) -> bool:

@@ -78,7 +78,7 @@ def importance(
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Dependent draws (n, d) whose distribution tends to the target's, and the share of proposals accepted."""
+    """Dependent draws (n, d) that tend to the target's distribution, and the share of proposals accepted."""
 
     draws: Array
     acceptance: float

@@ -134,7 +134,7 @@ def _sum_rows(
     whole = n - n % rows
     folded = [a[:whole].reshape(n // rows, rows * a.shape[1]) for a in arrays]
     words = kernel(*folded, np.tile(high, rows), np.zeros(n // rows, np.int64), 1, *window)
-    words = words.reshape(window[1], rows, m).sum(axis=1)
+    words = np.asarray(words.reshape(window[1], rows, m).sum(axis=1))
     if whole < n:
         words += kernel(*[a[whole:] for a in arrays], high, np.zeros(n - whole, np.int64), 1, *window)
     return words

@@ -39,9 +39,9 @@ def span(values: Floats) -> tuple[Words, Words, np.ndarray]:
             v = values[i, j]
             a = abs(v)
             broken[j] += v - v
-            largest[j] = a if a > largest[j] else largest[j]
+            largest[j] = max(largest[j], a)
             b = a if a > 0.0 else np.inf
-            smallest[j] = b if b < smallest[j] else smallest[j]
+            smallest[j] = min(smallest[j], b)
     high = np.zeros(m, np.int64)
     low = np.zeros(m, np.int64)
     finite = np.ones(m, np.bool_)
@@ -283,8 +283,8 @@ def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Word
 @_compile
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
     length, cells = words.shape
-    lowest = np.int64(1 << 30)
-    highest = np.int64(-(1 << 30))
+    lowest = 1 << 30
+    highest = -(1 << 30)
     for c in range(cells):
         if factors[c] != 0.0:
             position = (math.frexp(factors[c])[1] - 53) // BITS

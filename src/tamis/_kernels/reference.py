@@ -36,7 +36,8 @@ def span(values: Floats) -> tuple[Words, Words, NDArray[np.bool_]]:
     largest = magnitude.max(axis=0, initial=0.0)
     smallest = np.where(magnitude > 0, magnitude, np.inf).min(axis=0, initial=np.inf)
     smallest = np.where(np.isfinite(smallest), smallest, 0.0)
-    return np.frexp(largest)[1].astype(np.int64), np.frexp(smallest)[1].astype(np.int64), finite
+    high, low = (np.frexp(bound)[1].astype(np.int64) for bound in (np.asarray(largest), smallest))
+    return high, low, np.asarray(finite)
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -125,7 +126,7 @@ def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Word
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
     """Settled products of each cell with its finite factor, exact down to `keep` words below its first."""
     products = [
-        _scale(number, float(factor)) for number, factor in zip(_integers(words), factors.tolist(), strict=True)
+        _scale(number, factor) for number, factor in zip(_integers(words), factors.tolist(), strict=True)
     ]
     low_unit = min(unit for _, unit in products)
     low_word = low_unit // BITS

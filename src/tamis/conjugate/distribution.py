@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tamis.arrays import Array
+from tamis.arrays import Array, floats
 from tamis.families.family import Size
 
 
@@ -34,6 +34,9 @@ class Distribution(ABC):
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         """Independent draws (*size, *batch, *event)."""
 
+    def _shape(self, size: Size) -> tuple[int, ...]:
+        return shape_of(size, self.batch)
+
 
 class Univariate(Distribution):
     """A distribution of one number."""
@@ -52,9 +55,31 @@ class Univariate(Distribution):
         """The smallest x with cdf(x) ≥ probability."""
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """The interval that leaves equal tails on both sides."""
+        """The interval that leaves equal tails on both sides (of a count: at most these tails)."""
         tail = tail_of(coverage)
         return self.quantile(tail), self.quantile(1.0 - tail)
+
+
+class Counting(Univariate):
+    """A distribution of 0, 1, 2, … without end."""
+
+    def quantile(self, probability: ArrayLike) -> Array:
+        """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is large enough."""
+        p = probabilities(probability)
+        shape = np.broadcast_shapes(p.shape, self.batch)
+        low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
+        while (short := (self.cdf(high) < p) & np.isfinite(high)).any():
+            low = np.where(short, high, low)
+            with np.errstate(over="ignore"):
+                high = np.where(short, 2.0 * high + 1.0, high)
+        while True:
+            middle = np.floor(low + 0.5 * (high - low))
+            open_ = np.isfinite(high) & (middle > low) & (middle < high)
+            if not open_.any():
+                return high
+            reached = self.cdf(middle) >= p
+            high = np.where(open_ & reached, middle, high)
+            low = np.where(open_ & ~reached, middle, low)
 
 
 def tail_of(coverage: float) -> float:
@@ -62,3 +87,33 @@ def tail_of(coverage: float) -> float:
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"got a coverage of {coverage}, expected between 0 and 1, as 0.95")
     return 0.5 * (1.0 - coverage)
+
+
+def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of so many draws from each member of a batch."""
+    return (size, *batch) if isinstance(size, int) else (*size, *batch)
+
+
+def probabilities(probability: ArrayLike) -> Array:
+    """Numbers between 0 and 1, or an error that shows the one that is not."""
+    p = floats(probability, "probability")
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"got a probability of {p.min()} to {p.max()}, expected between 0 and 1")
+    return p
+
+
+def positive(value: ArrayLike, what: str) -> Array:
+    """Finite numbers above zero, or an error that names them."""
+    array = floats(value, what)
+    if not ((array > 0) & np.isfinite(array)).all():
+        wrong = array[~((array > 0) & np.isfinite(array))].flat[0]
+        raise ValueError(f"got a {what} of {wrong}, expected a finite number above zero")
+    return array
+
+
+def whole(x: ArrayLike) -> tuple[Array, Array]:
+    """Which x are counts 0, 1, 2, …, and x with 0 in the place of all others."""
+    value = floats(x, "x")
+    with np.errstate(invalid="ignore"):
+        counts = (value >= 0) & (value == np.floor(value)) & np.isfinite(value)
+    return counts, np.where(counts, value, 0.0)

@@ -1,18 +1,25 @@
 """What a conjugate prior is: a belief that a statistic updates, and all that follows from its normalizer.
 
 A prior is a statistic that nobody observed: ν pseudo-observations of mean χ. `update` adds the statistic that
-somebody did observe. A prior's file gives `update`, `log_normalizer` and the shape of the belief; this file
-derives the evidence, and hyper-parameters from groups by evidence. An object may be a batch of beliefs: its
-parameters are arrays, and a statistic with the same batch axes updates each.
+somebody did observe. A prior's file gives `update`, `log_normalizer` and the shape of the belief; this file says
+what the evidence is. Where the difference of two normalizers would cancel (a billion pseudo-observations, of which
+a coin toss changes one), the prior's own file says it in terms that do not; the laws hold both to agree.
+
+An object may be a batch of beliefs: its parameters are arrays, and a statistic with the same batch axes, or axes
+that broadcast with them, updates each. What is believed in — a probability, or a mean and a variance together — is
+one value here: `mean`, `mode` and `sample` return it, `log_density` takes it.
 """
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tamis.arrays import Array
+from tamis.conjugate.distribution import Distribution, shape_of
 from tamis.families.family import Size
+from tamis.stats import Exact, Tally
 
 Interval = tuple[Array, Array]
 
@@ -25,21 +32,59 @@ class Prior(ABC):
     def batch(self) -> tuple[int, ...]:
         """The shape of the batch."""
 
+    @property
+    @abstractmethod
+    def mean(self) -> Any:
+        """The expected parameters."""
+
+    @property
+    @abstractmethod
+    def mode(self) -> Any:
+        """The most probable parameters."""
+
     @abstractmethod
     def update(self, statistic: Any, /) -> Self:
         """The belief after the statistic was observed."""
 
     @abstractmethod
+    def predictive(self) -> Distribution:
+        """Of the next observation, the parameters integrated out."""
+
+    @abstractmethod
     def log_normalizer(self) -> Array:
         """log ∫ exp(η·νχ − νA(η)): the log-evidence of a statistic is the difference of two of these."""
 
-    def log_evidence(self, statistic: Any, log_base: float = 0.0) -> Array:
+    def log_evidence(self, statistic: Any, log_base: ArrayLike = 0.0) -> Array:
         """log p(data) with the parameters integrated out (*batch,).
 
         `log_base` is Σ log h(x) of the data, the part that no parameter changes and a statistic does not keep:
-        0 for bits, categories and waiting times; `Poisson(1).log_base(x).sum()` for counts.
+        0 for bits, categories, waiting times and real numbers (a Gaussian's is a constant, which is counted
+        here already); for counts −Σ log x!, which is `Poisson(1).log_base(x).sum()`, and Σ(x log t − log x!) for
+        counts x over exposures t. It is the same for every prior: to compare priors, leave it out.
         """
-        return np.asarray(self.update(statistic).log_normalizer() - self.log_normalizer() + log_base)
+        return np.asarray(self._log_evidence(statistic) + log_base)
+
+    def _log_evidence(self, statistic: Any) -> Array:
+        return np.asarray(self.update(statistic).log_normalizer() - self.log_normalizer())
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, groups: Any) -> Self:
+        """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
+
+        The groups are the first batch axis of the statistic, filed by label or not; further axes are fitted
+        each by itself. Groups without weight are ignored. Groups that differ less than chance alone would
+        make them have their largest evidence at a strength of infinity: it is held at a million times the
+        weight of the heaviest group, with a warning. So it is for a single group, which shows no spread.
+        """
+
+    @abstractmethod
+    def interval(self, coverage: float = 0.95) -> tuple[Any, Any]:
+        """Lower and upper ends of the credible interval that leaves equal tails on both sides."""
+
+    @abstractmethod
+    def log_density(self, parameters: Any) -> Array:
+        """log of the belief's density at the parameters."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Any:
@@ -48,3 +93,25 @@ class Prior(ABC):
     @abstractmethod
     def kl(self, other: Self) -> Array:
         """KL(self ‖ other) in nats (*batch,)."""
+
+    def _shape(self, size: Size) -> tuple[int, ...]:
+        return shape_of(size, self.batch)
+
+
+def one_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
+    """Weight and total of a Tally whose T(x) is a single number, both of the batch's shape."""
+    terms = statistic.total.shape[-1]
+    if terms != 1:
+        raise ValueError(
+            f"got a Tally of {terms} terms, expected one for {prior}: "
+            "observe numbers, (n,) or (n, columns, 1), or use Dirichlet for categories"
+        )
+    return statistic.weight, statistic.total.reindex(lambda words: words[..., 0])
+
+
+def refuse_unless_grouped(weight: Array) -> None:
+    """Raise if a statistic has no axis of groups, or no group has weight."""
+    if weight.ndim == 0:
+        raise ValueError("got a statistic without a batch axis, expected one group a row: observe with by=labels")
+    if not (weight > 0).any():
+        raise ValueError(f"got {len(weight)} groups without weight, expected data in at least one")

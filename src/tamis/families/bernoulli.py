@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Family, Size
+from tamis.families.deviance import deviance
+from tamis.families.family import Family, Size, parameter, sized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bernoulli(Family):
-    """A coin that shows 1 with the given probability.
+    """A coin that shows 1 with the given probability; 0 and 1 are probabilities too, with η = ∓∞.
 
     >>> coin = Bernoulli(0.5).fit(Bernoulli(0.5).observe([1] * 55 + [0] * 45))
     >>> coin.probability.tolist(), round(float(Bernoulli(0.3).natural[0]), 3)
@@ -23,7 +24,7 @@ class Bernoulli(Family):
     probability: Array  # batch
 
     def __init__(self, probability: ArrayLike) -> None:
-        value = floats(probability, "probability")
+        value = parameter(probability, "probability")
         if not ((value >= 0) & (value <= 1)).all():
             raise ValueError(f"got a probability of {value.min()} to {value.max()}, expected between 0 and 1")
         object.__setattr__(self, "probability", value)
@@ -32,12 +33,19 @@ class Bernoulli(Family):
     def batch(self) -> tuple[int, ...]:
         return self.probability.shape
 
+    @property
+    def support(self) -> str:
+        return "0 or 1"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        value = floats(x, "x")
+        return np.asarray((value == 0) | (value == 1))
+
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
 
     def log_base(self, x: ArrayLike) -> Array:
-        value = floats(x, "x")
-        return np.where((value == 0) | (value == 1), 0.0, -np.inf)
+        return np.where(self.supports(x), 0.0, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
         return np.asarray(np.logaddexp(0.0, floats(natural, "natural")[..., 0]))
@@ -63,17 +71,19 @@ class Bernoulli(Family):
         return type(self)(floats(mean, "mean")[..., 0])
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape = (size,) if isinstance(size, int) else size
-        return (rng.random((*shape, *self.batch)) < self.probability).astype(np.float64)
+        return (rng.random((*sized(size), *self.batch)) < self.probability).astype(np.float64)
 
     def log_density(self, x: ArrayLike) -> Array:
-        value, p = floats(x, "x"), self.probability
-        inside = special.xlogy(value, p) + special.xlog1py(1.0 - value, -p)
-        return np.asarray(np.where(np.isfinite(self.log_base(value)), inside, -np.inf))
+        inside, p = self.supports(x), self.probability
+        bit = np.where(inside, floats(x, "x"), 0.0)
+        return np.where(inside, special.xlogy(bit, p) + special.xlog1py(1.0 - bit, -p), -np.inf)
 
     def entropy(self) -> Array:
-        return np.asarray(special.entr(self.probability) + special.entr(1.0 - self.probability))
+        p = self.probability
+        return np.asarray(
+            special.entr(p) - special.xlog1py(1.0 - p, -p)
+        )  # 1 − p alone would forget a small p
 
     def kl(self, other: Self) -> Array:
         p, q = self.probability, other.probability
-        return np.asarray(special.rel_entr(p, q) + special.rel_entr(1.0 - p, 1.0 - q))
+        return np.asarray(deviance(p, q) + deviance(1.0 - p, 1.0 - q))

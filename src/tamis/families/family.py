@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, floats
 from tamis.stats import Sums, Tally
 
 Size = int | tuple[int, ...]
@@ -22,11 +22,23 @@ class Family(ABC):
     """One member of an exponential family, or a batch."""
 
     event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
+    discrete: ClassVar[bool] = (
+        True  # whether p is a mass, and sums to one; else a density, and integrates to one
+    )
 
     @property
     @abstractmethod
     def batch(self) -> tuple[int, ...]:
         """The shape of the batch of members."""
+
+    @property
+    @abstractmethod
+    def support(self) -> str:
+        """What x may be, in words, for messages."""
+
+    @abstractmethod
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        """Whether x is a value that the family can produce; NaN and infinity never are."""
 
     @abstractmethod
     def sufficient(self, x: ArrayLike) -> Array:
@@ -38,7 +50,7 @@ class Family(ABC):
 
     @abstractmethod
     def log_partition(self, natural: ArrayLike) -> Array:
-        """A(η) for η (..., k)."""
+        """A(η) for η (..., k); ∞ where the density would have no finite integral."""
 
     @abstractmethod
     def mean_of(self, natural: ArrayLike) -> Array:
@@ -75,7 +87,7 @@ class Family(ABC):
         return np.zeros(self.batch)
 
     def log_density(self, x: ArrayLike) -> Array:
-        """log p(x): of mass or density, broadcast over the batch."""
+        """log p(x): of mass or density, broadcast over the batch; −∞ outside the support."""
         natural = self.natural
         return np.asarray(
             self.log_base(x) + (natural * self.sufficient(x)).sum(axis=-1) - self.log_partition(natural)
@@ -100,9 +112,43 @@ class Family(ABC):
         )
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Sums:
-        """Σ T(x) over the first axis of x, by label if labels are given."""
-        return Tally.observe(self.sufficient(np.asarray(x)), weights, by)
+        """Σ T(x) over the first axis of x (n, *batch, *event), by label if labels are given."""
+        values = floats(np.asarray(x), "x")
+        inside = self.supports(values)
+        if not inside.all():
+            where = tuple(np.argwhere(~inside)[0].tolist())
+            place = ", ".join(map(str, where))
+            raise ValueError(f"x[{place}] is {values[where]}, expected {self.support}: drop or mend that row")
+        return Tally.observe(self.sufficient(values), weights, by)
 
     def fit(self, statistic: Any) -> Self:
         """The maximum-likelihood member: the one whose E[T] is the observed mean of T."""
-        return self.with_mean(statistic.mean)
+        return self.with_mean(observed(statistic).mean)
+
+
+def parameter(data: ArrayLike, what: str) -> Array:
+    """A parameter as a member keeps it: float64, its own copy, read-only; `what` names it in a message."""
+    value = np.array(floats(np.asarray(data), what))
+    value.setflags(write=False)
+    return value
+
+
+def logarithm(x: Array) -> Array:
+    """log x, and −∞ at 0 without a warning."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(x))
+
+
+def observed(statistic: Any) -> Any:
+    """The statistic itself, if all of its cells hold some weight: no member fits what was never seen."""
+    weight = statistic.weight.value
+    if not (weight > 0).all():
+        raise ValueError(
+            f"got a statistic of weight {weight.min()}, expected above zero: observe rows, or use a prior"
+        )
+    return statistic
+
+
+def sized(size: Size) -> tuple[int, ...]:
+    """A size as a shape."""
+    return (size,) if isinstance(size, int) else size

@@ -1,13 +1,14 @@
 """Gaussian: a real number. T(x) = (x, x²), A(η) = −η₁²/(4η₂) − ½ log(−2η₂)."""
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tamis.arrays import Array, floats
-from tamis.families.family import Family, Size
+from tamis.arrays import Array, floats, is_frame, to_numpy
+from tamis.families.deviance import excess
+from tamis.families.family import Family, Size, observed, parameter, sized
 from tamis.stats import Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
@@ -18,7 +19,8 @@ class Gaussian(Family):
     """A normal distribution with the given mean and variance.
 
     The density, entropy and divergence are computed from (x − μ)/σ: in natural parameters they would be
-    differences of numbers as large as μ²/σ².
+    differences of numbers as large as μ²/σ². Mean parameters (μ, μ² + σ²) forget a variance that is small
+    against μ²; natural parameters and the statistic do not.
 
     >>> heights = Gaussian(0, 1).observe([1.0, 2.0, 3.0])
     >>> fitted = Gaussian(0, 1).fit(heights)
@@ -26,13 +28,14 @@ class Gaussian(Family):
     (2.0, 0.666667)
     """
 
+    discrete: ClassVar[bool] = False
+
     mean: Array  # batch
     variance: Array  # batch
 
     def __init__(self, mean: ArrayLike, variance: ArrayLike) -> None:
-        mu, sigma2 = np.broadcast_arrays(floats(mean, "mean"), floats(variance, "variance"))
-        if not (sigma2 > 0).all():
-            raise ValueError(f"got a variance of {sigma2.min()}, expected above zero")
+        mu, sigma2 = np.broadcast_arrays(parameter(mean, "mean"), parameter(variance, "variance"))
+        refuse_unless_gaussian(mu, sigma2)
         object.__setattr__(self, "mean", mu)
         object.__setattr__(self, "variance", sigma2)
 
@@ -40,16 +43,23 @@ class Gaussian(Family):
     def batch(self) -> tuple[int, ...]:
         return self.mean.shape
 
+    @property
+    def support(self) -> str:
+        return "a finite number"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        return np.isfinite(floats(x, "x"))
+
     def sufficient(self, x: ArrayLike) -> Array:
         value = floats(x, "x")
         return np.stack([value, value * value], axis=-1)
 
     def log_base(self, x: ArrayLike) -> Array:
-        return np.full(np.shape(x), -0.5 * _LOG_TAU)
+        return np.where(self.supports(x), -0.5 * _LOG_TAU, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
         eta = floats(natural, "natural")
-        return np.asarray(-0.25 * eta[..., 0] ** 2 / eta[..., 1] - 0.5 * np.log(-2.0 * eta[..., 1]))
+        return quadratic_partition(eta[..., 0], eta[..., 1])
 
     def mean_of(self, natural: ArrayLike) -> Array:
         member = self.with_natural(natural)
@@ -64,7 +74,7 @@ class Gaussian(Family):
 
     def with_natural(self, natural: ArrayLike) -> Self:
         eta = floats(natural, "natural")
-        variance = -0.5 / eta[..., 1]
+        variance = variance_of(eta[..., 1])
         return type(self)(eta[..., 0] * variance, variance)
 
     def with_mean(self, mean: ArrayLike) -> Self:
@@ -72,27 +82,70 @@ class Gaussian(Family):
         return type(self)(mu[..., 0], mu[..., 1] - mu[..., 0] ** 2)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape = (size,) if isinstance(size, int) else size
-        return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal((*shape, *self.batch)))
+        return np.asarray(
+            self.mean + np.sqrt(self.variance) * rng.standard_normal((*sized(size), *self.batch))
+        )
 
     def expected_log_base(self) -> Array:
         return np.full(self.batch, -0.5 * _LOG_TAU)
 
     def log_density(self, x: ArrayLike) -> Array:
-        deviation = floats(x, "x") - self.mean
-        return np.asarray(-0.5 * (_LOG_TAU + np.log(self.variance) + deviation**2 / self.variance))
+        inside = self.supports(x)
+        with np.errstate(over="ignore"):  # so far out that the density is 0
+            square = ((np.where(inside, floats(x, "x"), 0.0) - self.mean) / np.sqrt(self.variance)) ** 2
+        return np.where(inside, -0.5 * (_LOG_TAU + np.log(self.variance) + square), -np.inf)
 
     def entropy(self) -> Array:
         return np.asarray(0.5 * (1.0 + _LOG_TAU + np.log(self.variance)))
 
     def kl(self, other: Self) -> Array:
-        ratio = self.variance / other.variance
+        ratio = excess((self.variance - other.variance) / other.variance)
         step = (self.mean - other.mean) ** 2 / other.variance
-        return np.asarray(0.5 * (ratio - 1.0 - np.log(ratio) + step))
+        return np.asarray(0.5 * (ratio + step))
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
-        """One Gaussian a column: x is (n,) or (n, columns)."""
-        return Moments.observe(x, weights, by)
+        """One Gaussian a column: x is (n,) or (n, *columns)."""
+        return observe_columns(x, weights, by)
 
     def fit(self, statistic: Any) -> Self:
-        return type(self)(statistic.mean, statistic.variance)
+        return type(self)(observed(statistic).mean, statistic.variance)
+
+
+def refuse_unless_gaussian(mean: Array, variance: Array) -> None:
+    """Raise unless all means are finite, and all variances finite and above zero."""
+    if not np.isfinite(mean).all():
+        raise ValueError(f"got a mean of {mean[~np.isfinite(mean)][0]}, expected a finite number")
+    broken = ~(np.isfinite(variance) & (variance > 0))
+    if broken.any():
+        raise ValueError(
+            f"got a variance of {variance[broken][0]}, expected a finite number above zero: "
+            "give more rows, or set a prior"
+        )
+
+
+def variance_of(eta: Array) -> Array:
+    """The variance that has −1/(2σ²) = η."""
+    if not (eta < 0).all():
+        raise ValueError(f"got a natural parameter of {eta.max()} for x², expected below zero")
+    return np.asarray(-0.5 / eta)
+
+
+def quadratic_partition(first: Array, second: Array) -> Array:
+    """A of one Gaussian a cell; ∞ unless η₂ < 0."""
+    inside = second < 0
+    eta = np.where(inside, second, -1.0)
+    return np.where(inside, -0.25 * first**2 / eta - 0.5 * np.log(-2.0 * eta), np.inf)
+
+
+def observe_columns(x: object, weights: object, by: object) -> Moments:
+    """Diagonal moments of data (n, *columns): axes beyond the first are columns, and keep their shape."""
+    values: Any = x if is_frame(x) else to_numpy(x)
+    inner = np.shape(values)[1:]
+    if len(inner) <= 1:
+        return Moments.observe(values, weights, by)
+    flat = Moments.observe(np.reshape(values, (len(values), -1)), weights, by)
+    parts: dict[str, Any] = {
+        name: part.reindex(lambda words: words.reshape(*words.shape[:-1], *inner))
+        for name, part in flat.parts().items()
+    }
+    return replace(flat, **parts)

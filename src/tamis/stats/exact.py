@@ -16,7 +16,7 @@ from tamis import _kernels
 from tamis._kernels import Floats, Words
 
 # A weighted square has 159 bits, and a sum of 2**30 of them 189: one scaling of it by a float stays exact.
-# Scaling again and again (decay) would grow without end; this is where it is cut, 2**-224 below the first bit.
+# Scaling again and again (decay) would grow without end; it is cut 2**-224 below the first bit.
 _KEEP = 8
 
 
@@ -84,9 +84,8 @@ class Exact:
 
     def live(self, axis: int) -> NDArray[np.bool_]:
         """Along the axis, which slices hold anything but zeros."""
-        nonzero = self.words.any(axis=0)
-        axis %= nonzero.ndim
-        return np.asarray(nonzero.any(axis=tuple(other for other in range(nonzero.ndim) if other != axis)))
+        kept = axis % len(self.shape) + 1
+        return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != kept)))
 
     def __add__(self, other: "Exact") -> "Exact":
         return self._combine(other, 1)
@@ -95,7 +94,7 @@ class Exact:
         return self._combine(other, -1)
 
     def times(self, factor: ArrayLike) -> "Exact":
-        """Each number times a finite float (broadcast): exact for one factor, to 2**-224 for many in a row."""
+        """Each number times a finite float (broadcast): exact once, to 2**-224 for many in a row."""
         factors = np.asarray(factor, dtype=np.float64)
         shape = np.broadcast_shapes(self.shape, factors.shape)
         this = self if shape == self.shape else self.reindex(lambda w: np.broadcast_to(w, (len(w), *shape)))

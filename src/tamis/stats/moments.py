@@ -50,7 +50,9 @@ class Moments(Sums):
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
         if missing and form == "full":
-            raise ValueError("missing values have no full second moment: use form='diagonal', or drop the rows")
+            raise ValueError(
+                "missing values have no full second moment: use form='diagonal', or drop the rows"
+            )
         rows = Rows.of(data, weights, by, missing)
         if form == "full":
             second = second_moments(rows, exact)

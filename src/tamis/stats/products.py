@@ -95,7 +95,7 @@ def _centred(rows: Rows) -> Exact:
 
 
 def centre_of(weight: Exact, first: Exact) -> Floats:
-    """A float near the mean (..., d), 0 where there is no weight: any float would be right, a near one is best."""
+    """A float near the mean (..., d), 0 where there is no weight; any would be right, a near one is best."""
     total = weight.value if weight.shape == first.shape else weight.value[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = first.value / total
@@ -150,7 +150,9 @@ def _sliced_blocks(rows: Rows) -> Iterator[Floats]:
                     product = left.T @ right
                     yield pack(product + product.T)
         else:
-            for half in _kernels.two_product(x, np.broadcast_to(rows.weights[start : start + _BLOCK], x.shape)):
+            for half in _kernels.two_product(
+                x, np.broadcast_to(rows.weights[start : start + _BLOCK], x.shape)
+            ):
                 for left in _slices(half):
                     for right in slices:
                         yield pack(left.T @ right)

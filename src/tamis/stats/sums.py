@@ -6,8 +6,9 @@ sides' keys. A row that comes to nothing is dropped: what was forgotten never wa
 """
 
 import importlib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ class Sums:
     keys: Keys | None = None  # names of the first batch axis
 
     def __add__(self, other: Self) -> Self:
-        return self._combine(other, 1)
+        return self._combine(other, 1) if type(other) is type(self) else NotImplemented
 
     def __radd__(self, other: object) -> Self:
         if isinstance(other, int) and other == 0:  # so that sum(parts) works
@@ -32,23 +33,25 @@ class Sums:
         return NotImplemented
 
     def __sub__(self, other: Self) -> Self:
-        return self._combine(other, -1)
+        return self._combine(other, -1) if type(other) is type(self) else NotImplemented
 
     def __mul__(self, weight: float) -> Self:
-        if isinstance(weight, Sums) or not np.isscalar(weight):
+        try:
+            factor = float(weight)
+        except TypeError:
             return NotImplemented
-        if not np.isfinite(weight):
-            raise ValueError(f"got {weight} as a weight, expected a finite number")
-        if weight == 1:
+        if not isfinite(factor):
+            raise ValueError(f"got {factor} as a weight, expected a finite number")
+        if factor == 1.0:
             return self
-        return self._rebuilt({name: part.times(float(weight)) for name, part in self.parts().items()})
+        return self._rebuilt({name: part.times(factor) for name, part in self.parts().items()})
 
     def __rmul__(self, weight: float) -> Self:
         return self * weight
 
     def parts(self) -> dict[str, Exact]:
         """The sums by name."""
-        return {name: part for name in _names(type(self)) if (part := getattr(self, name)) is not None}
+        return {name: part for name in self._names[0] if (part := getattr(self, name)) is not None}
 
     def at(self, key: object) -> Self:
         """The statistic of one label alone, without its key."""
@@ -58,27 +61,25 @@ class Sums:
             raise KeyError(f"{key!r} was never observed; the labels are {self.keys!r}")
         row = self.keys.values.index(key)
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
-        return replace(self, keys=None, **rows)
+        return self._with(keys=None, **rows)
 
     def pooled(self) -> Self:
         """The sum over all labels."""
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not filed by label: it is pooled already")
-        return replace(self, keys=None, **{name: part.sum(axis=0) for name, part in self.parts().items()})
+        return self._with(keys=None, **{name: part.sum(axis=0) for name, part in self.parts().items()})
 
     def to_arrow(self) -> Any:
         """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
-        return importlib.import_module("tamis.stats.arrow").to_arrow(self)
+        return _arrow().to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: Any) -> Self:
         """The statistic that a table of digits holds; tables of several parts are summed."""
-        statistic: Self = importlib.import_module("tamis.stats.arrow").from_arrow(cls, table)
+        statistic: Self = _arrow().from_arrow(cls, table)
         return statistic
 
     def _combine(self, other: Self, sign: int) -> Self:
-        if type(other) is not type(self):
-            return NotImplemented
         left, right = self._aligned(other)
         theirs = right.parts()
         combined = {}
@@ -105,7 +106,7 @@ class Sums:
 
     def _spread(self, keys: Keys, index: NDArray[np.int64]) -> Self:
         parts = {name: part.spread(index, len(keys), axis=0) for name, part in self.parts().items()}
-        return replace(self, keys=keys, **parts)
+        return self._with(keys=keys, **parts)
 
     def _pruned(self) -> Self:
         """Less the labels of which nothing is there: every `observe` ends here."""
@@ -114,14 +115,25 @@ class Sums:
     def _rebuilt(self, parts: dict[str, Exact]) -> Self:
         """The same statistic with other sums, less the labels of which nothing is left."""
         if self.keys is None:
-            return replace(self, **parts)
+            return self._with(**parts)
         live = np.zeros(len(self.keys), dtype=np.bool_)
         for part in parts.values():
             live |= part.live(axis=0)
         if live.all():
-            return replace(self, **parts)
+            return self._with(**parts)
         kept = {name: part.reindex(lambda words: words[:, live]) for name, part in parts.items()}
-        return replace(self, keys=self.keys.keep(live), **kept)
+        return self._with(keys=self.keys.keep(live), **kept)
+
+    def _with(self, **changes: Any) -> Self:
+        """A copy with some fields changed: `dataclasses.replace` without its checks, in a third of its time."""
+        copy = object.__new__(type(self))
+        for name in self._names[1]:
+            object.__setattr__(copy, name, changes[name] if name in changes else getattr(self, name))
+        return copy
+
+    @property
+    def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return _names_of(type(self))  # type: ignore[arg-type]  # mypy asks the instances' __hash__ of the class
 
     def _described(self) -> str:
         shapes = ", ".join(f"{name} {part.shape}" for name, part in self.parts().items())
@@ -130,5 +142,12 @@ class Sums:
 
 
 @cache
-def _names(kind: type[Sums]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if "Exact" in str(field.type))
+def _names_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a statistic's sums, and those of all its fields."""
+    every = fields(kind)
+    sums = tuple(field.name for field in every if field.type in (Exact, Exact | None))
+    return sums, tuple(field.name for field in every)
+
+
+def _arrow() -> Any:
+    return importlib.import_module("tamis.stats.arrow")

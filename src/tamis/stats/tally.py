@@ -1,6 +1,6 @@
 """data → Tally: weight and ΣT(x), the statistic of every exponential family."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -38,12 +38,12 @@ class Tally(Sums):
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
-        array = values if arrays.is_frame(values) else arrays.to_numpy(values)
-        inner = np.shape(array)[1:]
-        if len(inner) <= 1:
-            rows = Rows.of(array, weights, by)
+        array = None if arrays.is_frame(values) else arrays.to_numpy(values)
+        if array is None or array.ndim <= 2:
+            rows = Rows.of(values if array is None else array, weights, by)
             return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys)._pruned()
-        rows = Rows.of(np.reshape(array, (len(array), -1)), weights, by)
+        inner = array.shape[1:]
+        rows = Rows.of(array.reshape(len(array), -1), weights, by)
         return cls(
             weight=rows.weight().reindex(lambda w: _widened(w, inner[:-1])),
             total=rows.first().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),
@@ -95,7 +95,7 @@ class Tally(Sums):
         return left._spread_terms(terms, ours), right._spread_terms(terms, theirs)
 
     def _spread_terms(self, terms: Keys, index: NDArray[np.int64]) -> Self:
-        return replace(self, terms=terms, total=self.total.spread(index, len(terms), axis=-1))
+        return self._with(terms=terms, total=self.total.spread(index, len(terms), axis=-1))
 
     def _pruned(self) -> Self:
         return self._rebuilt(self.parts())
@@ -108,7 +108,7 @@ class Tally(Sums):
         if live.all():
             return rebuilt
         total = rebuilt.total.reindex(lambda words: words[..., live])
-        return replace(rebuilt, terms=rebuilt.terms.keep(live), total=total)
+        return rebuilt._with(terms=rebuilt.terms.keep(live), total=total)
 
 
 def _widened(words: NDArray[np.int64], batch: tuple[int, ...]) -> NDArray[np.int64]:

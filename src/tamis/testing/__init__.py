@@ -1,7 +1,7 @@
 """The laws that models, families, priors and statistics obey, shipped so that users can test their own.
 
 Each law is a function that raises AssertionError. The registries name every public type; the test
-`tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: install tamis[testing].
+`tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
 """
 
 from tamis.testing.families import FAMILIES, FamilyCase

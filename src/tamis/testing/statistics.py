@@ -1,8 +1,8 @@
 """The laws of statistics, and data to try them on.
 
-A law is a function that raises AssertionError with the two sides it found unequal. `STATISTICS` registers every
-public statistic with a way to observe and the data it observes; run each law over each. To test a statistic of
-your own, make a `StatisticCase` of it and call `laws_of_a_statistic`.
+A law is a function that raises AssertionError with the two sides it found unequal. `STATISTICS` registers
+every public statistic with a way to observe and the data it observes; `tests/laws/test_statistics.py` runs each
+law over each. To test a statistic of your own, make a `StatisticCase` of it and do the same.
 """
 
 import pickle
@@ -49,8 +49,8 @@ class Sample:
 class StatisticCase:
     """A way to observe, and what it may be asked to observe.
 
-    `tolerance` is how far apart two ways of observing the same rows may come out, as a share of the root mean
-    squares involved: 0 asks for the same bits. The algebra itself is held to the bit everywhere.
+    `tolerance` is how far apart two ways of observing the same rows may come out, as a share of the sizes
+    involved: 0 asks for the same bits. The algebra itself is held to the bit everywhere.
     """
 
     name: str
@@ -135,7 +135,8 @@ def _of_one_kind(parts: list[Sample]) -> tuple[Sample, ...]:
     filed = all(part.labels is not None for part in parts)
     weighed = all(part.weights is not None for part in parts)
     return tuple(
-        Sample(part.values, part.weights if weighed else None, part.labels if filed else None) for part in parts
+        Sample(part.values, part.weights if weighed else None, part.labels if filed else None)
+        for part in parts
     )
 
 
@@ -159,7 +160,9 @@ def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
         other = right.parts()[name]
         difference = np.abs((part - other).value)
         scale = np.maximum(np.abs(part.value).max(initial=0.0), np.abs(other.value).max(initial=0.0))
-        assert (difference <= tolerance * scale).all(), f"{name}: {difference.max()} apart at a size of {scale}"
+        assert (difference <= tolerance * scale).all(), (
+            f"{name}: {difference.max()} apart at a size of {scale}"
+        )
     if isinstance(left, Moments) and isinstance(right, Moments) and left.form == "full":
         _assert_scatter_same(left, right, tolerance)
 
@@ -167,7 +170,9 @@ def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
 def _assert_scatter_same(left: Moments, right: Moments, tolerance: float) -> None:
     """The scatter about the mean, which large means would drown in the sums about zero, agrees as well."""
     variation = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
-    rounding = 2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]
+    rounding = (
+        2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]
+    )
     size = np.sqrt(variation) + np.sqrt(rounding)
     apart = np.abs(left.scatter - right.scatter) / np.maximum(size[..., :, None] * size[..., None, :], 1e-300)
     assert (apart <= tolerance).all(), f"scatter: {apart.max()} apart, in units of the standard deviations"

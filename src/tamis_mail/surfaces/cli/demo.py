@@ -26,8 +26,7 @@ def run(out: TextIO) -> int:
     """Write the examples, no wider than the terminal, in characters that it can show."""
     width = max(40, min(shutil.get_terminal_size().columns, 76))
     bars = _BARS if _can_show(out, _BARS) else _PLAIN_BARS
-    for part in (_china(), _coin(width, bars), _forgetting()):
-        out.write(part + "\n")
+    out.writelines(part + "\n" for part in (_china(), _coin(width, bars), _forgetting()))
     return 0
 
 
@@ -44,8 +43,9 @@ def _china() -> str:
     lines += [f"     {text:<26} {label}" for text, label in _DOCUMENTS]
     lines += ["", f'   then judge "{_QUESTION}":', ""]
     for label, row, score in zip(words.keys, given_class, joint, strict=True):
-        shown = ", ".join(f"{word} {row[words.terms.find([word])[0]]:.3f}" for word in ("Chinese", "Tokyo", "Japan"))
-        lines.append(f"     {label:<10} joint {score:.4f}   P(word): {shown}")
+        chinese, tokyo, japan = row[words.terms.find(["Chinese", "Tokyo", "Japan"])]
+        lines.append(f"     {label:<10} P(Chinese) {chinese:.3f}, P(Tokyo) {tokyo:.3f}, P(Japan) {japan:.3f}")
+        lines.append(f"                joint probability {score:.4f}")
     best = int(joint.argmax())
     lines += ["", f"   {words.keys[best]}, with probability {joint[best] / joint.sum():.2f}.", ""]
     return "\n".join(lines)
@@ -57,17 +57,18 @@ def _coin(width: int, bars: str) -> str:
     after = prior.update(tosses)
     low, high = after.interval(0.95)
     places = np.linspace(0, 1, width - 6)
-    density = after.density(places)
+    density = np.exp(after.log_density(places))
     heights = np.ceil((len(bars) - 1) * density / density.max() - 1e-9).astype(int)
-    scale = "0".ljust(len(places) // 2) + "½".rjust(1) if bars == _BARS else "0".ljust(len(places) // 2) + "."
+    half = len(places) // 2
     return "\n".join(
         [
             "2. Toss a coin a hundred times: 55 heads. Believe Beta(2, 2) first.",
             "",
             "     " + "".join(bars[h] for h in heights),
-            "     " + scale.ljust(len(places) - 1) + "1",
+            "     " + "0".ljust(half - 1) + "0.5".ljust(len(places) - half) + "1",
             "",
-            f"   now Beta({after.a:g}, {after.b:g}): mean {after.mean:.3f}, 95 % sure of {low:.2f} to {high:.2f}.",
+            f"   Now Beta({after.a:g}, {after.b:g}): mean {after.mean:.3f},",
+            f"   and 95 % sure that it lies between {low:.2f} and {high:.2f}.",
             "",
         ]
     )

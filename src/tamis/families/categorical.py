@@ -1,0 +1,123 @@
+"""Categorical: one of K. T(x) one-hot, A(η) = log Σ e^η; minimal: without the last, A(η) = log(1 + Σ e^η)."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.families import simplex
+from tamis.families.deviance import deviance
+from tamis.families.family import Family, Size, logarithm, observed, sized
+from tamis.families.poisson import whole
+from tamis.stats import Tally
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Categorical(Family):
+    """A category 0 … K−1, each of the given probability; 0 is a probability too.
+
+    Full: T(x) is one-hot, η = log p, one a category. `minimal=True`: the last category is the reference,
+    T(x) leaves it out, and η = log(p / p of the last). See `tamis.families.simplex` for probabilities of 0.
+
+    >>> die = Categorical([0.5, 0.25, 0.25]).fit(Categorical([0.5, 0.25, 0.25]).observe([0, 2, 2, 1, 2]))
+    >>> die.probabilities.tolist(), die.log_density(3).tolist()
+    ([0.2, 0.2, 0.6], -inf)
+    >>> Categorical([0.5, 0.25, 0.25], minimal=True).natural.round(3).tolist()
+    [0.693, 0.0]
+    """
+
+    probabilities: Array  # batch + (K,)
+    minimal: bool
+
+    def __init__(self, probabilities: ArrayLike, minimal: bool = False) -> None:
+        object.__setattr__(self, "probabilities", simplex.checked(probabilities))
+        object.__setattr__(self, "minimal", minimal)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.probabilities.shape[:-1]
+
+    @property
+    def categories(self) -> int:
+        """K."""
+        return int(self.probabilities.shape[-1])
+
+    @property
+    def support(self) -> str:
+        return f"a category from 0 to {self.categories - 1}"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        value = floats(x, "x")
+        return np.asarray(whole(value) & (value < self.categories))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        """One-hot (..., K), or (..., K−1); zeros where x is no category."""
+        terms = np.arange(self.categories - self.minimal)
+        return np.asarray(floats(x, "x")[..., None] == terms, dtype=np.float64)
+
+    def log_base(self, x: ArrayLike) -> Array:
+        return np.where(self.supports(x), 0.0, -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        return simplex.log_partition(floats(natural, "natural"), self.minimal)
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return self.with_natural(natural).mean_parameters
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return self.with_mean(mean).natural
+
+    @property
+    def natural(self) -> Array:
+        return simplex.natural(self.probabilities, self.minimal)
+
+    @property
+    def mean_parameters(self) -> Array:
+        return simplex.reduced(self.probabilities, self.minimal)
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return type(self)(simplex.softmax(floats(natural, "natural"), self.minimal), self.minimal)
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        return type(self)(simplex.completed(floats(mean, "mean"), 1.0, self.minimal), self.minimal)
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        shape = sized(size)
+        uniform = rng.random((*shape, *self.batch))
+        cumulative = np.cumsum(self.probabilities, axis=-1)
+        cumulative /= cumulative[..., -1:]
+        drawn = np.empty(uniform.shape)
+        for member in np.ndindex(self.batch):
+            drawn[..., *member] = np.searchsorted(cumulative[member], uniform[..., *member], side="right")
+        return drawn
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        index = np.where(inside, floats(x, "x"), 0.0).astype(np.int64)
+        shape = np.broadcast_shapes(index.shape, self.batch)
+        logs = np.broadcast_to(logarithm(self.probabilities), (*shape, self.categories))
+        picked = np.take_along_axis(logs, np.broadcast_to(index, shape)[..., None], axis=-1)[..., 0]
+        return np.where(inside, picked, -np.inf)
+
+    def entropy(self) -> Array:
+        return np.asarray(special.entr(self.probabilities).sum(axis=-1))
+
+    def kl(self, other: Self) -> Array:
+        return np.asarray(deviance(self.probabilities, other.probabilities).sum(axis=-1))
+
+    def fit(self, statistic: Tally) -> Self:
+        """From `observe`, or from `Tally.count` of categories, which needs no one-hot rows."""
+        weight, total = observed(statistic).weight.value, statistic.total.value
+        if statistic.terms is None:
+            counts = simplex.completed(total, weight, self.minimal)
+        else:
+            named = np.array(list(statistic.terms), dtype=object)
+            inside = self.supports(named)
+            if not inside.all():
+                raise ValueError(f"got counts of {named[~inside][0]!r}, expected {self.support}")
+            counts = np.zeros((*total.shape[:-1], self.categories))
+            counts[..., named.astype(np.int64)] = total
+        return type(self)(counts / weight[..., None], self.minimal)

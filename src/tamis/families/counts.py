@@ -1,0 +1,103 @@
+"""Counts: log-probabilities of Poisson counts, and their means, right to the last digits at any size.
+
+x log λ − λ − log x! is a small difference of large numbers. Written about λ = x it is
+−(s(x) + deviance(x, λ)), two terms of one sign, where s(x) = log x! − x log x + x
+(Loader 2000, "Fast and accurate computation of binomial probabilities"). Binomial and multinomial counts are
+Poisson counts given their sum, so this is theirs too.
+"""
+
+import math
+
+import numpy as np
+from scipy import special
+
+from tamis.arrays import Array
+from tamis.families.deviance import deviance
+
+_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)  # of 1/x, 1/x³, …: B₂ₖ / (2k(2k − 1))
+_LARGE = 16.0  # the next term there is 691/360360 / 16¹¹ = 1e-16
+
+# Means below 256 are summed over 0 … 511: what lies beyond has probability under e⁻⁹⁹.
+# From there on fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
+_SUMMED = 256.0
+_TOP = 512
+_ORDER = 14
+_CHUNK = 2048  # cells summed at a time: 8 MB an intermediate
+
+
+def stirling(x: Array) -> Array:
+    """s(x) = log x! − x log x + x for x ≥ 0: about ½ log(2πx)."""
+    large = np.maximum(x, _LARGE)
+    square = 1.0 / (large * large)
+    tail = np.zeros_like(large)
+    for coefficient in reversed(_STIRLING):
+        tail = tail * square + coefficient
+    small = np.minimum(x, _LARGE)
+    exact = special.gammaln(small + 1.0) - special.xlogy(small, small) + small
+    return np.where(x < _LARGE, exact, _HALF_LOG_TAU + 0.5 * np.log(large) + tail / large)
+
+
+def log_poisson(x: Array, mean: Array) -> Array:
+    """log(meanˣ e^(−mean) / x!) for whole x; −∞ for x < 0."""
+    inside = np.maximum(x, 0.0)
+    return np.where(x < 0, -np.inf, -(stirling(inside) + deviance(inside, mean)))
+
+
+def expected_log_poisson(mean: Array, share: Array | None = None, trials: Array | None = None) -> Array:
+    """E[log Poisson(X | mean)] for X of this mean: Poisson, or binomial with mean = trials · share.
+
+    Broadcast arguments are of one shape. For a Poisson X this is minus its entropy.
+    """
+    flat = mean.reshape(-1)
+    p = np.zeros_like(flat) if share is None else share.reshape(-1)
+    n = None if trials is None else trials.reshape(-1)
+    result = np.empty_like(flat)
+    large = flat >= _SUMMED
+    result[large] = _by_moments(flat[large], p[large])
+    small = np.flatnonzero(~large)
+    for start in range(0, len(small), _CHUNK):
+        cells = small[start : start + _CHUNK]
+        result[cells] = _by_summing(flat[cells], p[cells], None if n is None else n[cells])
+    return result.reshape(mean.shape)
+
+
+def _by_summing(mean: Array, share: Array, trials: Array | None) -> Array:
+    x = np.arange(float(_TOP))[:, None]
+    log_term = log_poisson(x, mean)
+    log_mass = log_term
+    if trials is not None:
+        others = log_poisson(trials - x, trials * (1.0 - share)) - log_poisson(trials, trials)
+        log_mass = log_term + others
+    mass = np.exp(log_mass)
+    return np.asarray((mass * np.where(mass > 0, log_term, 0.0)).sum(axis=0))
+
+
+def _by_moments(mean: Array, share: Array) -> Array:
+    """−s(mean) − Σ μₖ f⁽ᵏ⁾(mean)/k!, from the Taylor series of f(x) = log x!; μₖ are central moments."""
+    m = np.minimum(mean, 1e15)  # all but the first term are below 1e-15 beyond, and would overflow
+    variance = m * (1.0 - share)
+    cumulants = [variance * np.polyval(polynomial, share) for polynomial in _cumulants()]  # κ₂, κ₃, …
+    moments = [np.ones_like(m), np.zeros_like(m)]
+    series = np.zeros_like(m)
+    for k in range(2, _ORDER + 1):
+        terms = (math.comb(k - 1, j - 1) * cumulants[j - 2] * moments[k - j] for j in range(2, k + 1))
+        moments.append(np.sum(list(terms), axis=0))
+        series = series + moments[k] * special.polygamma(k - 1, m + 1.0) / math.factorial(k)
+    return -(stirling(mean) + series)
+
+
+def _cumulants() -> list[list[int]]:
+    """R₂, R₃, …, highest power first: cumulants are κₖ = np(1 − p) Rₖ(p), and of a Poisson count λRₖ(0).
+
+    From κₖ₊₁ = p(1 − p) dκₖ/dp: Rₖ₊₁ = d/dp [(p − p²) Rₖ].
+    """
+    polynomial = [1]  # lowest power first
+    found = [[1]]
+    for _ in range(_ORDER - 2):
+        shifted = [0, *polynomial]
+        polynomial = [
+            (j + 1) * (a - b) for j, (a, b) in enumerate(zip([*polynomial, 0], shifted, strict=True))
+        ]
+        found.append(polynomial[::-1])
+    return found

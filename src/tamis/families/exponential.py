@@ -1,0 +1,93 @@
+"""Exponential: a waiting time without memory. T(x) = x, A(η) = −log(−η) with η = −rate."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis.arrays import Array, floats
+from tamis.families.deviance import excess
+from tamis.families.family import Family, Size, parameter, sized
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exponential(Family):
+    """A time until the next event, when events come at the given rate: mean 1 / rate, density rate at 0.
+
+    >>> buses = Exponential(1).fit(Exponential(1).observe([3.0, 8.0, 1.0]))
+    >>> float(buses.rate), round(float(buses.density(4.0)), 4)
+    (0.25, 0.092)
+    >>> float(Exponential(2).log_density(-1.0))
+    -inf
+    """
+
+    discrete: ClassVar[bool] = False
+
+    rate: Array  # batch
+
+    def __init__(self, rate: ArrayLike) -> None:
+        value = parameter(rate, "rate")
+        broken = ~(np.isfinite(value) & (value > 0))
+        if broken.any():
+            raise ValueError(f"got a rate of {value[broken][0]}, expected a finite number above zero")
+        object.__setattr__(self, "rate", value)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.rate.shape
+
+    @property
+    def support(self) -> str:
+        return "a finite number, not below zero"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        value = floats(x, "x")
+        return np.asarray(np.isfinite(value) & (value >= 0))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return floats(x, "x")[..., None]
+
+    def log_base(self, x: ArrayLike) -> Array:
+        return np.where(self.supports(x), 0.0, -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        eta = floats(natural, "natural")[..., 0]
+        inside = eta < 0
+        return np.where(inside, -np.log(-np.where(inside, eta, -1.0)), np.inf)
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return 1.0 / self.with_natural(natural).rate[..., None]
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return self.with_mean(mean).natural
+
+    @property
+    def natural(self) -> Array:
+        return -self.rate[..., None]
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return type(self)(-floats(natural, "natural")[..., 0])
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        mu = floats(mean, "mean")[..., 0]
+        if not (mu > 0).all():
+            raise ValueError(
+                f"got a mean of {mu.min()}, expected above zero: times that are all 0 have no rate"
+            )
+        return type(self)(1.0 / mu)
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return np.asarray(rng.standard_exponential((*sized(size), *self.batch)) / self.rate)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        return np.where(
+            inside, np.log(self.rate) - self.rate * np.where(inside, floats(x, "x"), 0.0), -np.inf
+        )
+
+    def entropy(self) -> Array:
+        return np.asarray(1.0 - np.log(self.rate))
+
+    def kl(self, other: Self) -> Array:
+        return excess((other.rate - self.rate) / self.rate)

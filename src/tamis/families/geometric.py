@@ -1,0 +1,106 @@
+"""Geometric: failures before the first success. T(x) = x, A(η) = −log(1 − e^η) with η = log(1 − p)."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.families.deviance import deviance
+from tamis.families.family import Family, Size, parameter, sized
+from tamis.families.poisson import whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Geometric(Family):
+    """How many trials fail before the first that succeeds: 0, 1, 2, …, each success of the given probability.
+
+    The successful trial is not counted (some books, and scipy.stats.geom, count it: theirs is x + 1).
+    A probability of 1 is one too: always 0, with η = −∞.
+
+    >>> tries = Geometric(0.5).fit(Geometric(0.5).observe([0, 3, 6]))
+    >>> tries.probability.tolist(), tries.mean_parameters.tolist()
+    (0.25, [3.0])
+    >>> Geometric(0.5).density([0, 1, -1]).tolist()
+    [0.5, 0.25, 0.0]
+    """
+
+    probability: Array  # batch
+
+    def __init__(self, probability: ArrayLike) -> None:
+        value = parameter(probability, "probability")
+        if not ((value > 0) & (value <= 1)).all():
+            raise ValueError(
+                f"got a probability of {value.min()} to {value.max()}, expected above 0, and at most 1"
+            )
+        object.__setattr__(self, "probability", value)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.probability.shape
+
+    @property
+    def support(self) -> str:
+        return "a count of failures: 0, 1, 2, …"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        return whole(floats(x, "x"))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return floats(x, "x")[..., None]
+
+    def log_base(self, x: ArrayLike) -> Array:
+        return np.where(self.supports(x), 0.0, -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        eta = floats(natural, "natural")[..., 0]
+        inside = eta < 0
+        return np.where(inside, -np.log(-np.expm1(np.where(inside, eta, -1.0))), np.inf)
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        eta = floats(natural, "natural")
+        if not (eta < 0).all():
+            raise ValueError(f"got a natural parameter of {eta.max()}, expected below zero")
+        return np.asarray(np.exp(eta) / -np.expm1(eta))
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return self.with_mean(mean).natural
+
+    @property
+    def natural(self) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log1p(-self.probability))[..., None]
+
+    @property
+    def mean_parameters(self) -> Array:
+        return np.asarray((1.0 - self.probability) / self.probability)[..., None]
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return type(self)(-np.expm1(floats(natural, "natural")[..., 0]))
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        mu = floats(mean, "mean")[..., 0]
+        if not (mu >= 0).all():
+            raise ValueError(f"got a mean of {mu.min()}, expected not below zero")
+        return type(self)(1.0 / (1.0 + mu))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        # The whole part of an exponential time: exact, and without a largest count at tiny probabilities.
+        return np.floor(rng.standard_exponential((*sized(size), *self.batch)) / -self.natural[..., 0])
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside, p = self.supports(x), self.probability
+        return np.where(
+            inside, np.log(p) + special.xlog1py(np.where(inside, floats(x, "x"), 0.0), -p), -np.inf
+        )
+
+    def entropy(self) -> Array:
+        p = self.probability
+        return np.asarray(-np.log(p) - special.xlog1py((1.0 - p) / p, -p))
+
+    def kl(self, other: Self) -> Array:
+        """That of one trial, times the trials it takes."""
+        p, q = self.probability, other.probability
+        return np.asarray((deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)

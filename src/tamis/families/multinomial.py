@@ -1,0 +1,153 @@
+"""Multinomial: counts in n trials. T(x) = x, h(x) = n!/Πx!, A(η) = n log Σ e^η; minimal: n log(1 + Σ e^η)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.families import simplex
+from tamis.families.counts import expected_log_poisson, log_poisson
+from tamis.families.deviance import deviance
+from tamis.families.family import Family, Size, observed, parameter, sized
+from tamis.families.poisson import whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Multinomial(Family):
+    """How often each of K categories came up in so many trials; 0 is a probability too.
+
+    Counts are independent Poisson counts given their sum, which is how density and entropy are computed.
+    Full: T(x) = x, η = log p. `minimal=True`: the last category is the reference, T(x) leaves it out,
+    and η = log(p / p of the last). See `tamis.families.simplex` for probabilities of 0.
+
+    >>> throws = Multinomial(3, [0.5, 0.25, 0.25])
+    >>> throws.fit(throws.observe([[1, 1, 1], [2, 0, 1]])).probabilities.round(4).tolist()
+    [0.5, 0.1667, 0.3333]
+    >>> throws.density([1, 1, 1]).round(4).tolist(), throws.density([1, 1, 2]).tolist()
+    (0.1875, 0.0)
+    """
+
+    event_axes: ClassVar[int] = 1
+
+    trials: Array  # batch
+    probabilities: Array  # batch + (K,)
+    minimal: bool
+
+    def __init__(self, trials: ArrayLike, probabilities: ArrayLike, minimal: bool = False) -> None:
+        n, p = parameter(trials, "trials"), simplex.checked(probabilities)
+        if not whole(n).all():
+            raise ValueError(f"got {n[~whole(n)][0]} trials, expected a whole number, not below zero")
+        batch = np.broadcast_shapes(n.shape, p.shape[:-1])
+        object.__setattr__(self, "trials", np.broadcast_to(n, batch))
+        object.__setattr__(self, "probabilities", np.broadcast_to(p, (*batch, p.shape[-1])))
+        object.__setattr__(self, "minimal", minimal)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.trials.shape
+
+    @property
+    def categories(self) -> int:
+        """K."""
+        return int(self.probabilities.shape[-1])
+
+    @property
+    def support(self) -> str:
+        return f"{self.categories} counts that sum to the number of trials"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        counts = self._counts(x)
+        inside = np.asarray(whole(counts).all(axis=-1))
+        total = np.where(inside[..., None], counts, 0.0).sum(axis=-1)
+        return np.asarray(inside & (total == self.trials))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return simplex.reduced(self._counts(x), self.minimal)
+
+    def log_base(self, x: ArrayLike) -> Array:
+        """The log multinomial coefficient."""
+        inside = self.supports(x)
+        counts = np.where(inside[..., None], self._counts(x), 0.0)
+        ways = special.gammaln(self.trials + 1.0) - special.gammaln(counts + 1.0).sum(axis=-1)
+        return np.where(inside, ways, -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        return np.asarray(self.trials * simplex.log_partition(floats(natural, "natural"), self.minimal))
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return self.with_natural(natural).mean_parameters
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return self.with_mean(mean).natural
+
+    @property
+    def natural(self) -> Array:
+        return simplex.natural(self.probabilities, self.minimal)
+
+    @property
+    def mean_parameters(self) -> Array:
+        return simplex.reduced(self._expected, self.minimal)
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return type(self)(
+            self.trials, simplex.softmax(floats(natural, "natural"), self.minimal), self.minimal
+        )
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        return self._with_shares(
+            simplex.completed(floats(mean, "mean"), self.trials, self.minimal), self.trials
+        )
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        shape = (*sized(size), *self.batch)
+        return rng.multinomial(self.trials.astype(np.int64), self.probabilities, shape).astype(np.float64)
+
+    def expected_log_base(self) -> Array:
+        """What the entropy, which does not cancel at many trials, leaves of −log p(x)."""
+        inner = special.xlogy(self._expected, self.probabilities).sum(axis=-1)
+        return np.asarray(-inner - self.entropy())
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside, n = self.supports(x), self.trials
+        counts = np.where(inside[..., None], self._counts(x), 0.0)
+        given_sum = log_poisson(counts, self._expected).sum(axis=-1) - log_poisson(n, n)
+        return np.where(inside, given_sum, -np.inf)
+
+    def entropy(self) -> Array:
+        n, p = self.trials, self.probabilities
+        each = expected_log_poisson(self._expected, p, np.broadcast_to(n[..., None], p.shape))
+        return np.asarray(log_poisson(n, n) - each.sum(axis=-1))
+
+    def kl(self, other: Self) -> Array:
+        if not (self.trials == other.trials).all():
+            raise ValueError(
+                f"got {self.trials.tolist()} and {other.trials.tolist()} trials, expected as many: "
+                "counts of one cannot come from the other"
+            )
+        return np.asarray(
+            deviance(self._expected, other.trials[..., None] * other.probabilities).sum(axis=-1)
+        )
+
+    def fit(self, statistic: Any) -> Self:
+        whole_weight = observed(statistic).weight.value * self.trials
+        return self._with_shares(
+            simplex.completed(statistic.total.value, whole_weight, self.minimal), whole_weight
+        )
+
+    @property
+    def _expected(self) -> Array:
+        return np.asarray(self.trials[..., None] * self.probabilities)
+
+    def _with_shares(self, shares: Array, total: Array) -> Self:
+        if not (self.trials > 0).all():
+            raise ValueError("got 0 trials, expected at least 1: no trials say nothing of the probabilities")
+        return type(self)(self.trials, shares / total[..., None], self.minimal)
+
+    def _counts(self, x: ArrayLike) -> Array:
+        counts = floats(x, "x")
+        if counts.ndim == 0 or counts.shape[-1] != self.categories:
+            raise ValueError(f"got x of shape {counts.shape}, expected {self.categories} counts: (..., K)")
+        return counts

@@ -1,0 +1,287 @@
+"""Gaussian vectors. T(x) = (x, vec xxᵀ), η = (Σ⁻¹μ, vec −½Σ⁻¹), A = ½(μᵀΣ⁻¹μ + log |Σ|); or fewer squares."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis.arrays import Array, floats, is_frame, to_numpy
+from tamis.families.deviance import excess
+from tamis.families.family import Family, Size, observed, parameter, sized
+from tamis.families.gaussian import (
+    observe_columns,
+    quadratic_partition,
+    refuse_unless_gaussian,
+    variance_of,
+)
+from tamis.linalg import Cholesky
+from tamis.stats import Moments
+
+Form = Literal["full", "diagonal", "spherical"]
+
+_LOG_TAU = float(np.log(2.0 * np.pi))
+_ASYMMETRY = 1e-8  # of √(Σᵢᵢ Σⱼⱼ): what float32 and sums in another order leave is averaged away
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultivariateGaussian(Family):
+    """A normal distribution of vectors with the given mean and covariance.
+
+    The covariance is a matrix (..., d, d); with form="diagonal" the variances (..., d); with form="spherical"
+    one variance (...) for all axes. T(x) is x followed by the d² products, the d squares, or their sum.
+    Densities, entropy and divergence come from the covariance's Cholesky factor and x − μ, at any mean.
+
+    >>> cloud = MultivariateGaussian([0, 0], np.eye(2))
+    >>> seen = cloud.observe([[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]])
+    >>> cloud.fit(seen).mean.tolist(), cloud.fit(seen).covariance.round(3).tolist()
+    ([2.0, 3.0], [[0.667, 0.0], [0.0, 2.0]])
+    >>> round_one = MultivariateGaussian([0, 0], 1, form="spherical").fit(seen)
+    >>> round(float(round_one.covariance), 3), round(float(cloud.log_density([0, 0])), 4)
+    (1.333, -1.8379)
+    """
+
+    event_axes: ClassVar[int] = 1
+    discrete: ClassVar[bool] = False
+
+    mean: Array  # batch + (d,)
+    covariance: Array  # batch + (d, d) full, (d,) diagonal, () spherical
+    form: Form
+    _factor: Cholesky | None  # of the full covariance
+
+    def __init__(self, mean: ArrayLike, covariance: ArrayLike, form: Form = "full") -> None:
+        if form not in ("full", "diagonal", "spherical"):
+            raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'spherical'")
+        mu, sigma = parameter(mean, "mean"), parameter(covariance, "covariance")
+        own = {"full": 2, "diagonal": 1, "spherical": 0}[form]
+        d = mu.shape[-1] if mu.ndim else 0
+        if d == 0 or sigma.shape[sigma.ndim - own :] != (d,) * own or sigma.ndim < own:
+            expected = (
+                "(..., d), " + {"full": "(..., d, d)", "diagonal": "(..., d)", "spherical": "(...)"}[form]
+            )
+            raise ValueError(
+                f"got mean and covariance of shape {mu.shape}, {sigma.shape}, expected {expected}"
+            )
+        batch = np.broadcast_shapes(mu.shape[:-1], sigma.shape[: sigma.ndim - own])
+        factor = None
+        if form == "full":
+            sigma = _symmetric(sigma)
+            refuse_unless_gaussian(mu, np.diagonal(sigma, axis1=-2, axis2=-1))
+            factor = Cholesky(np.broadcast_to(Cholesky.of(sigma, "covariance").lower, (*batch, d, d)))
+        else:
+            refuse_unless_gaussian(mu, sigma)
+        object.__setattr__(self, "mean", np.broadcast_to(mu, (*batch, d)))
+        object.__setattr__(self, "covariance", np.broadcast_to(sigma, (*batch, *(d,) * own)))
+        object.__setattr__(self, "form", form)
+        object.__setattr__(self, "_factor", factor)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.mean.shape[:-1]
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.mean.shape[-1])
+
+    @property
+    def support(self) -> str:
+        return f"{self.dimension} finite numbers"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(self._vectors(x)).all(axis=-1))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return self._joined(self._vectors(x), 0.0)
+
+    def log_base(self, x: ArrayLike) -> Array:
+        return np.where(self.supports(x), -0.5 * self.dimension * _LOG_TAU, -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        first, second = self._split(floats(natural, "natural"))
+        if self.form != "full":
+            return np.asarray(quadratic_partition(first, np.broadcast_to(second, first.shape)).sum(axis=-1))
+        precision = Cholesky.of(-2.0 * second, "precision")
+        return np.asarray(0.5 * (precision.quadratic(first) - precision.log_determinant()))
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return self.with_natural(natural).mean_parameters
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return self.with_mean(mean).natural
+
+    @property
+    def natural(self) -> Array:
+        if self._factor is None:
+            variance = self._variance
+            return np.concatenate([self.mean / variance, -0.5 / variance[..., : self._squares]], axis=-1)
+        precision = self._factor.inverse()
+        half = -0.25 * (precision + np.swapaxes(precision, -1, -2))
+        first = self._factor.solve(self.mean[..., None])[..., 0]
+        return np.concatenate([first, half.reshape(*self.batch, -1)], axis=-1)
+
+    @property
+    def mean_parameters(self) -> Array:
+        return self._joined(self.mean, self.covariance if self.form == "full" else self._variance)
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        first, second = self._split(floats(natural, "natural"))
+        if self.form != "full":
+            variance = variance_of(second)
+            return self._with(first * variance, variance)
+        precision = Cholesky.of(-2.0 * second, "precision")
+        return self._with(precision.solve(first[..., None])[..., 0], precision.inverse())
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        first, second = self._split(floats(mean, "mean"))
+        if self.form == "full":
+            return self._with(first, second - first[..., :, None] * first[..., None, :])
+        square = (first**2).sum(axis=-1, keepdims=True) if self.form == "spherical" else first**2
+        return self._with(first, (second - square) / (self.dimension / self._squares))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        z = rng.standard_normal((*sized(size), *self.mean.shape))
+        step = np.sqrt(self._variance) * z if self._factor is None else self._factor.colour(z)
+        return np.asarray(self.mean + step)
+
+    def expected_log_base(self) -> Array:
+        return np.full(self.batch, -0.5 * self.dimension * _LOG_TAU)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        with np.errstate(over="ignore"):  # so far out that the density is 0
+            step = np.where(inside[..., None], self._vectors(x), 0.0) - self.mean
+            white = step / np.sqrt(self._variance) if self._factor is None else self._factor.whiten(step)
+            square = np.square(white).sum(axis=-1)
+        constant = self.dimension * _LOG_TAU + self._log_determinant
+        return np.where(inside, -0.5 * (constant + square), -np.inf)
+
+    def entropy(self) -> Array:
+        return np.asarray(0.5 * (self.dimension * (1.0 + _LOG_TAU) + self._log_determinant))
+
+    def kl(self, other: Self) -> Array:
+        """Half of Σ(m² − 1 − log m²) over the diagonal of M = L₂⁻¹L₁, Σm² below it, and |L₂⁻¹(μ₁ − μ₂)|²."""
+        if other.form != self.form:
+            raise ValueError(f"got forms {self.form!r} and {other.form!r}, expected the same: convert one")
+        step = self.mean - other.mean
+        if self._factor is None or other._factor is None:
+            own, others = self._variance, other._variance
+            terms = excess((own - others) / others) + np.square(step) / others
+            return np.asarray(0.5 * terms.sum(axis=-1))
+        own, others = self._factor.lower, other._factor.lower
+        d1, d2 = (np.diagonal(lower, axis1=-2, axis2=-1) for lower in (own, others))
+        scale = excess((d1 - d2) * (d1 + d2) / d2**2)
+        columns = Cholesky(others[..., None, :, :]).whiten(np.swapaxes(own, -1, -2))
+        shear = np.square(np.triu(columns, 1)).sum(axis=(-2, -1))
+        return np.asarray(0.5 * (scale.sum(axis=-1) + shear + other._factor.quadratic(step)))
+
+    def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
+        """Full or diagonal moments of x (n, *batch, d)."""
+        values: Any = x if is_frame(x) else to_numpy(x)
+        shape = np.shape(values)
+        if len(shape) < 2 or shape[-1] != self.dimension:
+            raise ValueError(
+                f"got x of shape {shape}, expected rows of {self.dimension} numbers: (n, ..., d)"
+            )
+        if self.form != "full":
+            return observe_columns(values, weights, by)
+        if len(shape) == 2:
+            return Moments.observe(values, weights, by, form="full")
+        batch = shape[1:-1]
+        members = [Moments.observe(values[:, *i], weights, by, form="full") for i in np.ndindex(batch)]
+        return _stacked(members, batch)
+
+    def fit(self, statistic: Any) -> Self:
+        """From moments of either form; the full covariance needs the full one."""
+        mean = observed(statistic).mean
+        if self.form == "full":
+            return self._with(mean, statistic.covariance)
+        if self.form == "spherical" and statistic.form == "diagonal":  # columns may have weights of their own
+            weight = statistic.weight.value
+            return type(self)(mean, statistic.scatter.sum(axis=-1) / weight.sum(axis=-1), self.form)
+        return self._with(mean, statistic.variance)
+
+    @property
+    def _squares(self) -> int:
+        """How many numbers T(x) has after x."""
+        return {"full": self.dimension**2, "diagonal": self.dimension, "spherical": 1}[self.form]
+
+    @property
+    def _variance(self) -> Array:
+        """One an axis (*batch, d), of the diagonal and spherical forms."""
+        return (
+            self.covariance
+            if self.form == "diagonal"
+            else np.broadcast_to(self.covariance[..., None], self.mean.shape)
+        )
+
+    @property
+    def _log_determinant(self) -> Array:
+        if self._factor is not None:
+            return self._factor.log_determinant()
+        return np.asarray(np.log(self._variance).sum(axis=-1))
+
+    def _with(self, mean: Array, covariance: Array) -> Self:
+        """The member with this mean, and a covariance whose last axis, if spherical, is to be averaged."""
+        if self.form == "spherical":
+            return type(self)(mean, covariance.mean(axis=-1), self.form)
+        return type(self)(mean, covariance, self.form)
+
+    def _joined(self, first: Array, spread: Array | float) -> Array:
+        """x followed by what T(x) has after it; `spread` is added to the squares."""
+        if self.form == "full":
+            products = first[..., :, None] * first[..., None, :] + spread
+            return np.concatenate([first, products.reshape(*first.shape[:-1], -1)], axis=-1)
+        squares = first**2 + spread
+        if self.form == "spherical":
+            squares = squares.sum(axis=-1, keepdims=True)
+        return np.concatenate([first, squares], axis=-1)
+
+    def _split(self, terms: Array) -> tuple[Array, Array]:
+        """(..., k) → x's part (..., d) and the squares' part: a matrix if full, else (..., d) or (..., 1)."""
+        d = self.dimension
+        if terms.ndim == 0 or terms.shape[-1] != d + self._squares:
+            raise ValueError(f"got parameters of shape {terms.shape}, expected (..., {d + self._squares})")
+        first, second = terms[..., :d], terms[..., d:]
+        if self.form != "full":
+            return first, second
+        matrix = second.reshape(*terms.shape[:-1], d, d)
+        return first, 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
+
+    def _vectors(self, x: ArrayLike) -> Array:
+        values = floats(x, "x")
+        if values.ndim == 0 or values.shape[-1] != self.dimension:
+            raise ValueError(f"got x of shape {values.shape}, expected {self.dimension} numbers: (..., d)")
+        return values
+
+
+def _symmetric(matrix: Array) -> Array:
+    """The matrix with both triangles equal; refused where they tell different stories."""
+    other = np.swapaxes(matrix, -1, -2)
+    scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
+    apart = np.abs(matrix - other) > _ASYMMETRY * scale[..., :, None] * scale[..., None, :]
+    if apart.any():
+        where = tuple(np.argwhere(apart)[0].tolist())
+        raise ValueError(
+            f"got a covariance with {matrix[where]} above the diagonal and {other[where]} below, "
+            "expected a symmetric matrix"
+        )
+    return parameter(0.5 * (matrix + other), "covariance")
+
+
+def _stacked(members: list[Moments], batch: tuple[int, ...]) -> Moments:
+    """Moments of each member (row-major over the batch), as one statistic with these batch axes."""
+    axis = 0 if members[0].keys is None else 1
+    parts: dict[str, Any] = {}
+    for name in members[0].parts():
+        placed = [
+            member.parts()[name]
+            .reindex(lambda words: np.expand_dims(words, axis + 1))
+            .spread(np.array([place]), len(members), axis)
+            for place, member in enumerate(members)
+        ]
+        whole = sum(placed[1:], start=placed[0])
+        parts[name] = whole.reindex(
+            lambda words: words.reshape(*words.shape[: axis + 1], *batch, *words.shape[axis + 2 :])
+        )
+    return replace(members[0], **parts)

@@ -1,0 +1,98 @@
+"""Poisson: a count of events at a rate. T(x) = x, h(x) = 1/x!, A(η) = e^η with η = log rate."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.families.counts import expected_log_poisson, log_poisson
+from tamis.families.deviance import deviance
+from tamis.families.family import Family, Size, logarithm, parameter, sized
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Poisson(Family):
+    """Counts 0, 1, 2, … with the given mean; a rate of 0 is one too: always 0, with η = −∞.
+
+    >>> calls = Poisson(1).fit(Poisson(1).observe([2, 0, 4]))
+    >>> calls.rate.tolist(), round(float(calls.density(2)), 4)
+    (2.0, 0.2707)
+    >>> Poisson(1e8).entropy().round(9).tolist(), Poisson(2).log_density(-1).tolist()
+    (10.629278904, -inf)
+    """
+
+    rate: Array  # batch
+
+    def __init__(self, rate: ArrayLike) -> None:
+        value = parameter(rate, "rate")
+        broken = ~(np.isfinite(value) & (value >= 0))
+        if broken.any():
+            raise ValueError(f"got a rate of {value[broken][0]}, expected a finite number, not below zero")
+        object.__setattr__(self, "rate", value)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.rate.shape
+
+    @property
+    def support(self) -> str:
+        return "a count: 0, 1, 2, …"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        return whole(floats(x, "x"))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return floats(x, "x")[..., None]
+
+    def log_base(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        return np.where(inside, -special.gammaln(np.where(inside, floats(x, "x"), 0.0) + 1.0), -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        return np.asarray(np.exp(floats(natural, "natural")[..., 0]))
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return np.asarray(np.exp(floats(natural, "natural")))
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return logarithm(floats(mean, "mean"))
+
+    @property
+    def natural(self) -> Array:
+        return self.natural_of(self.rate[..., None])
+
+    @property
+    def mean_parameters(self) -> Array:
+        return self.rate[..., None]
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return self.with_mean(self.mean_of(natural))
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        return type(self)(floats(mean, "mean")[..., 0])
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return np.asarray(rng.poisson(self.rate, (*sized(size), *self.batch)), dtype=np.float64)
+
+    def expected_log_base(self) -> Array:
+        """−E[log x!]: what the entropy, which does not cancel at large rates, leaves."""
+        return np.asarray(self.rate - special.xlogy(self.rate, self.rate) - self.entropy())
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        return np.where(inside, log_poisson(np.where(inside, floats(x, "x"), 0.0), self.rate), -np.inf)
+
+    def entropy(self) -> Array:
+        """No closed form: summed for rates below 256, by an asymptotic series beyond; right to 1e-12."""
+        return -expected_log_poisson(self.rate)
+
+    def kl(self, other: Self) -> Array:
+        return deviance(self.rate, other.rate)
+
+
+def whole(value: Array) -> NDArray[np.bool_]:
+    """Whether each value is one of 0, 1, 2, …"""
+    return np.asarray(np.isfinite(value) & (value >= 0) & (value == np.floor(value)))
