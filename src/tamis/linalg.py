@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from tamis.arrays import Array
 
@@ -38,6 +39,11 @@ class Cholesky:
 
     def whiten(self, x: Array) -> Array:
         """L⁻¹x for vectors x (..., d): uncorrelated, of unit variance if the matrix is their covariance."""
+        if self.lower.ndim == 2:  # one factor, many vectors: columns of a single triangular system
+            columns = solve_triangular(
+                self.lower, x.reshape(-1, x.shape[-1]).T, lower=True, check_finite=False
+            )
+            return np.ascontiguousarray(columns.T).reshape(x.shape)
         return np.asarray(np.linalg.solve(self.lower, x[..., None])[..., 0])
 
     def quadratic(self, x: Array) -> Array:

@@ -1,5 +1,6 @@
 """The command `tamis`, as a user types it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,28 @@ def test_the_demo_runs() -> None:
     answer = type_in("demo")
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout
+
+
+def test_a_reader_that_has_had_enough_is_no_error() -> None:
+    pipe = subprocess.Popen(
+        [COMMAND, "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert pipe.stdout is not None
+    assert pipe.stderr is not None
+    pipe.stdout.close()
+    assert (pipe.stderr.read(), pipe.wait()) == (b"", 0)
+    pipe.stderr.close()
+
+
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="this system has no /dev/full to run out of space on"
+)
+def test_a_full_disk_is_one_clear_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            [COMMAND, "demo"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (answer.returncode, answer.stderr) == (3, "tamis demo: No space left on device\n")

@@ -1,7 +1,7 @@
 """Evidence and its slope → the hyper-parameters of largest evidence, for a whole batch at once.
 
-L-BFGS inside a box. Every cell of the batch takes its own steps, but all are evaluated together: a thousand columns
-cost a few calls of NumPy more than one column, not a thousand optimisations.
+L-BFGS inside a box. Every cell of the batch takes its own steps and stops at its own top, but those on their
+way are evaluated together: a thousand columns are a few more calls of NumPy, not a thousand optimisations.
 """
 
 import warnings
@@ -12,69 +12,90 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 
-Height = Callable[[Array], tuple[Array, Array]]  # places (cells, p) → values (cells,), slopes (cells, p)
+# places (live, p) and which cells they are (live,) → values (live,) and slopes (live, p)
+Height = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 
-# A prior worth a million of the heaviest group moves that group's own estimate all but a millionth of the way to the
-# prior mean; nobody could tell it from an infinite one, and floats still can.
+# A prior worth a million of the heaviest group moves that group's own estimate all but a millionth of the way
+# to the prior mean: nobody could tell it from an infinite one, and floats still can.
 MOST_STRENGTH = 1e6
 LEAST_STRENGTH = 1e-6
 LEAST_SHARE = 1e-9  # of a category that no group holds, and of events that never came
 
-_STEPS = 500  # 15 to 40 are usual; a flat ridge takes more
+_STEPS = 500  # 10 to 40 are usual; a flat ridge takes more
 _MEMORY = 8
 _LONGEST = 2.0  # in logarithms: a factor of 7 a step
 _SLACK = 4.0 * float(np.finfo(np.float64).eps)  # of the value: nearer the top, rounding hides the rise
-_FLAT = 1e-10  # of 1 + |value|
+_FLAT = 1e-13  # of 1 + |value|
+_IDLE = 3  # steps without a rise that rounding would not hide
 
 
 def climb(height: Height, start: Array, lower: Array, upper: Array) -> Array:
     """The top of the hill on which each cell starts (cells, p), inside lower ≤ place ≤ upper."""
-    place = np.clip(start, lower, upper)
-    value, slope = height(place)
-    memory: list[tuple[Array, Array, Array]] = []
-    stuck = np.zeros(len(place), dtype=np.bool_)
+    top = np.clip(start, lower, upper)
+    live = np.arange(len(top))
+    place, low, high = top, lower, upper
+    value, slope = height(place, live)
+    memory: list[_Secant] = []
+    idle = np.zeros(len(top), dtype=np.int64)
     for _ in range(_STEPS):
-        held = ((place <= lower) & (slope < 0)) | ((place >= upper) & (slope > 0))
-        free = np.where(held | stuck[:, None], 0.0, slope)
-        if (np.abs(free).max(axis=-1) <= _FLAT * (1.0 + np.abs(value))).all():
+        held = ((place <= low) & (slope < 0)) | ((place >= high) & (slope > 0))
+        free = np.where(held, 0.0, slope)
+        going = (np.abs(free).max(axis=-1) > _FLAT * (1.0 + np.abs(value))) & (idle < _IDLE)
+        top[live] = place
+        if not going.any():
             break
+        live, place, low, high, idle = live[going], place[going], low[going], high[going], idle[going]
+        value, slope, free, held = value[going], slope[going], free[going], held[going]
+        memory = [tuple(part[going] for part in secant) for secant in memory]
         heading = np.where(held, 0.0, _heading(free, memory))
         heading = np.where(_dot(heading, free) > 0, heading, free)
         longest = np.abs(heading).max(axis=-1, keepdims=True)
-        heading = heading * np.minimum(1.0, (_LONGEST if memory else 0.5) / np.maximum(longest, 1e-300))
-        reached, risen, steeper, ok = _step(height, place, value, free, heading, lower, upper)
-        stuck |= ~ok
+        heading = heading * np.minimum(1.0, (_LONGEST if memory else 0.5) / longest)
+        reached, risen, steeper = _step(height, live, (place, value, slope), free, heading, (low, high))
+        idle = np.where(risen - value > _SLACK * (1.0 + np.abs(value)), 0, idle + 1)
         memory = [*memory[1 - _MEMORY :], _secant(reached - place, slope - steeper)]
         place, value, slope = reached, risen, steeper
-    return place
+    top[live] = place
+    return top
+
+
+_State = tuple[Array, Array, Array]  # place, value, slope
+_Secant = tuple[Array, ...]  # step, turn, curvature
 
 
 def _step(
-    height: Height, place: Array, value: Array, free: Array, heading: Array, lower: Array, upper: Array
-) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-    """Halve the step of each cell until it rises; the last says which cells found a rise."""
-    length = np.ones((len(place), 1))
-    for _ in range(40):
-        reached = np.clip(place + length * heading, lower, upper)
-        risen, slope = height(reached)
-        promise = 1e-4 * _dot(free, reached - place)[:, 0] - _SLACK * np.abs(value)
-        ok = (risen - value >= promise) & np.isfinite(slope).all(axis=-1)
-        if ok.all():
-            return reached, risen, slope, ok
-        length = np.where(ok[:, None], length, 0.5 * length)
-    reached = np.where(ok[:, None], reached, place)
-    risen, slope = height(reached)
-    return reached, risen, slope, ok
+    height: Height,
+    live: NDArray[np.int64],
+    state: _State,
+    free: Array,
+    heading: Array,
+    box: tuple[Array, Array],
+) -> _State:
+    """Halve the step of each cell until it rises; a cell that finds no rise stays where it is."""
+    place, value, slope = (part.copy() for part in state)
+    todo = np.arange(len(live))
+    for halving in range(40):
+        start = state[0][todo]
+        reached = np.clip(start + 0.5**halving * heading[todo], box[0][todo], box[1][todo])
+        risen, steeper = height(reached, live[todo])
+        least = 1e-4 * _dot(free[todo], reached - start)[:, 0] - _SLACK * (1.0 + np.abs(state[1][todo]))
+        ok = (risen - state[1][todo] >= least) & np.isfinite(steeper).all(axis=-1)
+        done = todo[ok]
+        place[done], value[done], slope[done] = reached[ok], risen[ok], steeper[ok]
+        todo = todo[~ok]
+        if not len(todo):
+            break
+    return place, value, slope
 
 
-def _secant(step: Array, turn: Array) -> tuple[Array, Array, Array]:
+def _secant(step: Array, turn: Array) -> _Secant:
     """Where a cell went and how its slope turned; nothing where it did not turn downwards."""
     curvature = _dot(step, turn)
     bent = curvature > 1e-12 * np.sqrt(_dot(step, step) * _dot(turn, turn))
     return np.where(bent, step, 0.0), np.where(bent, turn, 0.0), np.where(bent, curvature, 0.0)
 
 
-def _heading(slope: Array, memory: list[tuple[Array, Array, Array]]) -> Array:
+def _heading(slope: Array, memory: list[_Secant]) -> Array:
     """The two-loop recursion: the slope times an inverse curvature that the last steps imply."""
     heading, shares = slope, []
     for step, turn, curvature in reversed(memory):
@@ -92,7 +113,7 @@ def _heading(slope: Array, memory: list[tuple[Array, Array, Array]]) -> Array:
 
 
 def _dot(a: Array, b: Array) -> Array:
-    return (a * b).sum(axis=-1, keepdims=True)
+    return np.asarray((a * b).sum(axis=-1, keepdims=True))
 
 
 def warn_where(held: NDArray[np.bool_], what: str) -> None:

@@ -8,11 +8,13 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tamis.arrays import Array, floats
+from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
-from tamis.conjugate.distribution import tail_of
-from tamis.conjugate.prior import Interval, Prior
+from tamis.conjugate.beta_geometric import BetaGeometric
+from tamis.conjugate.distribution import positive, tail_of
+from tamis.conjugate.prior import Interval, Prior, one_term
 from tamis.families.family import Size
-from tamis.stats import Tally
+from tamis.stats import Exact, Tally
 
 Likelihood = Literal["bernoulli", "geometric"]
 
@@ -20,6 +22,8 @@ Likelihood = Literal["bernoulli", "geometric"]
 @dataclass(frozen=True, slots=True, eq=False)
 class Beta(Prior):
     """Beta(a, b): as if a successes and b failures had been seen.
+
+    For the geometric family an observation is one success after x failures: a waits were seen, b long in all.
 
     >>> coin = Beta(2, 2)
     >>> after = coin.update(Tally.observe([1, 1]))
@@ -35,9 +39,7 @@ class Beta(Prior):
     likelihood: Likelihood
 
     def __init__(self, a: ArrayLike, b: ArrayLike, likelihood: Likelihood = "bernoulli") -> None:
-        first, second = np.broadcast_arrays(floats(a, "a"), floats(b, "b"))
-        if not ((first > 0).all() and (second > 0).all()):
-            raise ValueError(f"got Beta({first.min()}, {second.min()}), expected both above zero")
+        first, second = np.broadcast_arrays(positive(a, "a"), positive(b, "b"))
         if likelihood not in ("bernoulli", "geometric"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'bernoulli' or 'geometric'")
         object.__setattr__(self, "a", first)
@@ -46,16 +48,44 @@ class Beta(Prior):
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "bernoulli") -> Self:
-        """From a belief: this mean, worth `strength` observations.
+        """From a belief: this mean, worth `strength` trials.
 
         >>> prior = Beta.from_mean(0.3, strength=10)
         >>> float(prior.a), float(prior.b)
         (3.0, 7.0)
         """
-        value, worth = floats(mean, "mean"), floats(strength, "strength")
+        value, worth = floats(mean, "mean"), positive(strength, "strength")
         if not ((value > 0) & (value < 1)).all():
             raise ValueError(f"got a mean of {value.min()} to {value.max()}, expected between 0 and 1")
         return cls(value * worth, (1.0 - value) * worth, likelihood)
+
+    @classmethod
+    def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "bernoulli") -> Self:
+        """The belief of one who saw this and believed nothing before."""
+        a, b = _outcomes(statistic, likelihood)
+        return cls(a.value, b.value, likelihood)
+
+    def as_statistic(self) -> Tally:
+        """The pseudo-observations: a prior is a statistic that nobody observed.
+
+        >>> prior, tosses = Beta(2, 2), Tally.observe([1, 1])
+        >>> float(Beta.from_statistic(prior.as_statistic() + tosses).mean) == float(prior.update(tosses).mean)
+        True
+        """
+        a, b = Exact.of(self.a), Exact.of(self.b)
+        weight, total = (a + b, a) if self.likelihood == "bernoulli" else (a, b)
+        return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]))
+
+    @classmethod
+    def fit(cls, groups: Tally, likelihood: Likelihood = "bernoulli") -> Self:
+        """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
+
+        See `Prior.fit`. Groups of which each has one outcome only hold the strength at a millionth; groups
+        of one toss say nothing of it, and 1 is taken; an outcome in no group gets a billionth of the mean.
+        """
+        a, b = _outcomes(groups, likelihood)
+        concentration = simplex.fit(np.stack([a.value, b.value], axis=-1))
+        return cls(concentration[..., 0], concentration[..., 1], likelihood)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -63,7 +93,7 @@ class Beta(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many observations the belief is worth."""
+        """How many trials the belief is worth."""
         return self.a + self.b
 
     @property
@@ -74,7 +104,7 @@ class Beta(Prior):
     def mode(self) -> Array:
         """The most probable value; NaN where the density has no single peak (a ≤ 1 and b ≤ 1)."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            inner = (self.a - 1.0) / (self.strength - 2.0)
+            inner = (self.a - 1.0) / ((self.a - 1.0) + (self.b - 1.0))
         edge = np.where(self.a > self.b, 1.0, 0.0)
         peaked = (self.a > 1) & (self.b > 1)
         leaning = (self.a > 1) | (self.b > 1)
@@ -82,22 +112,23 @@ class Beta(Prior):
 
     @property
     def variance(self) -> Array:
-        return np.asarray(self.a * self.b / (self.strength**2 * (self.strength + 1.0)))
+        return np.asarray(self.mean * (self.b / self.strength) / (self.strength + 1.0))
 
     def update(self, statistic: Tally, /) -> Self:
-        weight, total = statistic.weight.value, statistic.total.value[..., 0]
-        if self.likelihood == "bernoulli":
-            return type(self)(self.a + total, self.b + (weight - total), self.likelihood)
-        return type(self)(self.a + weight, self.b + total, self.likelihood)
+        successes, failures = _outcomes(statistic, self.likelihood)
+        return type(self)(self.a + successes.value, self.b + failures.value, self.likelihood)
 
     def log_normalizer(self) -> Array:
         return np.asarray(special.betaln(self.a, self.b))
 
-    def log_density(self, probability: ArrayLike) -> Array:
+    def _log_evidence(self, statistic: Tally) -> Array:
+        successes, failures = _outcomes(statistic, self.likelihood)
+        return simplex.log_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
+
+    def log_density(self, parameters: ArrayLike) -> Array:
         """log of the belief's density at a probability."""
-        p = floats(probability, "probability")
-        inside = special.xlogy(self.a - 1.0, p) + special.xlog1py(self.b - 1.0, -p) - self.log_normalizer()
-        return np.where((p >= 0) & (p <= 1), inside, -np.inf)
+        p = floats(parameters, "probability")
+        return simplex.log_density(self._pair, np.stack([p, 1.0 - p], axis=-1))
 
     def interval(self, coverage: float = 0.95) -> Interval:
         """The credible interval that leaves equal tails on both sides."""
@@ -107,21 +138,26 @@ class Beta(Prior):
             np.asarray(special.betainccinv(self.a, self.b, tail)),
         )
 
-    def predictive(self, trials: ArrayLike = 1) -> BetaBinomial:
-        """Successes among the next `trials`."""
-        if self.likelihood != "bernoulli":
-            raise ValueError("the predictive of waiting times is not a beta-binomial: use .sample")
-        return BetaBinomial(trials, self.a, self.b)
+    def predictive(self, trials: ArrayLike = 1) -> BetaBinomial | BetaGeometric:
+        """Successes among the next `trials`; of waiting times, failures before the next success."""
+        if self.likelihood == "bernoulli":
+            return BetaBinomial(trials, self.a, self.b)
+        if np.any(np.asarray(trials) != 1):
+            raise ValueError(f"got trials={trials!r} for waiting times, expected none: they predict one wait")
+        return BetaGeometric(self.a, self.b)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape = (size,) if isinstance(size, int) else size
-        return np.asarray(rng.beta(self.a, self.b, size=(*shape, *self.batch)))
+        return np.asarray(rng.beta(self.a, self.b, size=self._shape(size)))
 
     def kl(self, other: Self) -> Array:
-        return np.asarray(
-            other.log_normalizer()
-            - self.log_normalizer()
-            + (self.a - other.a) * special.digamma(self.a)
-            + (self.b - other.b) * special.digamma(self.b)
-            + (other.strength - self.strength) * special.digamma(self.strength)
-        )
+        return simplex.kl(self._pair, other._pair)
+
+    @property
+    def _pair(self) -> Array:
+        return np.stack([self.a, self.b], axis=-1)
+
+
+def _outcomes(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
+    """Successes and failures."""
+    weight, total = one_term(statistic, "a Beta")
+    return (total, weight - total) if likelihood == "bernoulli" else (weight, total)

@@ -1,9 +1,9 @@
-"""What a predictive distribution answers, derived from its density, its cumulative function and its quantiles."""
+"""What a predictive distribution answers: density, cumulative function, quantiles, and draws from it."""
 
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.families.family import Size
@@ -64,7 +64,7 @@ class Counting(Univariate):
     """A distribution of 0, 1, 2, … without end."""
 
     def quantile(self, probability: ArrayLike) -> Array:
-        """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is large enough."""
+        """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is so large."""
         p = probabilities(probability)
         shape = np.broadcast_shapes(p.shape, self.batch)
         low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
@@ -111,7 +111,15 @@ def positive(value: ArrayLike, what: str) -> Array:
     return array
 
 
-def whole(x: ArrayLike) -> tuple[Array, Array]:
+def counted(value: ArrayLike, what: str) -> Array:
+    """Counts 0, 1, 2, …, or an error that names them."""
+    array = floats(value, what)
+    if not whole(array)[0].all():
+        raise ValueError(f"got {array[~whole(array)[0]].flat[0]} {what}, expected a whole number, 0 or more")
+    return array
+
+
+def whole(x: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
     """Which x are counts 0, 1, 2, …, and x with 0 in the place of all others."""
     value = floats(x, "x")
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Beliefs in a mean and a covariance: what the normal–inverse-gamma and normal–inverse-Wishart have in common.
+"""Beliefs in a mean and a covariance: what normal–inverse-gamma and normal–inverse-Wishart have in common.
 
 The first is the second in one dimension, with freedom 2 · shape and scale 2 · scale; fitted as such.
 """
@@ -6,6 +6,7 @@ The first is the second in one dimension, with freedom 2 · shape and scale 2 ·
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
@@ -13,6 +14,7 @@ from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, climb, warn_wh
 from tamis.conjugate.prior import refuse_unless_grouped
 from tamis.conjugate.stirling import digamma_rise, log_rising
 from tamis.linalg import Cholesky
+from tamis.stats import Exact
 
 _LOG_PI = float(np.log(np.pi))
 _SMALL = 0.01  # size of a matrix up to which eight terms of the logarithm's series are all that a float holds
@@ -33,16 +35,26 @@ class MeanCovariance(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What full Moments come to in the eyes of a belief: about the location, and without NaN for no weight."""
+    """What Moments come to in the eyes of a belief: about its location, and without NaN for no weight."""
 
     weight: Array  # (...)
     shift: Array  # (..., d): mean − location, 0 where there is no weight
     growth: Array  # (..., d, d): what the scale grows by
 
 
-def gathered(location: Array, strength: Array, weight: Array, mean: Array, scatter: Array) -> Gathered:
-    """A large mean does not cancel here: it meets the location before anything is squared."""
-    shift = np.where(weight[..., None] != 0, mean - location, 0.0)
+def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
+    """The mean less the location, subtracted before anything is rounded; 0 where there is no weight.
+
+    The weight has an axis for the columns, of length one if they share it.
+    """
+    wide = np.ones(np.broadcast_shapes(first.shape, location.shape))
+    rest = (first.times(wide) - weight.times(wide * location)).value
+    total = weight.value
+    return np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
+
+
+def gathered(strength: Array, weight: Array, shift: Array, scatter: Array) -> Gathered:
+    """A large mean does not cancel here: it met the location before anything is squared."""
     pull = strength * weight / (strength + weight)
     growth = scatter + pull[..., None, None] * shift[..., :, None] * shift[..., None, :]
     return Gathered(weight, shift, growth)
@@ -59,7 +71,7 @@ def log_determinant_rise(factor: Cholesky, matrix: Array, growth: Array) -> Arra
     ratio = factor.solve(np.broadcast_to(growth, np.broadcast_shapes(growth.shape, matrix.shape)))
     size = np.sqrt(np.square(ratio).sum(axis=(-2, -1)))
     if (size < _SMALL).all():
-        return log_determinant_excess(ratio) + np.trace(ratio, axis1=-2, axis2=-1)
+        return np.asarray(log_determinant_excess(ratio) + np.trace(ratio, axis1=-2, axis2=-1))
     grown = Cholesky.of(matrix + growth, "scale matrix").log_determinant() - factor.log_determinant()
     near = log_determinant_excess(ratio * np.where(size < _SMALL, 1.0, 0.0)[..., None, None])
     return np.where(size < _SMALL, near + np.trace(ratio, axis1=-2, axis2=-1), grown)
@@ -88,8 +100,8 @@ def log_evidence(strength: Array, freedom: Array, scale: Array, factor: Cholesky
 def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array, Array]:
     """Location, strength, freedom and scale of largest evidence for groups (groups, *cells[, d[, d]]).
 
-    Where a group's values are all the same, the evidence grows without end as the scale shrinks around them; what
-    is found is the top of the hill on which moments start, with a variance no less than a millionth of theirs.
+    Where a group's values are all the same, the evidence grows without end as the scale shrinks around them;
+    what is found is the top of the hill on which moments start, with at least a millionth of their variance.
     """
     refuse_unless_grouped(weight)
     cells, d = weight.shape[1:], mean.shape[-1]
@@ -99,16 +111,16 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     centre, factor = _pooled(n, centres, spread)
     # Data in units of the pooled covariance, about the pooled mean: one box and one start do for all scales.
     z = factor.whiten(centres - centre)
-    half = np.swapaxes(np.linalg.solve(factor.lower, spread), -1, -2)
-    w = np.swapaxes(np.linalg.solve(factor.lower, half), -1, -2)
+    rows = Cholesky(factor.lower[:, None])
+    w = rows.whiten(np.swapaxes(rows.whiten(spread), -1, -2))
     heaviest = n.max(axis=0)
     start, lower, upper = _box(n, z, w, heaviest)
 
-    def height(place: Array) -> tuple[Array, Array]:
-        return _evidence_and_slope(place, n, z, w)
+    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
+        return _evidence_and_slope(place, n[:, live], z[:, live], w[:, live])
 
     top = climb(height, start, lower, upper)
-    warn_where((top[:, d : d + 2] >= upper[:, d : d + 2]).any(axis=-1), UNDERDISPERSED)
+    warn_where((top[:, d] >= upper[:, d]) | (top[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
     location, strength, freedom, root = _parameters(top, d)
     lower_factor = factor.lower @ root
     scale = freedom[:, None, None] * (lower_factor @ np.swapaxes(lower_factor, -1, -2))
@@ -134,11 +146,12 @@ def _pooled(n: Array, centres: Array, spread: Array) -> tuple[Array, Cholesky]:
 
 
 def _box(n: Array, z: Array, w: Array, heaviest: Array) -> tuple[Array, Array, Array]:
-    """Moments to start from, and bounds: location, log strength, log(freedom − d + 1), packed root of the scale."""
+    """Moments to start from, and bounds: location, log strength, log(freedom − d + 1), root of the scale."""
     cells, d = z.shape[1], z.shape[2]
     roots = d * (d + 1) // 2
-    within = np.trace(w.sum(axis=0), axis1=-2, axis2=-1) / np.maximum(n - 1.0, 0.0).sum(axis=0).clip(1.0) / d
-    within = within.clip(1e-4, 1.0)
+    room = np.maximum(n - 1.0, 0.0).sum(axis=0)
+    within = np.trace(w.sum(axis=0), axis1=-2, axis2=-1) / (d * np.maximum(room, 1e-300))
+    within = np.where(room > 0, within, 0.5).clip(1e-4, 1.0)
     start = np.zeros((cells, d + 2 + roots))
     start[:, d] = np.log((within / np.maximum(1.0 - within, 1e-2)).clip(1e-3, 10.0 * heaviest))
     start[:, d + 1] = np.log(6.0)
@@ -169,7 +182,7 @@ def _evidence_and_slope(place: Array, n: Array, z: Array, w: Array) -> tuple[Arr
     unit = root @ np.swapaxes(root, -1, -2)
     scale = freedom[:, None, None] * unit
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
-    data = gathered(location, strength, n, z, w)
+    data = gathered(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
     after = Cholesky.of(scale + data.growth, "scale matrix")
     precision = (freedom + n)[..., None, None] * after.inverse()  # (groups, cells, d, d)
@@ -180,7 +193,8 @@ def _evidence_and_slope(place: Array, n: Array, z: Array, w: Array) -> tuple[Arr
     by_strength = 0.5 * (d * share - strength * np.square(share) * square).sum(axis=0)
     by_scale = 0.5 * (freedom[:, None, None] * factor.inverse() - precision).sum(axis=0)
     halves = 0.5 * (freedom[..., None] - np.arange(d))
-    rise = 0.5 * (digamma_rise(halves, 0.5 * n[..., None]).sum(axis=-1) - log_determinant_rise(factor, scale, data.growth))
+    rise = digamma_rise(halves, 0.5 * n[..., None]).sum(axis=-1)
+    rise = 0.5 * (rise - log_determinant_rise(factor, scale, data.growth))
     by_freedom = rise.sum(axis=0) + (by_scale * unit).sum(axis=(-2, -1))
     by_root = 2.0 * freedom[:, None, None] * (by_scale @ root)
     diagonal = np.arange(d)

@@ -1,13 +1,13 @@
 """What a conjugate prior is: a belief that a statistic updates, and all that follows from its normalizer.
 
 A prior is a statistic that nobody observed: ν pseudo-observations of mean χ. `update` adds the statistic that
-somebody did observe. A prior's file gives `update`, `log_normalizer` and the shape of the belief; this file says
-what the evidence is. Where the difference of two normalizers would cancel (a billion pseudo-observations, of which
-a coin toss changes one), the prior's own file says it in terms that do not; the laws hold both to agree.
+somebody did observe. A prior's file gives `update`, `log_normalizer` and the shape of the belief; this file
+says what the evidence is. Where the difference of two normalizers would cancel (one toss of a coin after a
+billion pseudo-observations), the prior's own file says it in terms that do not; the laws hold both to agree.
 
-An object may be a batch of beliefs: its parameters are arrays, and a statistic with the same batch axes, or axes
-that broadcast with them, updates each. What is believed in — a probability, or a mean and a variance together — is
-one value here: `mean`, `mode` and `sample` return it, `log_density` takes it.
+An object may be a batch of beliefs: its parameters are arrays, and a statistic with the same batch axes, or
+axes that broadcast with them, updates each. What is believed in, a probability or a mean and a variance
+together, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tamis.arrays import Array
+from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Distribution, shape_of
 from tamis.families.family import Size
 from tamis.stats import Exact, Tally
@@ -57,12 +57,13 @@ class Prior(ABC):
     def log_evidence(self, statistic: Any, log_base: ArrayLike = 0.0) -> Array:
         """log p(data) with the parameters integrated out (*batch,).
 
-        `log_base` is Σ log h(x) of the data, the part that no parameter changes and a statistic does not keep:
-        0 for bits, categories, waiting times and real numbers (a Gaussian's is a constant, which is counted
-        here already); for counts −Σ log x!, which is `Poisson(1).log_base(x).sum()`, and Σ(x log t − log x!) for
-        counts x over exposures t. It is the same for every prior: to compare priors, leave it out.
+        `log_base` is Σ log h(x) of the data, which no parameter changes and a statistic does not keep. It is
+        0 for bits, categories, waiting times and real numbers (a Gaussian's is a constant, and counted here
+        already). For Poisson counts it is −Σ log x!, which is `Poisson(1).log_base(x).sum()`; for counts x
+        over exposures t it is Σ(x log t − log x!). It is the same for every prior: to compare two, leave
+        it out.
         """
-        return np.asarray(self._log_evidence(statistic) + log_base)
+        return np.asarray(self._log_evidence(statistic) + floats(log_base, "log_base"))
 
     def _log_evidence(self, statistic: Any) -> Array:
         return np.asarray(self.update(statistic).log_normalizer() - self.log_normalizer())
@@ -112,6 +113,8 @@ def one_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
 def refuse_unless_grouped(weight: Array) -> None:
     """Raise if a statistic has no axis of groups, or no group has weight."""
     if weight.ndim == 0:
-        raise ValueError("got a statistic without a batch axis, expected one group a row: observe with by=labels")
+        raise ValueError(
+            "got a statistic without a batch axis, expected one group a row: observe with by=labels"
+        )
     if not (weight > 0).any():
         raise ValueError(f"got {len(weight)} groups without weight, expected data in at least one")

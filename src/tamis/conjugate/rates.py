@@ -1,11 +1,12 @@
 """Beliefs in a rate: what Gamma, and the variance of a normal (its inverse is a rate), have in common.
 
-Events s in a time t update Gamma(a, b) to Gamma(a + s, b + t): counts and their exposure for the Poisson, number and
-sum of waiting times for the exponential, half the weight and half the scatter for the normal. Each formula is the
-textbook's with the bulk of its gamma functions cancelled on paper (see stirling).
+Events s in a time t update Gamma(a, b) to Gamma(a + s, b + t): counts and their exposure for the Poisson,
+number and sum of waiting times for the exponential, half the weight and half the scatter for the normal. Each
+formula is the textbook's with the bulk of its gamma functions cancelled on paper (see stirling).
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
@@ -36,11 +37,12 @@ def log_ratio(shape: Array, rate: Array, events: Array, time: Array) -> Array:
 
 
 def log_density(shape: Array, rate: Array, value: Array) -> Array:
-    """Of the belief, at a rate; −∞ below zero."""
+    """Of the belief, at a rate; −∞ below zero, NaN at NaN."""
     inside = np.where((value > 0) & np.isfinite(value), value, 1.0)
     density = -deviance(shape, rate * inside, shape - rate * inside) - remainder(shape) - np.log(inside)
+    outside = np.where(np.isnan(value), np.nan, -np.inf)
     at_zero = special.xlogy(shape - 1.0, 0.0) - log_normalizer(shape, rate)
-    return np.where((value > 0) & np.isfinite(value), density, np.where(value == 0, at_zero, -np.inf))
+    return np.where((value > 0) & np.isfinite(value), density, np.where(value == 0, at_zero, outside))
 
 
 def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Array:
@@ -48,7 +50,7 @@ def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Arra
     step = (other_shape * rate - other_rate * shape) / rate
     loss = deviance(other_shape, other_rate * (shape / rate), step)
     # it cannot be below; only rounding can say otherwise
-    return np.maximum(loss + bregman(other_shape, shape), 0.0)
+    return np.asarray(np.maximum(loss + bregman(other_shape, shape), 0.0))
 
 
 def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
@@ -69,11 +71,11 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     lower[:, 1] = np.log(LEAST_STRENGTH * (heaviest if by_time else np.ones_like(heaviest)))
     upper[:, 1] = np.log(MOST_STRENGTH * heaviest)
 
-    def height(place: Array) -> tuple[Array, Array]:
-        a, b = _parameters(place, by_time)
-        value = log_ratio(a, b, s, t).sum(axis=0)
-        by_shape = a * (digamma_rise(a, s) - np.log1p(t / b)).sum(axis=0)
-        by_rate = ((a * t - b * s) / (b + t)).sum(axis=0)
+    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
+        (a, b), n, time = _parameters(place, by_time), s[:, live], t[:, live]
+        value = log_ratio(a, b, n, time).sum(axis=0)
+        by_shape = a * (digamma_rise(a, n) - np.log1p(time / b)).sum(axis=0)
+        by_rate = ((a * time - b * n) / (b + time)).sum(axis=0)
         return value, np.column_stack([by_shape if by_time else -by_rate, by_shape + by_rate])
 
     top = climb(height, start, lower, upper)
@@ -97,4 +99,4 @@ def _strength(events: Array, time: Array, mean: Array, by_time: bool) -> Array:
     square = np.square(events - expected) / np.where(expected > 0, expected, 1.0)
     excess = square.sum(axis=0) - (time > 0).sum(axis=0)
     strength = time.sum(axis=0) / np.maximum(excess, 1e-2)
-    return np.clip(strength, 1e-3 * time.max(axis=0), 10.0 * time.max(axis=0))
+    return np.asarray(np.clip(strength, 1e-3 * time.max(axis=0), 10.0 * time.max(axis=0)))

@@ -1,11 +1,12 @@
 """Beliefs in shares that sum to one: what Beta (two shares) and Dirichlet (any number) have in common.
 
-All arrays have the shares on their last axis. Each formula is the textbook's with the bulk of its gamma functions
-cancelled on paper (see stirling): what is left is a likelihood at the posterior mean, less the deviance of the
-prior mean from it, less remainders that a reader may know as Occam's factor.
+All arrays have the shares on their last axis. Each formula is the textbook's with the bulk of its gamma
+functions cancelled on paper (see stirling). What is left of an evidence is a likelihood at the posterior
+mean, less the deviance of the prior mean from it, less remainders that a reader may know as Occam's factor.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
@@ -26,7 +27,7 @@ _ON_SIMPLEX = 1e-9  # how far from one shares may sum and still be shares
 
 
 def rest(x: Array) -> Array:
-    """The sum of all others, for each: without the subtraction that would lose small ones beside a large one."""
+    """The sum of all others, for each: without a subtraction, which would lose the small beside the large."""
     before = np.cumsum(x, axis=-1)
     after = np.cumsum(x[..., ::-1], axis=-1)[..., ::-1]
     others = np.zeros_like(x)
@@ -53,7 +54,7 @@ def log_ratio(concentration: Array, counts: Array) -> Array:
 
 
 def log_mass(concentration: Array, counts: Array) -> Array:
-    """Of counts that were drawn with shares drawn from the belief: log_ratio and the multinomial coefficient."""
+    """Of counts drawn with shares that the belief draws: log_ratio and the multinomial coefficient."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
     step = (counts * strength - concentration * weight) / total
@@ -65,17 +66,21 @@ def log_mass(concentration: Array, counts: Array) -> Array:
 
 
 def log_density(concentration: Array, shares: Array) -> Array:
-    """Of the belief, at shares; −∞ off the simplex."""
+    """Of the belief, at shares; −∞ off the simplex, NaN at NaN."""
     strength = concentration.sum(axis=-1, keepdims=True)
     inside = np.where((shares > 0) & (shares < 1), shares, 0.5)
     expected = strength * inside
-    terms = deviance(concentration, expected, concentration - expected) + remainder(concentration) + np.log(inside)
+    terms = (
+        deviance(concentration, expected, concentration - expected)
+        + remainder(concentration)
+        + np.log(inside)
+    )
     density = remainder(strength)[..., 0] - terms.sum(axis=-1)
     with np.errstate(invalid="ignore"):  # 0 · ∞ at an edge that one share seeks and another shuns: NaN
         at_edge = special.xlogy(concentration - 1.0, shares).sum(axis=-1) - log_normalizer(concentration)
     density = np.where(((shares > 0) & (shares < 1)).all(axis=-1), density, at_edge)
     on = (shares >= 0).all(axis=-1) & (np.abs(shares.sum(axis=-1) - 1.0) <= _ON_SIMPLEX)
-    return np.where(on, density, -np.inf)
+    return np.where(on, density, np.where(np.isnan(shares).any(axis=-1), np.nan, -np.inf))
 
 
 def kl(concentration: Array, other: Array) -> Array:
@@ -84,7 +89,7 @@ def kl(concentration: Array, other: Array) -> Array:
     step = (other * strength - concentration * others) / strength
     loss = deviance(other, concentration * (others / strength), step)
     divergence = (loss + bregman(other, concentration)).sum(axis=-1) - bregman(others, strength)[..., 0]
-    return np.maximum(divergence, 0.0)  # it cannot be below; only rounding can say otherwise
+    return np.asarray(np.maximum(divergence, 0.0))  # it cannot be below; only rounding can say otherwise
 
 
 def fit(counts: Array) -> Array:
@@ -99,13 +104,12 @@ def fit(counts: Array) -> Array:
     lower, upper = np.full_like(start, np.log(LEAST_SHARE)), np.full_like(start, 5.0)
     lower[:, -1], upper[:, -1] = np.log(LEAST_STRENGTH), np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))
 
-    def height(place: Array) -> tuple[Array, Array]:
+    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
         mean = special.softmax(place[:, :-1], axis=-1)
         concentration = mean * np.exp(place[:, -1:])
-        value = log_ratio(concentration, table).sum(axis=0)
-        rise = digamma_rise(concentration, table) - digamma_rise(
-            concentration.sum(axis=-1, keepdims=True), weight[..., None]
-        )
+        value = log_ratio(concentration, table[:, live]).sum(axis=0)
+        pooled = digamma_rise(concentration.sum(axis=-1, keepdims=True), weight[:, live, None])
+        rise = digamma_rise(concentration, table[:, live]) - pooled
         by_share = (rise * concentration).sum(axis=0)
         by_strength = by_share.sum(axis=-1, keepdims=True)
         return value, np.concatenate([by_share - mean * by_strength, by_strength], axis=-1)
@@ -127,4 +131,4 @@ def _strength(table: Array, weight: Array, share: Array) -> Array:
     excess = square.sum(axis=(0, -1)) / live - (weight > 0).sum(axis=0)
     room = np.maximum(weight - 1.0, 0.0).sum(axis=0)
     strength = room / np.maximum(excess, 1e-2) - 1.0
-    return np.clip(strength, 0.01, 10.0 * np.maximum(weight.max(axis=0), 1.0))
+    return np.asarray(np.clip(strength, 0.01, 10.0 * np.maximum(weight.max(axis=0), 1.0)))

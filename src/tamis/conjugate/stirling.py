@@ -1,9 +1,9 @@
 """log Γ without its bulk: what a ratio of gamma functions comes to once its large terms have met on paper.
 
-log Γ(x) = x log x − x + remainder(x). At x = 1e12 the first two terms are 2.7e13, of which a float keeps no more
-than 4e-3, and the remainder is −13. In every evidence, predictive density and divergence of this package the
-large terms cancel, or nearly: what they leave is a `deviance`, which is never negative and has no large terms
-(C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000), and a few remainders.
+log Γ(x) = x log x − x + remainder(x). At x = 1e12 the first two terms are 2.7e13, of which a float keeps no
+more than 4e-3, and the remainder is −13. In every evidence, predictive density and divergence of this package
+the large terms cancel, or nearly: what they leave is a `deviance`, which is never negative and has no large
+terms (C. Loader, Fast and Accurate Computation of Binomial Probabilities, 2000), and a few remainders.
 """
 
 import numpy as np
@@ -17,14 +17,16 @@ _LOG_TAU = float(np.log(2.0 * np.pi))
 _LARGE = 10.0
 _BINET = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _SLOPE = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)  # of 1/x², 1/x⁴, …
-_ODD = tuple(1 / k for k in range(3, 21, 2))  # of the logarithm: at 0.1 the first term left out is below 1e-19
+_ODD = tuple(
+    1 / k for k in range(3, 21, 2)
+)  # of the logarithm: at 0.1 the first term left out is below 1e-19
 
 
 def remainder(x: Array) -> Array:
     """log Γ(x) − x log x + x for x > 0: about ½ log(2π/x).
 
     >>> round(float(remainder(np.array(1e12))), 12)
-    -12.896571724921
+    -12.89657202476
     """
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
@@ -57,7 +59,7 @@ def bregman(x: Array, about: Array) -> Array:
 
 
 def deviance(x: Array, mean: Array, step: Array) -> Array:
-    """x log(x / mean) − (x − mean) ≥ 0, for x ≥ 0 and mean ≥ 0; `step` is x − mean, as exactly as it is known."""
+    """x log(x / mean) − (x − mean) ≥ 0 for x, mean ≥ 0; `step` is x − mean, as exactly as it is known."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         v = np.where(x + mean > 0, step / (x + mean), 0.0)
         near = step * v + 2.0 * x * v * np.square(v) * _series(_ODD, v)

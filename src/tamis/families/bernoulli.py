@@ -9,11 +9,11 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.deviance import deviance
-from tamis.families.family import Family, Size, parameter, sized
+from tamis.families.family import Size, Tallied, parameter, sized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bernoulli(Family):
+class Bernoulli(Tallied):
     """A coin that shows 1 with the given probability; 0 and 1 are probabilities too, with η = ∓∞.
 
     >>> coin = Bernoulli(0.5).fit(Bernoulli(0.5).observe([1] * 55 + [0] * 45))

@@ -10,13 +10,13 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.deviance import deviance
-from tamis.families.family import Family, Size, logarithm, observed, sized
+from tamis.families.family import Size, Tallied, logarithm, observed, sized
 from tamis.families.poisson import whole
 from tamis.stats import Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Categorical(Family):
+class Categorical(Tallied):
     """A category 0 … K−1, each of the given probability; 0 is a probability too.
 
     Full: T(x) is one-hot, η = log p, one a category. `minimal=True`: the last category is the reference,

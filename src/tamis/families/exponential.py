@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.families.deviance import excess
-from tamis.families.family import Family, Size, parameter, sized
+from tamis.families.family import Size, Tallied, parameter, sized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exponential(Family):
+class Exponential(Tallied):
     """A time until the next event, when events come at the given rate: mean 1 / rate, density rate at 0.
 
     >>> buses = Exponential(1).fit(Exponential(1).observe([3.0, 8.0, 1.0]))

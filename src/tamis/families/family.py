@@ -111,8 +111,19 @@ class Family(ABC):
             - (step * self.mean_parameters).sum(axis=-1)
         )
 
+    @abstractmethod
     def observe(self, x: object, weights: object = None, by: object = None) -> Sums:
-        """Σ T(x) over the first axis of x (n, *batch, *event), by label if labels are given."""
+        """Sum over the first axis of x (n, *batch, *event), by label if labels are given."""
+
+    @abstractmethod
+    def fit(self, statistic: Any) -> Self:
+        """The maximum-likelihood member: the one whose E[T] is the observed mean of T."""
+
+
+class Tallied(Family):
+    """A family whose statistic is the plain one: how much was seen, and ΣT(x)."""
+
+    def observe(self, x: object, weights: object = None, by: object = None) -> Tally:
         values = floats(np.asarray(x), "x")
         inside = self.supports(values)
         if not inside.all():
@@ -121,8 +132,7 @@ class Family(ABC):
             raise ValueError(f"x[{place}] is {values[where]}, expected {self.support}: drop or mend that row")
         return Tally.observe(self.sufficient(values), weights, by)
 
-    def fit(self, statistic: Any) -> Self:
-        """The maximum-likelihood member: the one whose E[T] is the observed mean of T."""
+    def fit(self, statistic: Tally) -> Self:
         return self.with_mean(observed(statistic).mean)
 
 

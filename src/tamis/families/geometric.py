@@ -9,12 +9,12 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.deviance import deviance
-from tamis.families.family import Family, Size, parameter, sized
+from tamis.families.family import Size, Tallied, parameter, sized
 from tamis.families.poisson import whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Geometric(Family):
+class Geometric(Tallied):
     """How many trials fail before the first that succeeds: 0, 1, 2, …, each success of the given probability.
 
     The successful trial is not counted (some books, and scipy.stats.geom, count it: theirs is x + 1).

@@ -1,7 +1,7 @@
 """Multinomial: counts in n trials. T(x) = x, h(x) = n!/Πx!, A(η) = n log Σ e^η; minimal: n log(1 + Σ e^η)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,12 +11,13 @@ from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.counts import expected_log_poisson, log_poisson
 from tamis.families.deviance import deviance
-from tamis.families.family import Family, Size, observed, parameter, sized
+from tamis.families.family import Size, Tallied, observed, parameter, sized
 from tamis.families.poisson import whole
+from tamis.stats import Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Multinomial(Family):
+class Multinomial(Tallied):
     """How often each of K categories came up in so many trials; 0 is a probability too.
 
     Counts are independent Poisson counts given their sum, which is how density and entropy are computed.
@@ -131,7 +132,7 @@ class Multinomial(Family):
             deviance(self._expected, other.trials[..., None] * other.probabilities).sum(axis=-1)
         )
 
-    def fit(self, statistic: Any) -> Self:
+    def fit(self, statistic: Tally) -> Self:
         whole_weight = observed(statistic).weight.value * self.trials
         return self._with_shares(
             simplex.completed(statistic.total.value, whole_weight, self.minimal), whole_weight

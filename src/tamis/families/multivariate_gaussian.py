@@ -1,6 +1,6 @@
 """Gaussian vectors. T(x) = (x, vec xxᵀ), η = (Σ⁻¹μ, vec −½Σ⁻¹), A = ½(μᵀΣ⁻¹μ + log |Σ|); or fewer squares."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -47,7 +47,7 @@ class MultivariateGaussian(Family):
     mean: Array  # batch + (d,)
     covariance: Array  # batch + (d, d) full, (d,) diagonal, () spherical
     form: Form
-    _factor: Cholesky | None  # of the full covariance
+    _factor: Cholesky | None = field(repr=False)  # of the full covariance
 
     def __init__(self, mean: ArrayLike, covariance: ArrayLike, form: Form = "full") -> None:
         if form not in ("full", "diagonal", "spherical"):

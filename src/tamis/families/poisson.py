@@ -10,11 +10,11 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families.counts import expected_log_poisson, log_poisson
 from tamis.families.deviance import deviance
-from tamis.families.family import Family, Size, logarithm, parameter, sized
+from tamis.families.family import Size, Tallied, logarithm, parameter, sized
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Poisson(Family):
+class Poisson(Tallied):
     """Counts 0, 1, 2, … with the given mean; a rate of 0 is one too: always 0, with η = −∞.
 
     >>> calls = Poisson(1).fit(Poisson(1).observe([2, 0, 4]))

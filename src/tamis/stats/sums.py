@@ -133,7 +133,7 @@ class Sums:
 
     @property
     def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return _names_of(type(self))  # type: ignore[arg-type]  # mypy asks the instances' __hash__ of the class
+        return _names_of(type(self))  # type: ignore[arg-type]  # mypy asks the class for its __hash__
 
     def _described(self) -> str:
         shapes = ", ".join(f"{name} {part.shape}" for name, part in self.parts().items())

@@ -1,8 +1,8 @@
 """The laws of statistics, and data to try them on.
 
 A law is a function that raises AssertionError with the two sides it found unequal. `STATISTICS` registers
-every public statistic with a way to observe and the data it observes; `tests/laws/test_statistics.py` runs each
-law over each. To test a statistic of your own, make a `StatisticCase` of it and do the same.
+every public statistic with a way to observe and the data it observes; `tests/laws/test_statistics.py` runs
+each law over each. To test a statistic of your own, make a `StatisticCase` of it and do the same.
 """
 
 import pickle
@@ -37,7 +37,7 @@ class Sample:
         )
 
     def tame(self) -> Self:
-        """Rounded to multiples of 2**-20, so that sums of squares have few enough bits to be scaled exactly."""
+        """Rounded to multiples of 2**-20: sums of their squares have few enough bits to be scaled exactly."""
         weights = None if self.weights is None else np.round(self.weights * 2**20) / 2**20
         return type(self)(np.round(self.values * 2**20) / 2**20, weights, self.labels)
 

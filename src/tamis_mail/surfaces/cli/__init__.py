@@ -4,6 +4,7 @@ A command is a module of this package with `run(out) -> status`; it is loaded wh
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -41,5 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if options.command is None:
         parser.error("a command is needed: " + ", ".join(_COMMANDS))
-    status: int = import_module(f"{__name__}.{options.command}").run(sys.stdout)
+    try:
+        status: int = import_module(f"{__name__}.{options.command}").run(sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader had enough, as in `tamis demo | head -1`
+        return _abandon_output(0)
+    except KeyboardInterrupt:
+        return _abandon_output(130)
+    except OSError as error:
+        sys.stderr.write(f"tamis {options.command}: {error.strerror or error}\n")
+        return _abandon_output(3)
+    return status
+
+
+def _abandon_output(status: int) -> int:
+    """Let go of what could not be written, or Python would complain of it once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status

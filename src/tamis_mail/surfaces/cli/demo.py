@@ -58,7 +58,7 @@ def _coin(width: int, bars: str) -> str:
     low, high = after.interval(0.95)
     places = np.linspace(0, 1, width - 6)
     density = np.exp(after.log_density(places))
-    heights = np.ceil((len(bars) - 1) * density / density.max() - 1e-9).astype(int)
+    heights = np.rint((len(bars) - 1) * density / density.max()).astype(int)
     half = len(places) // 2
     return "\n".join(
         [

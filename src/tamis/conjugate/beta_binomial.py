@@ -1,0 +1,102 @@
+"""Beta-binomial: successes among trials, whose probability is a belief."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import simplex
+from tamis.conjugate.distribution import Univariate, counted, positive, probabilities, whole
+from tamis.families.family import Size
+
+_BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB an array
+_MOST = 1 << 27  # terms in all: about a minute
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BetaBinomial(Univariate):
+    """Successes among `trials` with a probability drawn once from Beta(a, b).
+
+    The cumulative function is a sum over counts, and costs as much as there are trials.
+
+    >>> votes = BetaBinomial(10, 3, 7)
+    >>> float(votes.mean), votes.interval(0.9)[1].tolist(), round(float(votes.cdf(2)), 4)
+    (3.0, 7.0, 0.4443)
+    """
+
+    trials: Array  # batch
+    a: Array  # batch
+    b: Array  # batch
+
+    def __init__(self, trials: ArrayLike, a: ArrayLike, b: ArrayLike) -> None:
+        n, first, second = np.broadcast_arrays(counted(trials, "trials"), positive(a, "a"), positive(b, "b"))
+        object.__setattr__(self, "trials", n)
+        object.__setattr__(self, "a", first)
+        object.__setattr__(self, "b", second)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.trials.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.trials * self.a / (self.a + self.b))
+
+    @property
+    def variance(self) -> Array:
+        strength = self.a + self.b
+        share = (self.a / strength) * (self.b / strength)
+        return np.asarray(self.trials * share * (strength + self.trials) / (strength + 1.0))
+
+    def log_density(self, x: ArrayLike) -> Array:
+        counts, value = whole(x)
+        inside = counts & (value <= self.trials)
+        k = np.where(inside, value, 0.0)
+        return np.where(inside, self._log_mass(k), -np.inf)
+
+    def _log_mass(self, k: Array) -> Array:
+        pairs = np.stack(np.broadcast_arrays(k, self.trials - k), axis=-1)
+        return simplex.log_mass(np.stack([self.a, self.b], axis=-1), pairs)
+
+    def cdf(self, x: ArrayLike) -> Array:
+        k = np.floor(floats(x, "x"))
+        shape = np.broadcast_shapes(k.shape, self.batch)
+        result = np.where(k >= self.trials, np.ones(shape), 0.0)
+        inside = (k >= 0) & (k < self.trials)
+        for first, reached in self._cumulated(np.where(inside, k, -1.0), shape):
+            at = np.broadcast_to(k - first, shape)
+            here = inside & (at >= 0) & (at < reached.shape[-1])
+            place = np.where(here, at, 0).astype(np.int64)
+            result = np.where(here, np.take_along_axis(reached, place[..., None], axis=-1)[..., 0], result)
+        return result
+
+    def quantile(self, probability: ArrayLike) -> Array:
+        p = probabilities(probability)
+        shape = np.broadcast_shapes(p.shape, self.batch)
+        short = np.zeros(shape)
+        for _, reached in self._cumulated(np.broadcast_to(self.trials - 1.0, shape), shape):
+            short = short + (reached < p[..., None]).sum(axis=-1)
+        return np.minimum(short, self.trials)
+
+    def _cumulated(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
+        """P(X ≤ k) for k = first, first + 1, … (*shape, block), block by block up to the largest `last`."""
+        terms = int(last.max(initial=-1.0)) + 1
+        cells = max(1, int(np.prod(self.batch, dtype=np.int64)))
+        if terms * cells > _MOST:
+            raise ValueError(
+                f"got {terms} counts to sum for {cells} beliefs, expected up to 2**27 in all: sample instead"
+            )
+        block = max(64, _BLOCK // max(1, int(np.prod(shape, dtype=np.int64))))
+        below = np.zeros((*self.batch, 1))
+        wide = type(self)(self.trials[..., None], self.a[..., None], self.b[..., None])
+        for first in range(0, terms, block):
+            k = np.arange(first, min(first + block, terms), dtype=np.float64)
+            reached = np.minimum(below + np.cumsum(wide.density(k), axis=-1), 1.0)
+            below = reached[..., -1:]
+            yield first, np.broadcast_to(reached, (*shape, reached.shape[-1]))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        p = rng.beta(self.a, self.b, size=self._shape(size))
+        return np.asarray(rng.binomial(self.trials.astype(np.int64), p), dtype=np.float64)

@@ -1,0 +1,66 @@
+"""Beta-geometric: failures before the first success, whose probability is a belief."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import simplex
+from tamis.conjugate.distribution import Counting, positive, whole
+from tamis.families.family import Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BetaGeometric(Counting):
+    """Failures before a success with a probability drawn once from Beta(a, b).
+
+    Its tail is as heavy as x^−(a + 1): with a ≤ 1 the mean is infinite, with a ≤ 2 the variance is.
+
+    >>> wait = BetaGeometric(2, 3)
+    >>> round(float(wait.density(0)), 3), float(wait.mean), float(wait.quantile(0.9))
+    (0.4, 3.0, 7.0)
+    """
+
+    a: Array  # batch
+    b: Array  # batch
+
+    def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
+        first, second = np.broadcast_arrays(positive(a, "a"), positive(b, "b"))
+        object.__setattr__(self, "a", first)
+        object.__setattr__(self, "b", second)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.a.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.where(self.a > 1, self.b / np.where(self.a > 1, self.a - 1.0, 1.0), np.inf)
+
+    @property
+    def variance(self) -> Array:
+        finite = self.a > 2
+        a = np.where(finite, self.a, 3.0)
+        return np.where(finite, a * self.b * (a + self.b - 1.0) / ((a - 1.0) ** 2 * (a - 2.0)), np.inf)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside, k = whole(x)
+        return np.where(inside, self._log_ratio(np.ones_like(k), k), -np.inf)
+
+    def cdf(self, x: ArrayLike) -> Array:
+        k = np.floor(floats(x, "x"))
+        failures = np.where((k >= 0) & np.isfinite(k), k + 1.0, 0.0)
+        inside = -np.expm1(self._log_ratio(np.zeros_like(failures), failures))
+        return np.where(k == np.inf, 1.0, inside)
+
+    def _log_ratio(self, successes: Array, failures: Array) -> Array:
+        return simplex.log_ratio(
+            np.stack([self.a, self.b], axis=-1), np.stack([successes, failures], axis=-1)
+        )
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        p = rng.beta(self.a, self.b, size=self._shape(size))
+        # −log(1 − p) is the rate of the exponential wait of which the geometric one is the whole part
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.floor(rng.standard_exponential(p.shape) / -np.log1p(-p)))

@@ -1,0 +1,147 @@
+"""Gamma: belief about a rate; conjugate to the Poisson and to the exponential family."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import rates
+from tamis.conjugate.distribution import positive, tail_of
+from tamis.conjugate.lomax import Lomax
+from tamis.conjugate.negative_binomial import NegativeBinomial
+from tamis.conjugate.prior import Interval, Prior, one_term, refuse_unless_grouped
+from tamis.families.family import Size
+from tamis.stats import Exact, Tally
+
+Likelihood = Literal["poisson", "exponential"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gamma(Prior):
+    """Gamma(shape, rate): as if `shape` events had been seen in a time of `rate`.
+
+    >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls an hour, in two hours
+    >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)
+    ((10.0, 3.0), 3.3333)
+    >>> round(float(calls.predictive(exposure=0.5).density(0)), 4)  # none in the next half hour
+    0.2141
+    """
+
+    shape: Array  # batch
+    rate: Array  # batch
+    likelihood: Likelihood
+
+    def __init__(self, shape: ArrayLike, rate: ArrayLike, likelihood: Likelihood = "poisson") -> None:
+        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(rate, "rate"))
+        if likelihood not in ("poisson", "exponential"):
+            raise ValueError(f"got likelihood={likelihood!r}, expected 'poisson' or 'exponential'")
+        object.__setattr__(self, "shape", a)
+        object.__setattr__(self, "rate", b)
+        object.__setattr__(self, "likelihood", likelihood)
+
+    @classmethod
+    def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "poisson") -> Self:
+        """From a belief: this mean rate, worth `strength` observations (counts over one unit, or waits).
+
+        >>> prior = Gamma.from_mean(4, strength=2)
+        >>> float(prior.shape), float(prior.rate)
+        (8.0, 2.0)
+        """
+        value, worth = positive(mean, "mean"), positive(strength, "strength")
+        if likelihood == "poisson":
+            return cls(value * worth, worth, likelihood)
+        return cls(worth, worth / value, likelihood)
+
+    @classmethod
+    def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "poisson") -> Self:
+        """The belief of one who saw this and believed nothing before."""
+        events, time = _events(statistic, likelihood)
+        return cls(events.value, time.value, likelihood)
+
+    def as_statistic(self) -> Tally:
+        """The pseudo-observations: a prior is a statistic that nobody observed."""
+        events, time = Exact.of(self.shape), Exact.of(self.rate)
+        weight, total = (time, events) if self.likelihood == "poisson" else (events, time)
+        return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]))
+
+    @classmethod
+    def fit(cls, groups: Tally, likelihood: Likelihood = "poisson") -> Self:
+        """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
+
+        See `Prior.fit`. A group's weight is its exposure, or its number of waits. Groups that have nothing in
+        common hold the strength at a millionth; counts that are all zero give a mean of almost zero.
+        """
+        events, time = _events(groups, likelihood)
+        refuse_unless_grouped(groups.weight.value)
+        shape, rate = rates.fit(events.value, time.value, by_time=likelihood == "poisson")
+        return cls(shape, rate, likelihood)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.shape.shape
+
+    @property
+    def strength(self) -> Array:
+        """How many observations the belief is worth: its rate for counts, its shape for waits."""
+        return self.rate if self.likelihood == "poisson" else self.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.shape / self.rate)
+
+    @property
+    def mode(self) -> Array:
+        """The most probable rate; 0 where the shape is 1 or less (below 1 the density is infinite there)."""
+        return np.asarray(np.maximum(self.shape - 1.0, 0.0) / self.rate)
+
+    @property
+    def variance(self) -> Array:
+        return np.asarray(self.shape / self.rate / self.rate)
+
+    def update(self, statistic: Tally, /) -> Self:
+        events, time = _events(statistic, self.likelihood)
+        return type(self)(self.shape + events.value, self.rate + time.value, self.likelihood)
+
+    def log_normalizer(self) -> Array:
+        return rates.log_normalizer(self.shape, self.rate)
+
+    def _log_evidence(self, statistic: Tally) -> Array:
+        events, time = _events(statistic, self.likelihood)
+        return rates.log_ratio(self.shape, self.rate, events.value, time.value)
+
+    def log_density(self, parameters: ArrayLike) -> Array:
+        """log of the belief's density at a rate."""
+        return rates.log_density(self.shape, self.rate, floats(parameters, "rate"))
+
+    def interval(self, coverage: float = 0.95) -> Interval:
+        """The credible interval that leaves equal tails on both sides."""
+        tail = tail_of(coverage)
+        return (
+            np.asarray(special.gammaincinv(self.shape, tail) / self.rate),
+            np.asarray(special.gammainccinv(self.shape, tail) / self.rate),
+        )
+
+    def predictive(self, exposure: ArrayLike = 1.0) -> NegativeBinomial | Lomax:
+        """The next count, over `exposure` units; of waiting times, the next wait."""
+        if self.likelihood == "poisson":
+            return NegativeBinomial(self.shape, self.rate / positive(exposure, "exposure"))
+        if np.any(np.asarray(exposure) != 1):
+            raise ValueError(
+                f"got exposure={exposure!r} for waiting times, expected none: they predict one wait"
+            )
+        return Lomax(self.shape, self.rate)
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return np.asarray(rng.standard_gamma(self.shape, size=self._shape(size)) / self.rate)
+
+    def kl(self, other: Self) -> Array:
+        return rates.kl(self.shape, self.rate, other.shape, other.rate)
+
+
+def _events(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
+    """Events, and the time they took."""
+    weight, total = one_term(statistic, "a Gamma")
+    return (total, weight) if likelihood == "poisson" else (weight, total)

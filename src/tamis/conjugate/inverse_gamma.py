@@ -1,0 +1,71 @@
+"""Inverse gamma: belief about a variance, where that of its inverse is a gamma."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import rates
+from tamis.conjugate.distribution import Univariate, positive, probabilities
+from tamis.families.family import Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InverseGamma(Univariate):
+    """1 / Gamma(shape, scale).
+
+    With a shape of 1 or less the mean is infinite, with 2 or less the variance is.
+
+    >>> float(InverseGamma(3, 4).mean), float(InverseGamma(3, 4).mode), float(InverseGamma(3, 4).variance)
+    (2.0, 1.0, 4.0)
+    """
+
+    shape: Array  # batch
+    scale: Array  # batch
+
+    def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
+        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(scale, "scale"))
+        object.__setattr__(self, "shape", a)
+        object.__setattr__(self, "scale", b)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.shape.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.where(self.shape > 1, self.scale / np.where(self.shape > 1, self.shape - 1.0, 1.0), np.inf)
+
+    @property
+    def mode(self) -> Array:
+        """The most probable value."""
+        return np.asarray(self.scale / (self.shape + 1.0))
+
+    @property
+    def variance(self) -> Array:
+        finite = self.shape > 2
+        a = np.where(finite, self.shape, 3.0)
+        return np.where(finite, np.square(self.scale / (a - 1.0)) / (a - 2.0), np.inf)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        value = floats(x, "x")
+        inside = (value > 0) & np.isfinite(value)
+        v = np.where(inside, value, 1.0)
+        # dλ = dv / v² for λ = 1 / v
+        density = rates.log_density(self.shape, self.scale, 1.0 / v) - 2.0 * np.log(v)
+        return np.where(inside, density, np.where(np.isnan(value), np.nan, -np.inf))
+
+    def cdf(self, x: ArrayLike) -> Array:
+        value = floats(x, "x")
+        below = special.gammaincc(self.shape, self.scale / np.where(value > 0, value, 1.0))
+        return np.where(value > 0, below, 0.0)
+
+    def quantile(self, probability: ArrayLike) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.scale / special.gammainccinv(self.shape, probabilities(probability)))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.scale / rng.standard_gamma(self.shape, size=self._shape(size)))

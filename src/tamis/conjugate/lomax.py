@@ -1,0 +1,64 @@
+"""Lomax: an exponential waiting time, whose rate is a belief."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array, floats
+from tamis.conjugate.distribution import Univariate, positive, probabilities
+from tamis.families.family import Size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lomax(Univariate):
+    """An exponential wait with a rate drawn from Gamma(shape, scale): a power law, shifted to start at 0.
+
+    With a shape of 1 or less the mean is infinite, with 2 or less the variance is.
+
+    >>> wait = Lomax(3, 4)
+    >>> float(wait.mean), float(wait.variance), round(float(wait.quantile(0.5)), 4)
+    (2.0, 12.0, 1.0397)
+    """
+
+    shape: Array  # batch
+    scale: Array  # batch
+
+    def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
+        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(scale, "scale"))
+        object.__setattr__(self, "shape", a)
+        object.__setattr__(self, "scale", b)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.shape.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.where(self.shape > 1, self.scale / np.where(self.shape > 1, self.shape - 1.0, 1.0), np.inf)
+
+    @property
+    def variance(self) -> Array:
+        finite = self.shape > 2
+        a = np.where(finite, self.shape, 3.0)
+        return np.where(finite, np.square(self.scale / (a - 1.0)) * (a / (a - 2.0)), np.inf)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        value = floats(x, "x")
+        inside = np.log(self.shape / self.scale) - (self.shape + 1.0) * self._log_growth(value)
+        return np.where(value >= 0, inside, -np.inf)
+
+    def cdf(self, x: ArrayLike) -> Array:
+        return np.asarray(-np.expm1(-self.shape * self._log_growth(floats(x, "x"))))
+
+    def quantile(self, probability: ArrayLike) -> Array:
+        p = probabilities(probability)
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.asarray(self.scale * np.expm1(-np.log1p(-p) / self.shape))
+
+    def _log_growth(self, x: Array) -> Array:
+        return np.asarray(np.log1p(np.maximum(x, 0.0) / self.scale))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scale * np.expm1(rng.standard_exponential(self._shape(size)) / self.shape))

@@ -1,0 +1,78 @@
+"""Multivariate t: a normal vector, whose mean and covariance are a belief."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array, floats
+from tamis.conjugate.distribution import Distribution, positive
+from tamis.conjugate.student_t import StudentT, log_gamma_half, log_one_plus_square
+from tamis.families.family import Size
+from tamis.linalg import Cholesky
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultivariateT(Distribution):
+    """A t distribution of vectors, with `freedom` degrees of freedom.
+
+    The scale is a matrix, and not the covariance: that is scale · ν / (ν − 2), and infinite for ν ≤ 2.
+
+    >>> MultivariateT(4, [0, 0], np.eye(2)).covariance.tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
+
+    freedom: Array  # batch
+    location: Array  # batch + (d,)
+    scale: Array  # batch + (d, d)
+    factor: Cholesky = field(repr=False)  # of the scale
+
+    def __init__(self, freedom: ArrayLike, location: ArrayLike, scale: ArrayLike) -> None:
+        nu, centre, matrix = (
+            positive(freedom, "freedom"),
+            floats(location, "location"),
+            floats(scale, "scale"),
+        )
+        d = centre.shape[-1]
+        factor = Cholesky.of(matrix, "scale matrix")
+        batch = np.broadcast_shapes(nu.shape, centre.shape[:-1], matrix.shape[:-2])
+        object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
+        object.__setattr__(self, "location", np.broadcast_to(centre, (*batch, d)))
+        object.__setattr__(self, "scale", np.broadcast_to(matrix, (*batch, d, d)))
+        object.__setattr__(self, "factor", Cholesky(np.broadcast_to(factor.lower, (*batch, d, d))))
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.freedom.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.where(self.freedom[..., None] > 1, self.location, np.nan)
+
+    @property
+    def covariance(self) -> Array:
+        """Cov[x] (*batch, d, d); NaN where the freedom is 2 or less and it is infinite or none."""
+        finite = self.freedom > 2
+        spread = np.where(finite, self.freedom / np.where(finite, self.freedom - 2.0, 1.0), np.nan)
+        return np.asarray(spread[..., None, None] * self.scale)
+
+    def marginals(self) -> StudentT:
+        """Each coordinate by itself, a batch (*batch, d)."""
+        variances = np.diagonal(self.scale, axis1=-2, axis2=-1)
+        return StudentT(self.freedom[..., None], self.location, np.sqrt(variances))
+
+    def log_density(self, x: ArrayLike) -> Array:
+        d = self.location.shape[-1]
+        standard = self.factor.whiten(floats(x, "x") - self.location)
+        deviation = np.sqrt(np.square(standard).sum(axis=-1) / self.freedom)
+        return np.asarray(
+            log_gamma_half(self.freedom, d)
+            - 0.5 * self.factor.log_determinant()
+            - 0.5 * (self.freedom + d) * log_one_plus_square(deviation)
+        )
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        shape = self._shape(size)
+        normal = self.factor.colour(rng.standard_normal((*shape, self.location.shape[-1])))
+        shrink = np.sqrt(rng.chisquare(self.freedom, size=shape) / self.freedom)
+        return np.asarray(self.location + normal / shrink[..., None])

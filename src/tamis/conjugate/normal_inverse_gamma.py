@@ -1,0 +1,189 @@
+"""Normal–inverse-gamma: belief about a mean and a variance together; conjugate to the Gaussian."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import normals, rates
+from tamis.conjugate.distribution import positive
+from tamis.conjugate.inverse_gamma import InverseGamma
+from tamis.conjugate.normals import MeanVariance
+from tamis.conjugate.prior import Prior, refuse_unless_grouped
+from tamis.conjugate.stirling import deviance
+from tamis.conjugate.student_t import StudentT
+from tamis.families.family import Size
+from tamis.stats import Moments
+
+_LOG_TAU = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalInverseGamma(Prior):
+    """variance ~ InverseGamma(shape, scale), mean ~ N(location, variance / strength).
+
+    One belief for each column of diagonal `Moments`. The mean is worth `strength` observations.
+
+    >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
+    >>> after = prior.update(Moments.observe([1.0, 2.0, 3.0]))
+    >>> float(after.mean.mean), float(after.mean.variance), float(after.predictive().freedom)
+    (1.5, 1.8, 7.0)
+    """
+
+    location: Array  # batch
+    strength: Array  # batch
+    shape: Array  # batch
+    scale: Array  # batch
+
+    def __init__(self, location: ArrayLike, strength: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> None:
+        m, k, a, b = np.broadcast_arrays(
+            floats(location, "location"),
+            positive(strength, "strength"),
+            positive(shape, "shape"),
+            positive(scale, "scale"),
+        )
+        object.__setattr__(self, "location", m)
+        object.__setattr__(self, "strength", k)
+        object.__setattr__(self, "shape", a)
+        object.__setattr__(self, "scale", b)
+
+    @classmethod
+    def from_mean(
+        cls,
+        mean: ArrayLike,
+        strength: ArrayLike,
+        variance: ArrayLike,
+        variance_strength: ArrayLike | None = None,
+    ) -> Self:
+        """From a belief: this mean, worth `strength` observations, and this mean variance, worth as many.
+
+        Or worth `variance_strength`, if that is given. The posterior mean of either is then the average of
+        belief and data, each weighed by its number of observations.
+
+        >>> NormalInverseGamma.from_mean(5, strength=4, variance=2).mean
+        MeanVariance(mean=array(5.), variance=array(2.))
+        """
+        worth = positive(strength, "strength")
+        half = 0.5 * (
+            worth if variance_strength is None else positive(variance_strength, "variance_strength")
+        )
+        return cls(floats(mean, "mean"), worth, 1.0 + half, half * positive(variance, "variance"))
+
+    @classmethod
+    def fit(cls, groups: Moments) -> Self:
+        """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
+
+        See `Prior.fit`. Groups of equal means drive `strength` to its cap, groups of equal variances `shape`.
+        Groups of one observation cannot tell a spread of means from a variance: what is returned is then one
+        of many priors of equal evidence. A column that is constant in all groups has no evidence to maximise.
+        """
+        _refuse_unless_diagonal(groups)
+        weight, mean, scatter = groups.weight.value, groups.mean, groups.scatter
+        refuse_unless_grouped(weight)
+        _refuse_constant(weight, mean, scatter)
+        location, strength, freedom, scale = normals.fit(weight, mean[..., None], scatter[..., None, None])
+        return cls(location[..., 0], strength, 0.5 * freedom, 0.5 * scale[..., 0, 0])
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.location.shape
+
+    @property
+    def mean(self) -> MeanVariance:
+        """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
+        return MeanVariance(self.marginal_of_mean().mean, self.marginal_of_variance().mean)
+
+    @property
+    def mode(self) -> MeanVariance:
+        """The most probable mean and variance, together: the variance is below its own marginal's mode."""
+        return MeanVariance(self.location, np.asarray(self.scale / (self.shape + 1.5)))
+
+    def update(self, statistic: Moments, /) -> Self:
+        weight, shift, growth = self._gathered(statistic)
+        total = self.strength + weight
+        return type(self)(
+            self.location + (weight / total) * shift, total, self.shape + 0.5 * weight, self.scale + growth
+        )
+
+    def _gathered(self, statistic: Moments) -> tuple[Array, Array, Array]:
+        """The weight, the mean less the location, and what the scale grows by."""
+        _refuse_unless_diagonal(statistic)
+        weight = statistic.weight.value
+        shift = normals.shift_of(statistic.weight, statistic.first, self.location)
+        pull = self.strength * weight / (self.strength + weight)
+        return weight, shift, np.asarray(0.5 * (statistic.scatter + pull * np.square(shift)))
+
+    def log_normalizer(self) -> Array:
+        """With the (2π)^(−½) of the density to the power of the pseudo-observations: 2 · shape of them."""
+        return np.asarray(
+            rates.log_normalizer(self.shape, self.scale)
+            - self.shape * _LOG_TAU
+            + 0.5 * (_LOG_TAU - np.log(self.strength))
+        )
+
+    def _log_evidence(self, statistic: Moments) -> Array:
+        weight, _, growth = self._gathered(statistic)
+        return np.asarray(
+            rates.log_ratio(self.shape, self.scale, 0.5 * weight, growth)
+            - 0.5 * np.log1p(weight / self.strength)
+            - 0.5 * weight * _LOG_TAU
+        )
+
+    def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
+        """log of the belief's density at a mean and a variance."""
+        mean, variance = floats(parameters[0], "mean"), floats(parameters[1], "variance")
+        spread = np.where(variance > 0, variance, 1.0) / self.strength
+        normal = -0.5 * (_LOG_TAU + np.log(spread) + np.square(mean - self.location) / spread)
+        return np.asarray(normal + self.marginal_of_variance().log_density(variance))
+
+    def marginal_of_mean(self) -> StudentT:
+        """The belief in the mean, whatever the variance."""
+        return StudentT(2.0 * self.shape, self.location, np.sqrt(self.scale / self.shape / self.strength))
+
+    def marginal_of_variance(self) -> InverseGamma:
+        """The belief in the variance, whatever the mean."""
+        return InverseGamma(self.shape, self.scale)
+
+    def interval(self, coverage: float = 0.95) -> tuple[MeanVariance, MeanVariance]:
+        """Lower and upper ends for mean and variance, each by itself, with equal tails on both sides."""
+        mean = self.marginal_of_mean().interval(coverage)
+        variance = self.marginal_of_variance().interval(coverage)
+        return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
+
+    def predictive(self) -> StudentT:
+        """The next observation."""
+        spread = self.scale / self.shape * (1.0 + 1.0 / self.strength)
+        return StudentT(2.0 * self.shape, self.location, np.sqrt(spread))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanVariance:
+        variance = self.marginal_of_variance().sample(rng, size)
+        normal = rng.standard_normal(variance.shape)
+        return MeanVariance(self.location + np.sqrt(variance / self.strength) * normal, variance)
+
+    def kl(self, other: Self) -> Array:
+        step = self.strength - other.strength
+        shift = np.square(self.location - other.location) * (self.shape / self.scale)
+        means = deviance(self.strength, other.strength, step) / self.strength + other.strength * shift
+        return np.asarray(rates.kl(self.shape, self.scale, other.shape, other.scale) + 0.5 * means)
+
+
+def _refuse_unless_diagonal(statistic: Moments) -> None:
+    if statistic.form != "diagonal":
+        raise ValueError(
+            f"got {statistic.form} Moments, expected diagonal ones: observe with form='diagonal'"
+        )
+
+
+def _refuse_constant(weight: Array, mean: Array, scatter: Array) -> None:
+    """Raise if a column has the same value in every row of every group."""
+    seen = weight > 0
+    first = np.take_along_axis(mean, np.argmax(seen, axis=0)[None], axis=0)
+    constant = np.atleast_1d((~seen | ((scatter == 0) & (mean == first))).all(axis=0))
+    if constant.any():
+        column = ", ".join(map(str, np.argwhere(constant)[0]))
+        raise ValueError(
+            f"column {column} is constant or empty in all groups, expected a spread to learn a variance "
+            "from: drop it"
+        )

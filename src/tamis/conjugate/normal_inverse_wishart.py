@@ -1,0 +1,234 @@
+"""Normal–inverse-Wishart: belief about a mean and a covariance; conjugate to the multivariate Gaussian."""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import normals
+from tamis.conjugate.distribution import positive
+from tamis.conjugate.inverse_gamma import InverseGamma
+from tamis.conjugate.multivariate_t import MultivariateT
+from tamis.conjugate.normals import Gathered, MeanCovariance, MeanVariance
+from tamis.conjugate.prior import Prior
+from tamis.conjugate.stirling import bregman, deviance
+from tamis.families.family import Size
+from tamis.linalg import Cholesky
+from tamis.stats import Moments
+
+_LOG_PI = float(np.log(np.pi))
+_LOG_TAU = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormalInverseWishart(Prior):
+    """covariance ~ InverseWishart(freedom, scale), mean ~ N(location, covariance / strength).
+
+    The mean is worth `strength` observations. The freedom must be above d − 1.
+
+    >>> prior = NormalInverseWishart.from_mean([0, 0], strength=2, covariance=np.eye(2))
+    >>> after = prior.update(Moments.observe([[1.0, 0.0], [3.0, 4.0]], form="full"))
+    >>> after.mean.mean.tolist(), after.mean.covariance.tolist()
+    ([1.0, 1.0], [[2.0, 2.0], [2.0, 3.5]])
+    """
+
+    location: Array  # batch + (d,)
+    strength: Array  # batch
+    freedom: Array  # batch
+    scale: Array  # batch + (d, d)
+    factor: Cholesky = field(repr=False)  # of the scale
+
+    def __init__(
+        self, location: ArrayLike, strength: ArrayLike, freedom: ArrayLike, scale: ArrayLike
+    ) -> None:
+        centre, matrix = floats(location, "location"), floats(scale, "scale")
+        k, nu = positive(strength, "strength"), positive(freedom, "freedom")
+        if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
+            raise ValueError(
+                f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
+                "expected (..., d) and (..., d, d)"
+            )
+        d = centre.shape[-1]
+        if not (nu > d - 1).all():
+            raise ValueError(f"got a freedom of {nu.min()}, expected above d − 1 = {d - 1}")
+        lower = Cholesky.of(matrix, "scale matrix").lower
+        batch = np.broadcast_shapes(centre.shape[:-1], k.shape, nu.shape, matrix.shape[:-2])
+        object.__setattr__(self, "location", np.broadcast_to(centre, (*batch, d)))
+        object.__setattr__(self, "strength", np.broadcast_to(k, batch))
+        object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
+        object.__setattr__(self, "scale", np.broadcast_to(matrix, (*batch, d, d)))
+        object.__setattr__(self, "factor", Cholesky(np.broadcast_to(lower, (*batch, d, d))))
+
+    @classmethod
+    def from_mean(
+        cls,
+        mean: ArrayLike,
+        strength: ArrayLike,
+        covariance: ArrayLike,
+        covariance_strength: ArrayLike | None = None,
+    ) -> Self:
+        """From a belief: this mean, worth `strength` observations, and this mean covariance, worth as many.
+
+        Or worth `covariance_strength`, if that is given. The posterior mean of either is then the average of
+        belief and data, each weighed by its number of observations.
+        """
+        centre, matrix, worth = (
+            floats(mean, "mean"),
+            floats(covariance, "covariance"),
+            positive(strength, "strength"),
+        )
+        nu = worth if covariance_strength is None else positive(covariance_strength, "covariance_strength")
+        return cls(centre, worth, centre.shape[-1] + 1.0 + nu, nu[..., None, None] * matrix)
+
+    @classmethod
+    def fit(cls, groups: Moments) -> Self:
+        """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
+
+        See `Prior.fit`. Groups of equal means drive `strength` to its cap, groups of equal covariances
+        `freedom`. Groups of one observation cannot tell a spread of means from a covariance: what is returned
+        is then one of many priors of equal evidence. All groups together must have a covariance of full rank.
+        """
+        _refuse_unless_full(groups)
+        return cls(*normals.fit(groups.weight.value, groups.mean, groups.scatter))
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.strength.shape
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of the mean."""
+        return int(self.location.shape[-1])
+
+    @property
+    def mean(self) -> MeanCovariance:
+        """E[mean] (NaN where the freedom is d or less) and E[covariance] (NaN where it is d + 1 or less)."""
+        left = self.freedom - (self.dimension + 1.0)
+        share = np.where(left > 0, 1.0 / np.where(left > 0, left, 1.0), np.nan)
+        return MeanCovariance(self.marginal_of_mean().mean, share[..., None, None] * self.scale)
+
+    @property
+    def mode(self) -> MeanCovariance:
+        """The most probable mean and covariance, together."""
+        share = 1.0 / (self.freedom + self.dimension + 2.0)
+        return MeanCovariance(self.location, share[..., None, None] * self.scale)
+
+    def update(self, statistic: Moments, /) -> Self:
+        data = self._gathered(statistic)
+        total = self.strength + data.weight
+        return type(self)(
+            self.location + (data.weight / total)[..., None] * data.shift,
+            total,
+            self.freedom + data.weight,
+            self.scale + data.growth,
+        )
+
+    def _gathered(self, statistic: Moments) -> Gathered:
+        _refuse_unless_full(statistic)
+        if statistic.first.shape[-1] != self.dimension:
+            raise ValueError(
+                f"got Moments of {statistic.first.shape[-1]} columns, expected the prior's {self.dimension}"
+            )
+        weight = statistic.weight.reindex(lambda words: words[..., None])
+        shift = normals.shift_of(weight, statistic.first, self.location)
+        return normals.gathered(self.strength, statistic.weight.value, shift, statistic.scatter)
+
+    def log_normalizer(self) -> Array:
+        """With the (2π)^(−d/2) of the density to the power of the pseudo-observations: `freedom` of them."""
+        d = self.dimension
+        return np.asarray(
+            normals.log_multigamma(0.5 * self.freedom, d)
+            - 0.5 * self.freedom * (self.factor.log_determinant() + d * _LOG_PI)
+            + 0.5 * d * (_LOG_TAU - np.log(self.strength))
+        )
+
+    def _log_evidence(self, statistic: Moments) -> Array:
+        data = self._gathered(statistic)
+        return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
+
+    def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
+        """log of the belief's density at a mean (..., d) and a covariance (..., d, d)."""
+        d, nu = self.dimension, self.freedom
+        mean, factor = (
+            floats(parameters[0], "mean"),
+            Cholesky.of(floats(parameters[1], "covariance"), "covariance"),
+        )
+        determinant = factor.log_determinant()
+        normal = -0.5 * (
+            d * (_LOG_TAU - np.log(self.strength))
+            + determinant
+            + self.strength * factor.quadratic(mean - self.location)
+        )
+        trace = np.trace(factor.solve(self._spread(determinant)), axis1=-2, axis2=-1)
+        wishart = (
+            0.5 * (nu * (self.factor.log_determinant() - determinant) - trace) - 0.5 * (d + 1) * determinant
+        )
+        constant = normals.log_multigamma(0.5 * nu, d) + 0.5 * nu * d * float(np.log(2.0))
+        return np.asarray(normal + wishart - constant)
+
+    def _spread(self, batch: Array) -> Array:
+        """The scale for each of a batch of draws."""
+        shape = np.broadcast_shapes(batch.shape, self.batch)
+        return np.broadcast_to(self.scale, (*shape, self.dimension, self.dimension))
+
+    def marginal_of_mean(self) -> MultivariateT:
+        """The belief in the mean, whatever the covariance."""
+        freedom = self.freedom - (self.dimension - 1.0)
+        return MultivariateT(freedom, self.location, self.scale / (freedom * self.strength)[..., None, None])
+
+    def marginal_of_variances(self) -> InverseGamma:
+        """The belief in each coordinate's variance by itself, a batch (*batch, d)."""
+        shape = 0.5 * (self.freedom - (self.dimension - 1.0))
+        return InverseGamma(shape[..., None], 0.5 * np.diagonal(self.scale, axis1=-2, axis2=-1))
+
+    def interval(self, coverage: float = 0.95) -> tuple[MeanVariance, MeanVariance]:
+        """Ends for mean and variance of each coordinate by itself (*batch, d), with equal tails."""
+        mean = self.marginal_of_mean().marginals().interval(coverage)
+        variance = self.marginal_of_variances().interval(coverage)
+        return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
+
+    def predictive(self) -> MultivariateT:
+        """The next observation."""
+        freedom = self.freedom - (self.dimension - 1.0)
+        spread = (1.0 + 1.0 / self.strength) / freedom
+        return MultivariateT(freedom, self.location, spread[..., None, None] * self.scale)
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanCovariance:
+        d, shape = self.dimension, self._shape(size)
+        # Bartlett: a standard Wishart matrix is AAᵀ, and the covariance is L(AAᵀ)⁻¹Lᵀ for scale LLᵀ
+        bartlett = np.zeros((*shape, d, d))
+        rows, columns = np.tril_indices(d, -1)
+        bartlett[..., rows, columns] = rng.standard_normal((*shape, len(rows)))
+        diagonal = np.arange(d)
+        squares = rng.chisquare(self.freedom[..., None] - diagonal, size=(*shape, d))
+        bartlett[..., diagonal, diagonal] = np.sqrt(squares)
+        root = Cholesky(bartlett[..., None, :, :]).whiten(np.broadcast_to(self.factor.lower, bartlett.shape))
+        normal = (root @ rng.standard_normal((*shape, d, 1)))[..., 0]
+        covariance = root @ np.swapaxes(root, -1, -2)
+        return MeanCovariance(self.location + normal / np.sqrt(self.strength)[..., None], covariance)
+
+    def kl(self, other: Self) -> Array:
+        d, x, y = self.dimension, 0.5 * self.freedom, 0.5 * other.freedom
+        shift = self.freedom * other.strength * self.factor.quadratic(self.location - other.location)
+        means = (
+            d * deviance(self.strength, other.strength, self.strength - other.strength) / self.strength
+            + shift
+        )
+        # Wishart: the deviance of the scales as if the freedoms were equal, and what these differ by
+        step = (x / y)[..., None, None] * other.scale - self.scale
+        ratio = self.factor.solve(np.broadcast_to(step, np.broadcast_shapes(step.shape, self.scale.shape)))
+        scales = np.trace(ratio, axis1=-2, axis2=-1) - normals.log_determinant_rise(
+            self.factor, self.scale, step
+        )
+        less = 0.5 * np.arange(d)
+        x_, y_ = x[..., None] - less, y[..., None] - less
+        freedoms = (deviance(y_, x_, y_ - x_) + bregman(y_, x_)).sum(axis=-1) - d * deviance(y, x, y - x)
+        # it cannot be below; only rounding can say otherwise
+        return np.asarray(np.maximum(0.5 * means + y * scales + freedoms, 0.0))
+
+
+def _refuse_unless_full(statistic: Moments) -> None:
+    if statistic.form != "full":
+        raise ValueError(f"got {statistic.form} Moments, expected full ones: observe with form='full'")

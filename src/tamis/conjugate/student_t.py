@@ -1,0 +1,87 @@
+"""Student t: a normal observation, whose mean and variance are a belief."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.conjugate.distribution import Univariate, positive, probabilities
+from tamis.conjugate.stirling import log_rising
+from tamis.families.family import Size
+
+_LOG_PI = float(np.log(np.pi))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StudentT(Univariate):
+    """location + scale · t, with `freedom` degrees of freedom: the fewer, the heavier the tails.
+
+    With a freedom of 1 or less there is no mean (NaN), with 2 or less the variance is infinite.
+
+    >>> next_one = StudentT(5, location=10, scale=2)
+    >>> [round(float(end), 3) for end in next_one.interval()], round(float(next_one.variance), 4)
+    ([4.859, 15.141], 6.6667)
+    """
+
+    freedom: Array  # batch
+    location: Array  # batch
+    scale: Array  # batch
+
+    def __init__(self, freedom: ArrayLike, location: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> None:
+        parameters = positive(freedom, "freedom"), floats(location, "location"), positive(scale, "scale")
+        nu, centre, width = np.broadcast_arrays(*parameters)
+        object.__setattr__(self, "freedom", nu)
+        object.__setattr__(self, "location", centre)
+        object.__setattr__(self, "scale", width)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.freedom.shape
+
+    @property
+    def mean(self) -> Array:
+        return np.where(self.freedom > 1, self.location, np.nan)
+
+    @property
+    def variance(self) -> Array:
+        finite = self.freedom > 2
+        spread = self.freedom / np.where(finite, self.freedom - 2.0, 1.0)
+        tail = np.where(self.freedom > 1, np.inf, np.nan)
+        return np.where(finite, np.square(self.scale) * spread, tail)
+
+    def log_density(self, x: ArrayLike) -> Array:
+        deviation = np.abs(self._standard(x)) / np.sqrt(self.freedom)
+        return np.asarray(
+            log_gamma_half(self.freedom, 1)
+            - np.log(self.scale)
+            - 0.5 * (self.freedom + 1.0) * log_one_plus_square(deviation)
+        )
+
+    def cdf(self, x: ArrayLike) -> Array:
+        return np.asarray(special.stdtr(self.freedom, self._standard(x)))
+
+    def quantile(self, probability: ArrayLike) -> Array:
+        return np.asarray(
+            self.location + self.scale * special.stdtrit(self.freedom, probabilities(probability))
+        )
+
+    def _standard(self, x: ArrayLike) -> Array:
+        return np.asarray((floats(x, "x") - self.location) / self.scale)
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return np.asarray(self.location + self.scale * rng.standard_t(self.freedom, size=self._shape(size)))
+
+
+def log_gamma_half(freedom: Array, d: int) -> Array:
+    """log Γ((ν + d)/2) − log Γ(ν/2) − d/2 log(νπ): the constant of a t in d dimensions, for any ν."""
+    half = 0.5 * freedom
+    return np.asarray(log_rising(half, np.asarray(0.5 * d)) - 0.5 * d * (np.log(freedom) + _LOG_PI))
+
+
+def log_one_plus_square(x: Array) -> Array:
+    """log(1 + x²) for x ≥ 0, of which the square may overflow."""
+    small = np.minimum(x, 1e10)
+    with np.errstate(divide="ignore"):
+        return np.where(x < 1e10, np.log1p(np.square(small)), 2.0 * np.log(x))

@@ -1,0 +1,396 @@
+"""The laws of exponential families, and members to try them on.
+
+A law is a function of a member, or a batch of members, that raises AssertionError. `FAMILIES` registers every
+public family with members to draw. Expectations are not sampled but summed or integrated over `nodes`, so the
+laws hold to about ten digits; to test a family of your own, register nodes for it and make a `FamilyCase`.
+
+Tolerances are in the family's own units: s is the standard deviation of T(x), parameters η that differ by a
+small part of 1/s are indistinguishable from any data, and so are means that differ by a small part of s.
+"""
+
+import pickle
+from dataclasses import dataclass, fields
+from functools import singledispatch
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from hypothesis.strategies import SearchStrategy
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.families import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    Family,
+    Gaussian,
+    Geometric,
+    Multinomial,
+    MultivariateGaussian,
+    Poisson,
+)
+from tamis.linalg import Cholesky
+from tamis.stats import Moments
+from tamis.testing.statistics import assert_same
+
+FALSE_ALARM = 1e-9  # the probability with which `samples_have_the_right_moments` fails a family that is right
+
+_CLOSE = 1e-8  # of s, or of 1/s
+_DRAWS = 4000
+_STEP = 0.02  # of 1/s; the error of the eighth-order difference is about 64 · 0.02⁸ of s
+_DIFFERENCE = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}  # f′ ≈ Σ c (f(jh) − f(−jh)) / h
+
+
+@dataclass(frozen=True)
+class FamilyCase:
+    """A family, in one of its variants, and members of it, none of them at the edge of the parameters."""
+
+    kind: type[Family]
+    members: SearchStrategy[Any]
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.__name__} {self.variant}".strip()
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Points x and weights w such that Σ w p(x) f(x) is E[f(x)] for a member p and a smooth f."""
+
+    points: Array  # (n, *batch, *event); batch axes may be 1
+    weights: Array  # (n, *batch)
+
+
+@singledispatch
+def nodes(member: Family) -> Nodes:
+    """Where to sum or integrate under the member, to about 1e-12."""
+    raise TypeError(
+        f"got a {type(member).__name__}, expected a family with nodes: register them with @nodes.register"
+    )
+
+
+def _counting(points: Array, member: Family) -> Nodes:
+    """The same points for every member of the batch, each of weight 1."""
+    one = (1,) * len(member.batch)
+    return Nodes(points.reshape(len(points), *one, *points.shape[1:]), np.ones((len(points), *one)))
+
+
+@nodes.register
+def _(member: Bernoulli) -> Nodes:
+    return _counting(np.arange(2.0), member)
+
+
+@nodes.register
+def _(member: Categorical) -> Nodes:
+    return _counting(np.arange(float(member.categories)), member)
+
+
+@nodes.register
+def _(member: Poisson) -> Nodes:
+    top = float(member.rate.max())
+    return _counting(np.arange(np.ceil(top + 12.0 * np.sqrt(top) + 40.0)), member)
+
+
+@nodes.register
+def _(member: Geometric) -> Nodes:
+    return _counting(np.arange(np.ceil(50.0 / member.probability.min())), member)
+
+
+@nodes.register
+def _(member: Multinomial) -> Nodes:
+    k = member.categories
+    counts = [
+        np.bincount(np.array(chosen, dtype=np.int64), minlength=k)
+        for n in np.unique(member.trials)
+        for chosen in combinations_with_replacement(range(k), int(n))
+    ]
+    return _counting(np.array(counts, dtype=np.float64), member)
+
+
+# On the real line the trapezoidal rule is right to all digits for functions this smooth, at such steps.
+@nodes.register
+def _(member: Exponential) -> Nodes:
+    t = np.arange(-4.5, 4.5, 0.04).reshape(-1, *(1,) * len(member.batch))
+    points = np.exp(t - np.exp(-t)) / member.rate  # crowds towards 0, where the support ends
+    return Nodes(points, 0.04 * points * (1.0 + np.exp(-t)))
+
+
+@nodes.register
+def _(member: Gaussian) -> Nodes:
+    z = np.arange(-10.0, 10.01, 0.5).reshape(-1, *(1,) * len(member.batch))
+    scale = np.sqrt(member.variance)
+    return Nodes(member.mean + scale * z, np.broadcast_to(0.5 * scale, (len(z), *member.batch)))
+
+
+@nodes.register
+def _(member: MultivariateGaussian) -> Nodes:
+    d = member.dimension
+    axis = np.arange(-8.45, 8.46, 0.65)
+    z = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, *(1,) * len(member.batch), d)
+    matrix = member.covariance
+    if member.form != "full":
+        variance = matrix if member.form == "diagonal" else matrix[..., None]
+        matrix = variance[..., None] * np.eye(d)
+    factor = Cholesky.of(matrix)
+    volume = 0.65**d * np.exp(0.5 * factor.log_determinant())
+    return Nodes(member.mean + factor.colour(z), np.broadcast_to(volume, (len(z), *member.batch)))
+
+
+_batches = st.sampled_from([(), (3,), (2, 2)])
+
+
+def _floats(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[Array]:
+    return hnp.arrays(np.float64, shape, elements=st.floats(low, high, allow_subnormal=False))
+
+
+def _powers(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[Array]:
+    return _floats(shape, low, high).map(lambda exponent: np.asarray(10.0**exponent))
+
+
+@st.composite
+def _shares(draw: st.DrawFn, batch: tuple[int, ...]) -> Array:
+    weights = draw(_floats((*batch, draw(st.integers(2, 4))), 0.01, 1.0))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+@st.composite
+def _multinomials(draw: st.DrawFn, minimal: bool) -> Multinomial:
+    batch = draw(_batches)
+    trials = draw(hnp.arrays(np.int64, batch, elements=st.integers(1, 5)))
+    return Multinomial(trials, draw(_shares(batch)), minimal)
+
+
+@st.composite
+def _gaussians(draw: st.DrawFn) -> Gaussian:
+    batch = draw(_batches)
+    deviation = draw(_powers(batch, -4.0, 4.0))
+    return Gaussian(deviation * draw(_floats(batch, -20.0, 20.0)), deviation**2)
+
+
+@st.composite
+def _vectors(draw: st.DrawFn, form: Any) -> MultivariateGaussian:
+    batch, d = draw(_batches), draw(st.integers(1, 2))
+    unit = draw(_powers(batch, -3.0, 3.0))
+    mean = unit[..., None] * draw(_floats((*batch, d), -10.0, 10.0))
+    if form == "spherical":
+        return MultivariateGaussian(mean, unit**2, form)
+    scale = unit[..., None] * draw(_floats((*batch, d), 0.5, 2.0))
+    if form == "diagonal":
+        return MultivariateGaussian(mean, scale**2, form)
+    lower = scale[..., None] * (np.eye(d) + np.tril(draw(_floats((*batch, d, d), -1.0, 1.0)), -1))
+    return MultivariateGaussian(mean, lower @ np.swapaxes(lower, -1, -2), form)
+
+
+FAMILIES: tuple[FamilyCase, ...] = (
+    FamilyCase(Bernoulli, _batches.flatmap(lambda batch: _floats(batch, 0.01, 0.99)).map(Bernoulli)),
+    FamilyCase(Categorical, _batches.flatmap(_shares).map(Categorical)),
+    FamilyCase(Categorical, _batches.flatmap(_shares).map(lambda p: Categorical(p, minimal=True)), "minimal"),
+    FamilyCase(Multinomial, _multinomials(minimal=False)),
+    FamilyCase(Multinomial, _multinomials(minimal=True), "minimal"),
+    FamilyCase(Poisson, _batches.flatmap(lambda batch: _powers(batch, -2.0, 2.0)).map(Poisson)),
+    FamilyCase(Exponential, _batches.flatmap(lambda batch: _powers(batch, -8.0, 8.0)).map(Exponential)),
+    FamilyCase(Geometric, _batches.flatmap(lambda batch: _floats(batch, 0.02, 0.99)).map(Geometric)),
+    FamilyCase(Gaussian, _gaussians()),
+    FamilyCase(MultivariateGaussian, _vectors("full")),
+    FamilyCase(MultivariateGaussian, _vectors("diagonal"), "diagonal"),
+    FamilyCase(MultivariateGaussian, _vectors("spherical"), "spherical"),
+)
+
+
+def the_gradient_of_the_log_partition_is_the_mean_of_the_statistic(member: Family) -> None:
+    """∇A(η) = mean_of(η) = E[T]."""
+    s = _deviation(member)
+    mean = member.mean_of(member.natural)
+    _assert_close("mean_of(η), E[T]", mean, _expect(member, member.sufficient(nodes(member).points)), s)
+    _assert_close("mean_of(η), the mean parameters", mean, member.mean_parameters, s)
+    for i in range(member.natural.shape[-1]):
+        slope = _slope(member, member.log_partition, i)
+        _assert_close(f"∂A/∂η[{i}], mean_of(η)[{i}]", slope, mean[..., i], s[..., i])
+
+
+def the_curvature_of_the_log_partition_is_the_covariance_of_the_statistic(member: Family) -> None:
+    """∇²A(η) = ∂mean_of/∂η = Cov[T]."""
+    s = _deviation(member)
+    centred = member.sufficient(nodes(member).points) - member.mean_parameters
+    for i in range(member.natural.shape[-1]):
+        covariance = _expect(member, centred * centred[..., i : i + 1])
+        slope = _slope(member, member.mean_of, i)
+        _assert_close(f"∂mean/∂η[{i}], Cov[T, T[{i}]]", slope, covariance, s * s[..., i : i + 1])
+
+
+def every_way_round_comes_back(member: Family) -> None:
+    """natural ↔ mean ↔ usual parameters."""
+    s = _deviation(member)
+    back = member.natural_of(member.mean_of(member.natural))
+    _assert_close("natural_of(mean_of(η)), η", back, member.natural, 1.0 / np.where(s > 0, s, 1.0))
+    for way, found in (
+        ("with_natural", member.with_natural(member.natural)),
+        ("with_mean", member.with_mean(member.mean_parameters)),
+        ("pickle", pickle.loads(pickle.dumps(member))),
+    ):
+        assert type(found) is type(member), f"{way} made a {type(found).__name__}"
+        _assert_close(f"E[T] by way of {way}, before", found.mean_parameters, member.mean_parameters, s)
+        for field in fields(member):  # type: ignore[arg-type]
+            before, after = getattr(member, field.name), getattr(found, field.name)
+            if isinstance(before, np.ndarray):
+                size = np.abs(before).max(initial=0.0)
+                _assert_close(f"{field.name} by way of {way}, before", after, before, np.asarray(size))
+            elif not isinstance(before, Cholesky):
+                assert after == before, f"{field.name} by way of {way}: {after!r} is not {before!r}"
+
+
+def the_density_is_that_of_an_exponential_family(member: Family) -> None:
+    """log p(x) = log h(x) + η·T(x) − A(η)."""
+    x = nodes(member).points
+    derived, direct = Family.log_density(member, x), member.log_density(x)
+    size = (np.abs(member.natural) * np.abs(member.sufficient(x))).sum(axis=-1) + np.abs(derived)
+    possible = np.broadcast_to(np.isfinite(member.log_base(x)), direct.shape)
+    assert np.isneginf(direct[~possible]).all(), "p(x) is above 0 where h(x) is 0"
+    _assert_close(
+        "log p, log h + η·T − A", direct[possible], derived[possible], 1e-3 * (1.0 + size[possible])
+    )
+
+
+def total_probability_is_one(member: Family) -> None:
+    """Σ p(x) = 1 or ∫ p(x) dx = 1."""
+    at = nodes(member)
+    _assert_close("total probability, one", (at.weights * member.density(at.points)).sum(axis=0), 1.0)
+
+
+def outside_the_support_nothing_is_possible(member: Family) -> None:
+    """log p is −∞ there: not NaN, not a warning, not an exception."""
+    event = nodes(member).points.shape[1 + len(member.batch) :]
+    for value in (np.nan, np.inf, -np.inf, *((0.5, -1.0) if member.discrete else ())):
+        found = member.log_density(np.full((*member.batch, *event), value))
+        assert np.isneginf(found).all(), f"log p({value}) is {found}, expected −∞"
+
+
+def entropy_is_the_expected_surprise(member: Family) -> None:
+    """H = −E[log p(x)] = A(η) − η·E[T] − E[log h(x)]."""
+    log_p = member.log_density(nodes(member).points)
+    expected = -_expect(member, np.where(np.isfinite(log_p), log_p, 0.0)[..., None])[..., 0]
+    _assert_close("entropy, −E[log p]", member.entropy(), expected)
+    size = np.abs(member.natural * member.mean_parameters).sum(axis=-1)
+    _assert_close(
+        "entropy, A − η·E[T] − E[log h]", member.entropy(), Family.entropy(member), 1e-3 * (1.0 + size)
+    )
+
+
+def divergence_is_the_expected_log_ratio(member: Family, rng: np.random.Generator) -> None:
+    """KL(p ‖ q) = E[log p(x) − log q(x)] ≥ 0, the Bregman divergence of A; and KL(p ‖ p) = 0."""
+    other = neighbour(member, rng)
+    kl = member.kl(other)
+    assert (kl >= 0).all(), f"KL(p ‖ q) is {kl}, expected at least 0"
+    same = member.kl(member)
+    assert ((same >= 0) & (same < 1e-24)).all(), f"KL(p ‖ p) is {same}, expected 0, or roundings squared"
+    x = nodes(member).points
+    possible = np.isfinite(member.log_density(x))
+    p, q = (np.where(possible, each.log_density(x), 0.0) for each in (member, other))
+    _assert_close("KL(p ‖ q), E[log p − log q]", kl, _expect(member, (p - q)[..., None])[..., 0])
+    size = np.abs(member.natural * member.mean_parameters).sum(axis=-1)
+    _assert_close("KL(p ‖ q), the Bregman divergence", kl, Family.kl(member, other), 1e-3 * (1.0 + size))
+
+
+def maximum_likelihood_is_the_mean_of_the_statistic(member: Family, rng: np.random.Generator) -> None:
+    """At `fit`, E[T] is the mean of T(x): the log-likelihood has gradient zero, and no member does better."""
+    x = member.sample(rng, 50)
+    fitted = member.fit(member.observe(x))
+    gradient = member.sufficient(x).mean(axis=0) - fitted.mean_parameters
+    _assert_close("gradient of the log-likelihood, zero", gradient, 0.0, _deviation(member))
+    best = fitted.log_density(x).sum(axis=0)
+    for other in (member, neighbour(member, rng)):
+        worse = other.log_density(x).sum(axis=0)
+        assert (worse <= best + _CLOSE * (1.0 + np.abs(best))).all(), (
+            f"log-likelihood {worse} beats fit's {best}"
+        )
+
+
+def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> None:
+    """Draws are of the right shape and in the support; T(x) and p(x) have the right means over them.
+
+    A right sampler fails with probability below `FALSE_ALARM`, whatever its tails. For T, the
+    exponential of n(t·(mean of T − E[T]) − (A(η + t) − A(η) − t·E[T])) has expectation 1 for any t, so by
+    Markov's inequality it seldom is large. For p over its peak, between 0 and 1, Hoeffding's inequality.
+    """
+    at, eta, s = nodes(member), member.natural, _deviation(member)
+    x = member.sample(rng, _DRAWS)
+    shape = (_DRAWS, *member.batch, *at.points.shape[1 + len(member.batch) :])
+    assert x.shape == shape, f"draws of shape {x.shape}, expected {shape}"
+    assert member.supports(x).all(), "a draw is outside the support"
+    tests = 3 * s.size + 1
+    gap = member.sufficient(x).mean(axis=0) - member.mean_parameters
+    for i in range(eta.shape[-1]):
+        for sign in (-1.0, 1.0):
+            t = sign * 6.0 / np.sqrt(_DRAWS) * _reach(member)[..., i]
+            tilted = eta + t[..., None] * (np.arange(eta.shape[-1]) == i)
+            growth = (
+                member.log_partition(tilted) - member.log_partition(eta) - t * member.mean_parameters[..., i]
+            )
+            evidence = _DRAWS * (t * gap[..., i] - growth)
+            assert (evidence < np.log(tests / FALSE_ALARM)).all(), (
+                f"the mean of T[{i}] is off by {gap[..., i]}"
+            )
+    density = np.broadcast_to(member.density(at.points), (len(at.points), *member.batch))
+    peak = density.max(axis=0)
+    expected = _expect(member, (density / peak)[..., None])[..., 0]
+    apart = np.abs((member.density(x) / peak).mean(axis=0) - expected)
+    limit = np.sqrt(np.log(2.0 * tests / FALSE_ALARM) / (2.0 * _DRAWS))
+    assert (apart < limit).all(), f"the mean of p(x)/peak is off by {apart}, expected below {limit}"
+
+
+def shards_add_up(member: Family, rng: np.random.Generator) -> None:
+    """Observing in shards and adding is observing all; taking a shard back is never having seen it."""
+    x, weights = member.sample(rng, 12), rng.integers(1, 4, 12).astype(np.float64)
+    first, second = member.observe(x[:5], weights[:5]), member.observe(x[5:], weights[5:])
+    together = member.observe(x, weights)
+    rounded = isinstance(together, Moments) and together.form == "full"
+    assert_same(first + second, together, 1e-12 if rounded else 0.0)
+    assert_same(first + second - second, first)
+
+
+def neighbour(member: Family, rng: np.random.Generator) -> Any:
+    """Another member, about a third of a standard deviation of T away."""
+    direction = rng.uniform(-1.0, 1.0, member.natural.shape) / member.natural.shape[-1]
+    return member.with_natural(member.natural + 0.3 * direction * _reach(member))
+
+
+def _expect(member: Family, values: Array) -> Array:
+    """E[f] for values f(x) at the nodes (n, *batch, terms)."""
+    at = nodes(member)
+    mass = at.weights * member.density(at.points)
+    return np.asarray((mass[..., None] * values).sum(axis=0))
+
+
+def _deviation(member: Family) -> Array:
+    """s: the standard deviations of T (*batch, k)."""
+    centred = member.sufficient(nodes(member).points) - member.mean_parameters
+    return np.sqrt(_expect(member, centred**2))
+
+
+def _reach(member: Family) -> Array:
+    """How far each η may go before A bends (*batch, k): 1/s, and at most 1 for counts, which come in ones."""
+    s = _deviation(member)
+    reach = 1.0 / np.where(s > 0, s, 1.0)
+    return np.minimum(reach, 1.0) if member.discrete else reach
+
+
+def _slope(member: Family, function: Any, i: int) -> Array:
+    """The derivative of a function of η by η[i]."""
+    h = _STEP * _reach(member)[..., i : i + 1]
+    along: NDArray[np.bool_] = np.arange(member.natural.shape[-1]) == i
+    slope = np.asarray(0.0)
+    for j, coefficient in _DIFFERENCE.items():
+        up, down = function(member.natural + j * h * along), function(member.natural - j * h * along)
+        slope = slope + coefficient * (up - down) / (h if up.ndim == h.ndim else h[..., 0])
+    return slope
+
+
+def _assert_close(what: str, left: Array, right: Array | float, scale: Array | float = 1.0) -> None:
+    """Within a small part of the scale, and of the size of the right side, for its own rounding."""
+    apart = np.abs(left - right)
+    allowed = _CLOSE * scale + 1e-11 * np.abs(right)
+    assert (apart <= allowed).all(), f"{what}: {left} and {right}, {apart} apart, expected within {allowed}"

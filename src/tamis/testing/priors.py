@@ -1,0 +1,317 @@
+"""The laws of conjugate priors, and beliefs and statistics to try them on.
+
+A law is a function that raises AssertionError with the two sides it found unequal. `PRIORS` registers every
+public prior, for each of its likelihoods, alone and in batches; run each law over each. Laws that draw from a
+belief take the generator; they allow six standard errors, which chance exceeds once in a billion.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from hypothesis.strategies import SearchStrategy
+from scipy import special
+
+from tamis.arrays import Array
+from tamis.conjugate import Beta, Dirichlet, Gamma, MultivariateT, NormalInverseGamma, NormalInverseWishart
+from tamis.conjugate.prior import Prior
+from tamis.linalg import Cholesky
+from tamis.stats import Exact, Moments, Tally
+from tamis.testing import charts
+from tamis.testing.charts import Chart
+
+_DRAWS = 4000
+_ERRORS = 6.0
+
+
+@dataclass(frozen=True)
+class PriorCase:
+    """A prior with a likelihood and the shape of a batch. Any two statistics can be added."""
+
+    name: str
+    kind: type[Prior]
+    priors: SearchStrategy[Prior]
+    statistics: SearchStrategy[Any]
+    observe: Callable[[Array], Any]  # one observation for each belief → its statistic
+    log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data), less its base
+    chart: Chart
+    log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each belief
+
+
+COLUMNS = 2  # of vectors
+CATEGORIES = 3
+
+Shape = tuple[int, ...]
+
+
+def _numbers(shape: Shape, elements: SearchStrategy[float]) -> SearchStrategy[Array]:
+    return hnp.arrays(np.float64, shape, elements=elements)
+
+
+def _positive(shape: Shape, least: float = 0.5, most: float = 30.0) -> SearchStrategy[Array]:
+    return _numbers(shape, st.floats(least, most))
+
+
+def _tallies(batch: Shape, terms: int = 1) -> SearchStrategy[Tally]:
+    """Halves, as weights may be; a single term has a weight of its own, several have their sum."""
+    halves = _numbers((*batch, terms), st.integers(0, 60).map(lambda k: k / 2))
+    if terms > 1:
+        return halves.map(lambda total: Tally.of(total.sum(axis=-1), total))
+    more = _numbers(batch, st.integers(0, 60).map(lambda k: k / 2))
+    return st.builds(lambda total, rest: Tally.of(total[..., 0] + rest, total), halves, more)
+
+
+@st.composite
+def _moments(draw: st.DrawFn, batch: Shape, full: bool) -> Moments:
+    """Of a few weighed rows about means from 0 to 1e4; in a batch, diagonal by column and full by group."""
+    columns = COLUMNS if full else (batch[0] if batch else 1)
+    groups = batch[0] if full and batch else 1
+    rows = draw(st.integers(1, 6)) * groups
+    mean = draw(st.sampled_from([0.0, 10.0, -1e4]))
+    values = mean + draw(_numbers((rows, columns), st.floats(-8.0, 8.0, width=16)))
+    weights = draw(st.none() | _numbers((rows,), st.sampled_from([0.5, 1.0, 3.0])))
+    if not full:
+        return Moments.observe(values if batch else values[:, 0], weights)
+    by = np.arange(rows) % groups if batch else None
+    return replace(Moments.observe(values, weights, by, form="full"), keys=None)
+
+
+@st.composite
+def _wisharts(draw: st.DrawFn, batch: Shape) -> NormalInverseWishart:
+    root = np.tril(draw(_numbers((*batch, COLUMNS, COLUMNS), st.floats(-2.0, 2.0))), -1)
+    root = root + np.eye(COLUMNS) * draw(_positive((*batch, COLUMNS), 0.5, 3.0))[..., None]
+    return NormalInverseWishart(
+        draw(_numbers((*batch, COLUMNS), st.floats(-10.0, 10.0))),
+        draw(_positive(batch)),
+        COLUMNS - 1 + draw(_positive(batch, 3.0)),
+        root @ np.swapaxes(root, -1, -2),
+    )
+
+
+def _one_row(x: Array) -> Moments:
+    return Moments(weight=Exact.of(np.ones(x.shape)), first=Exact.of(x), second=Exact.of(x).times(x))
+
+
+def _one_vector(x: Array) -> Moments:
+    left, right = np.triu_indices(x.shape[-1])
+    second = Exact.of(x[..., left]).times(x[..., right])
+    return Moments(weight=Exact.of(np.ones(x.shape[:-1])), first=Exact.of(x), second=second, form="full")
+
+
+def _one_number(x: Array) -> Tally:
+    return Tally.of(1.0, x[..., None])
+
+
+def _read(tally: Tally) -> tuple[Array, Array]:
+    return tally.weight.value, tally.total.value[..., 0]
+
+
+def _bits(p: Array, tally: Tally) -> Array:
+    weight, total = _read(tally)
+    return np.asarray(special.xlogy(total, p) + special.xlog1py(weight - total, -p))
+
+
+def _waits(p: Array, tally: Tally) -> Array:
+    weight, total = _read(tally)
+    return np.asarray(special.xlogy(weight, p) + special.xlog1py(total, -p))
+
+
+def _events(rate: Array, tally: Tally) -> Array:
+    weight, total = _read(tally)
+    return np.asarray(special.xlogy(total, rate) - weight * rate)
+
+
+def _times(rate: Array, tally: Tally) -> Array:
+    weight, total = _read(tally)
+    return np.asarray(special.xlogy(weight, rate) - total * rate)
+
+
+def _normal(both: Any, data: Moments) -> Array:
+    (mean, variance), weight = both, data.weight.value
+    square = data.scatter + weight * np.square(data.mean - mean)
+    return np.asarray(-0.5 * (weight * np.log(2.0 * np.pi * variance) + square / variance))
+
+
+def _multinormal(both: Any, data: Moments) -> Array:
+    (mean, covariance), weight = both, data.weight.value
+    factor, d = Cholesky.of(covariance), mean.shape[-1]
+    scatter = np.broadcast_to(data.scatter, covariance.shape)
+    square = np.trace(factor.solve(scatter), axis1=-2, axis2=-1) + weight * factor.quadratic(data.mean - mean)
+    return np.asarray(-0.5 * (weight * (d * np.log(2.0 * np.pi) + factor.log_determinant()) + square))
+
+
+def _betas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
+    priors = st.builds(lambda a, b: Beta(a, b, likelihood), _positive(batch), _positive(batch))
+    density = _bits if likelihood == "bernoulli" else _waits
+    return PriorCase(name, Beta, priors, _tallies(batch), _one_number, density, charts.PROBABILITY)
+
+
+def _gammas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
+    priors = st.builds(lambda a, b: Gamma(a, b, likelihood), _positive(batch), _positive(batch))
+    if likelihood == "exponential":
+        return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _times, charts.RATE)
+    base = lambda x: -special.gammaln(x + 1.0)  # noqa: E731
+    return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _events, charts.RATE, base)
+
+
+def _dirichlets(name: str, batch: Shape) -> PriorCase:
+    priors = _positive((*batch, CATEGORIES)).map(Dirichlet)
+    density = lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1)  # noqa: E731
+    zero = lambda x: np.zeros(x.shape[:-1])  # noqa: E731
+    statistics, one = _tallies(batch, CATEGORIES), lambda x: Tally.of(1.0, x)
+    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.SHARES, zero)
+
+
+def _normals(name: str, batch: Shape) -> PriorCase:
+    location, positive = _numbers(batch, st.floats(-10.0, 10.0)), _positive(batch)
+    priors = st.builds(NormalInverseGamma, location, positive, positive, positive)
+    statistics = _moments(batch, full=False)
+    chart = charts.MEAN_AND_VARIANCE
+    return PriorCase(name, NormalInverseGamma, priors, statistics, _one_row, _normal, chart)
+
+
+def _multinormals(name: str, batch: Shape) -> PriorCase:
+    statistics, zero = _moments(batch, full=True), lambda x: np.zeros(x.shape[:-1])
+    chart = charts.MEAN_AND_COVARIANCE
+    return PriorCase(
+        name, NormalInverseWishart, _wisharts(batch), statistics, _one_vector, _multinormal, chart, zero
+    )
+
+
+PRIORS: tuple[PriorCase, ...] = (
+    _betas("Beta of bits", (), "bernoulli"),
+    _betas("Betas of bits", (3,), "bernoulli"),
+    _betas("Beta of waiting times", (), "geometric"),
+    _dirichlets("Dirichlet", ()),
+    _dirichlets("Dirichlets", (2,)),
+    _gammas("Gamma of counts", (), "poisson"),
+    _gammas("Gammas of counts", (2, 3), "poisson"),
+    _gammas("Gamma of waiting times", (), "exponential"),
+    _normals("normal–inverse-gamma", ()),
+    _normals("normal–inverse-gammas", (3,)),
+    _multinormals("normal–inverse-Wishart", ()),
+    _multinormals("normal–inverse-Wisharts", (2,)),
+)
+
+
+def parameters_of(prior: Prior) -> dict[str, Array]:
+    """A belief's own numbers, by name."""
+    named = {field.name: getattr(prior, field.name) for field in fields(prior)}  # type: ignore[arg-type]
+    return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
+
+
+def assert_close(left: Array, right: Array, tolerance: float, what: str) -> None:
+    """Equal within a tolerance, relative for large numbers and absolute for small."""
+    apart = np.abs(left - right) / (1.0 + np.maximum(np.abs(left), np.abs(right)))
+    assert (apart <= tolerance).all(), f"{what}: {left} is not {right}, {apart.max()} apart"
+
+
+def assert_same_belief(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
+    """All parameters are equal within a tolerance."""
+    for name, value in parameters_of(left).items():
+        assert_close(value, parameters_of(right)[name], tolerance, name)
+
+
+def updating_in_parts_is_updating_at_once(prior: Prior, a: Any, b: Any) -> None:
+    """update(a).update(b) = update(a + b)."""
+    assert_same_belief(prior.update(a).update(b), prior.update(a + b), 1e-10)
+
+
+def nothing_observed_changes_nothing(prior: Prior, a: Any) -> None:
+    """update(0) is the belief itself, to the bit, and has an evidence of one."""
+    assert_same_belief(prior.update(0.0 * a), prior)
+    assert_close(prior.log_evidence(0.0 * a), np.zeros(prior.batch), 0.0, "log-evidence of nothing")
+
+
+def evidence_is_a_chain(prior: Prior, a: Any, b: Any) -> None:
+    """p(a, b) = p(a) p(b | a)."""
+    chain = prior.log_evidence(a) + prior.update(a).log_evidence(b)
+    assert_close(prior.log_evidence(a + b), chain, 1e-9, "log-evidence")
+
+
+def evidence_is_a_ratio_of_normalizers(prior: Prior, a: Any) -> None:
+    """p(a) = Z(posterior) / Z(prior): what the numerically careful forms must come to."""
+    ratio = prior.update(a).log_normalizer() - prior.log_normalizer()
+    assert_close(prior.log_evidence(a), ratio, 1e-9, "log-evidence")
+
+
+def bayes_theorem_holds(case: PriorCase, prior: Prior, a: Any, rng: np.random.Generator) -> None:
+    """p(θ) p(a | θ) = p(a) p(θ | a), at draws of θ."""
+    drawn = prior.update(a).sample(rng, 5)
+    left = prior.log_density(drawn) + case.log_likelihood(drawn, a)
+    right = prior.log_evidence(a) + prior.update(a).log_density(drawn)
+    assert_close(left, right, 1e-8, "log p(θ) p(a | θ)")
+
+
+def predictive_is_the_evidence_of_one_more(case: PriorCase, prior: Prior, rng: np.random.Generator) -> None:
+    """The predictive density of an observation is its evidence."""
+    x = prior.predictive().sample(rng)
+    evidence = prior.log_evidence(case.observe(x), case.log_base(x))
+    assert_close(prior.predictive().log_density(x), evidence, 1e-9, f"log-density of {x}")
+
+
+def divergence_is_an_expectation(prior: Prior, other: Prior, rng: np.random.Generator) -> None:
+    """KL(p ‖ q) = E[log p − log q] ≥ 0, and 0 from a belief to itself."""
+    assert_close(prior.kl(prior), np.zeros(prior.batch), 1e-12, "divergence from itself")
+    divergence = prior.kl(other)
+    assert (divergence >= 0).all(), f"the divergence is {divergence}, below zero"
+    drawn = prior.sample(rng, _DRAWS)
+    terms = prior.log_density(drawn) - other.log_density(drawn)
+    _assert_expectation(terms, divergence, "the divergence")
+
+
+def interval_has_its_coverage(prior: Prior, coverage: float, rng: np.random.Generator) -> None:
+    """Of many draws, each parameter lies below and above its interval in half of 1 − coverage."""
+    drawn = prior.sample(rng, _DRAWS)
+    lower, upper = prior.interval(coverage)
+    if not isinstance(drawn, tuple):
+        drawn, lower, upper = (drawn,), (lower,), (upper,)
+    for value, low, high in zip(drawn, lower, upper, strict=True):
+        if value.ndim > low.ndim + 1:  # a covariance, of which the interval is for the variances
+            value = np.diagonal(value, axis1=-2, axis2=-1)
+        tail = np.full(low.shape, 0.5 * (1.0 - coverage))
+        _assert_expectation((value < low).astype(np.float64), tail, "the share below the interval")
+        _assert_expectation((value > high).astype(np.float64), tail, "the share above the interval")
+
+
+def density_integrates_to_one(case: PriorCase, prior: Prior, rng: np.random.Generator) -> None:
+    """By importance sampling in free coordinates, from a t about the belief's own draws; for one belief."""
+    u = case.chart.coordinates(prior, prior.sample(rng, _DRAWS))
+    proposal = MultivariateT(5.0, u.mean(axis=0), 1.2 * np.atleast_2d(np.cov(u.T)))
+    u = proposal.sample(rng, _DRAWS)
+    parameters = case.chart.parameters(prior, u)
+    with np.errstate(invalid="ignore"):
+        log_weight = (
+            prior.log_density(parameters) + case.chart.log_volume(prior, parameters) - proposal.log_density(u)
+        )
+    _assert_expectation(np.exp(np.nan_to_num(log_weight, nan=-np.inf)), np.ones(()), "the integral")
+
+
+def mode_is_a_maximum(prior: Prior, rng: np.random.Generator) -> None:
+    """No draw has a higher density than the mode, where there is one."""
+    peak = prior.log_density(prior.mode)
+    highest = prior.log_density(prior.sample(rng, 200)).max(axis=0)
+    none = np.isnan(peak)
+    assert (none | (highest <= peak + 1e-9 * (1.0 + np.abs(peak)))).all(), (
+        f"{highest} is above the mode's {peak}"
+    )
+
+
+def a_prior_is_a_statistic(prior: Any, a: Any) -> None:
+    """from_statistic(as_statistic + a) = update(a), and without a it is the belief itself, to the bit."""
+    own = prior.as_statistic()
+    rest = (prior.likelihood,) if hasattr(prior, "likelihood") else ()
+    assert_same_belief(type(prior).from_statistic(own, *rest), prior)
+    assert_same_belief(type(prior).from_statistic(own + a, *rest), prior.update(a), 1e-15)
+
+
+def _assert_expectation(terms: Array, expected: Array, what: str) -> None:
+    """The mean over draws (n, …) is the expected value, give or take its standard error."""
+    mean, error = terms.mean(axis=0), terms.std(axis=0) / np.sqrt(len(terms))
+    apart = np.abs(mean - expected)
+    assert (apart <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (
+        f"{what} is {expected}, and {mean} ± {error} by {len(terms)} draws"
+    )

@@ -1,0 +1,154 @@
+"""Every law of exponential families, over every registered family."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.arrays import Array
+from tamis.families import Bernoulli, Gaussian, Poisson
+from tamis.families.family import Size
+from tamis.testing import FAMILIES, FamilyCase
+from tamis.testing import families as laws
+
+every_family = pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case.name)
+a_few = settings(max_examples=12, deadline=None)
+the_same_few = settings(max_examples=12, deadline=None, derandomize=True)  # laws that draw must never flake
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240229)
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_the_gradient_of_the_log_partition_is_the_mean_of_the_statistic(case: FamilyCase, data: Any) -> None:
+    laws.the_gradient_of_the_log_partition_is_the_mean_of_the_statistic(data.draw(case.members))
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_the_curvature_of_the_log_partition_is_the_covariance_of_the_statistic(
+    case: FamilyCase, data: Any
+) -> None:
+    laws.the_curvature_of_the_log_partition_is_the_covariance_of_the_statistic(data.draw(case.members))
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_every_way_round_the_parameters_comes_back(case: FamilyCase, data: Any) -> None:
+    laws.every_way_round_comes_back(data.draw(case.members))
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_the_density_is_that_of_an_exponential_family(case: FamilyCase, data: Any) -> None:
+    laws.the_density_is_that_of_an_exponential_family(data.draw(case.members))
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_total_probability_is_one(case: FamilyCase, data: Any) -> None:
+    laws.total_probability_is_one(data.draw(case.members))
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_outside_the_support_nothing_is_possible(case: FamilyCase, data: Any) -> None:
+    laws.outside_the_support_nothing_is_possible(data.draw(case.members))
+
+
+@every_family
+@a_few
+@given(data=st.data())
+def test_entropy_is_the_expected_surprise(case: FamilyCase, data: Any) -> None:
+    laws.entropy_is_the_expected_surprise(data.draw(case.members))
+
+
+@every_family
+@the_same_few
+@given(data=st.data())
+def test_divergence_is_the_expected_log_ratio(case: FamilyCase, data: Any) -> None:
+    laws.divergence_is_the_expected_log_ratio(data.draw(case.members), rng())
+
+
+@every_family
+@the_same_few
+@given(data=st.data())
+def test_maximum_likelihood_is_the_mean_of_the_statistic(case: FamilyCase, data: Any) -> None:
+    laws.maximum_likelihood_is_the_mean_of_the_statistic(data.draw(case.members), rng())
+
+
+@every_family
+@the_same_few
+@given(data=st.data())
+def test_samples_have_the_right_moments(case: FamilyCase, data: Any) -> None:
+    laws.samples_have_the_right_moments(data.draw(case.members), rng())
+
+
+@every_family
+@the_same_few
+@given(data=st.data())
+def test_shards_add_up(case: FamilyCase, data: Any) -> None:
+    laws.shards_add_up(data.draw(case.members), rng())
+
+
+class WithoutSpread(Poisson):
+    """Its draws have the right mean, and nothing else."""
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return np.full((*np.atleast_1d(size), *self.batch), np.round(self.rate))
+
+
+class Biased(Gaussian):
+    """Its draws are a fifth of a standard deviation too large."""
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return super().sample(rng, size) + 0.2 * np.sqrt(self.variance)
+
+
+class Backwards(Bernoulli):
+    """Its divergence is that of the other from it."""
+
+    def kl(self, other: Self) -> Array:
+        return Bernoulli.kl(other, self)
+
+
+class Bent(Poisson):
+    """A that is off by one part in a million."""
+
+    def log_partition(self, natural: Any) -> Array:
+        return Poisson.log_partition(self, natural) * (1.0 + 1e-6)
+
+
+class Smoothed(Bernoulli):
+    """Fits with a prior that it does not mention."""
+
+    def fit(self, statistic: Any) -> Self:
+        return type(self)((statistic.total.value[..., 0] + 1.0) / (statistic.weight.value + 2.0))
+
+
+@pytest.mark.parametrize(
+    ("law", "member"),
+    [
+        (lambda member: laws.samples_have_the_right_moments(member, rng()), WithoutSpread(4.0)),
+        (lambda member: laws.samples_have_the_right_moments(member, rng()), Biased(1.0, 4.0)),
+        (lambda member: laws.divergence_is_the_expected_log_ratio(member, rng()), Backwards(0.3)),
+        (laws.the_gradient_of_the_log_partition_is_the_mean_of_the_statistic, Bent(3.0)),
+        (laws.the_density_is_that_of_an_exponential_family, Bent(3.0)),
+        (laws.entropy_is_the_expected_surprise, Bent(3.0)),
+        (lambda member: laws.maximum_likelihood_is_the_mean_of_the_statistic(member, rng()), Smoothed(0.3)),
+    ],
+)
+def test_a_law_notices_a_family_that_breaks_it(law: Callable[[Any], None], member: Any) -> None:
+    with pytest.raises(AssertionError):
+        law(member)
