@@ -2,6 +2,7 @@
 
 from importlib.metadata import version as _version
 from pathlib import Path
+from typing import Any
 
 project = "tamis"
 author = "the tamis developers"
@@ -24,3 +25,19 @@ if any(Path(__file__).with_name("gallery").glob("plot_*.py")):
         "gallery_dirs": "auto_gallery",
         "within_subsection_order": "FileNameSortKey",
     }
+
+
+def _as_plain_text(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+    """Docstrings are written to be read where they stand: an asterisk is one, and `this` is code."""
+    example = False
+    for i, line in enumerate(lines):
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if not example:
+            words = line.split("`")
+            words[::2] = [text.replace("*", r"\*").replace("|", r"\|") for text in words[::2]]
+            lines[i] = "``".join(words)
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls before it builds."""
+    app.connect("autodoc-process-docstring", _as_plain_text, priority=100)

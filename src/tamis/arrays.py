@@ -4,7 +4,7 @@ The only module that knows of frames, of other array libraries and of dtypes.
 """
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 _EXACT_INTEGER = 2**53  # the largest run of integers that float64 holds without a gap
-_CURE = "encode it, or use a categorical family"
 _FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
+_INSTEAD = "encode it, or use a categorical family"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,20 @@ class Matrix:
     """Rows and columns: float64 values (n, d) in row-major order, and the names of the columns."""
 
     values: Array
-    names: tuple[str, ...] | None = None
+    names: tuple[object, ...] | None = None
+    flat: bool = False  # whether the data had one dimension and so no column axis
 
     def name(self, column: int) -> str:
         """How a message calls the column."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
+
+    def refuse_broken(self, column: int) -> None:
+        """Raise for a column that is not finite, naming it and the row."""
+        row = int(np.flatnonzero(~np.isfinite(self.values[:, column]))[0])
+        raise ValueError(
+            f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
+            "drop or fill those rows, or use a model that takes missing values"
+        )
 
 
 def namespace(*arrays: object) -> Any:
@@ -45,120 +54,190 @@ def matrix(data: object) -> Matrix:
     if isinstance(data, Matrix):
         return data
     if is_frame(data):
-        narwhals = importlib.import_module("narwhals.stable.v2")
-        frame = narwhals.from_native(data, eager_only=True, allow_series=True)
-        if hasattr(frame, "columns"):
-            names: tuple[str, ...] = tuple(frame.columns)
-            columns = [_floats(frame[name].to_numpy(), f"column {name!r}") for name in names]
-            values = np.column_stack(columns) if columns else np.empty((len(frame), 0))
-            return Matrix(np.ascontiguousarray(values), names)
-        data = frame.to_numpy()
+        data = _narwhals(data)
+        if hasattr(data, "columns"):
+            return _of_frame(data)
     values = to_numpy(data)
-    if values.ndim == 1:
-        values = values[:, None]
-    if values.ndim != 2:
+    if values.ndim not in (1, 2):
         raise ValueError(
             f"got an array of {values.ndim} dimensions, expected rows and columns: reshape it to (n, d)"
         )
-    _refuse_wide_integers(values)
-    return Matrix(np.ascontiguousarray(_floats(values, "data")))
+    if values.ndim == 1:
+        return Matrix(_plain(_floats(values[:, None], "data", _in_column)), flat=True)
+    return Matrix(_plain(_floats(values, "data", _in_column)))
+
+
+def _narwhals(data: Any) -> Any:
+    """A frame or series that narwhals knows, in its wrapper; anything else of those libraries as it is."""
+    if hasattr(data, "collect"):
+        raise TypeError(f"got a lazy {type(data).__name__}, expected rows in memory: call .collect() first")
+    narwhals = importlib.import_module("narwhals.stable.v2")
+    return narwhals.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+
+
+def _of_frame(frame: Any) -> Matrix:
+    names = tuple(frame.columns)
+    values = np.empty((len(frame), len(names)))
+    for column, name in enumerate(names):
+        series = frame[name]
+        if series.dtype.is_integer():  # before nulls make floats of them
+            series = (
+                series.to_numpy() if series.null_count() == 0 else np.array(series.to_list(), dtype=object)
+            )
+        else:
+            series = series.to_numpy()
+        values[:, column] = _floats(series, f"column {name!r}", _in_named_column(name))
+    return Matrix(values, names)
 
 
 def to_numpy(data: object) -> NDArray[Any]:
     """A NumPy array of the same values; arrays of other libraries come over from their device."""
-    if isinstance(data, np.ndarray):
-        return data
     if hasattr(data, "toarray"):
         raise TypeError(
             f"got a sparse {type(data).__name__}, expected a dense array: "
             "call .toarray() if it fits in memory, or use a model that takes sparse input"
         )
+    if isinstance(data, np.ndarray):
+        fill = getattr(data.astype(np.float64), "filled", None) if hasattr(data, "mask") else None
+        return np.asarray(data if fill is None else fill(np.nan))  # what is masked is missing
     if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):
         return np.asarray(data.get())
     if hasattr(data, "detach") and hasattr(data, "cpu"):
         return np.asarray(data.detach().cpu())
-    return np.asarray(data)
+    try:
+        return np.asarray(data)
+    except ValueError:
+        raise ValueError(
+            f"got a {type(data).__name__} of rows of several lengths, expected one length"
+        ) from None
 
 
 def floats(data: ArrayLike, what: str) -> Array:
     """Parameters or values as float64, of any shape; `what` names them in a message."""
-    return _floats(np.asarray(data), what)
+    return _floats(np.asarray(data), what, lambda index, value: f"{what} holds {value}")
 
 
 def weights(data: object, n: int) -> Array | None:
     """Sample weights as float64 (n,): finite, one a row; None stays None."""
     if data is None:
         return None
-    values = _floats(to_numpy(data), "weights")
+    values = _floats(to_numpy(data), "weights", lambda index, value: f"weight {index[0]} is {value}")
     if values.shape != (n,):
         raise ValueError(f"got weights of shape {values.shape}, expected one a row: ({n},)")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")
-    return np.ascontiguousarray(values)
+    return _plain(values)
 
 
-def refuse_unless_finite(data: Matrix, finite: Sequence[bool] | NDArray[np.bool_]) -> None:
-    """Raise for the first column that `finite` marks as broken, naming its column and its row."""
-    broken = np.flatnonzero(~np.asarray(finite))
-    if broken.size:
-        column = int(broken[0])
-        row = int(np.flatnonzero(~np.isfinite(data.values[:, column]))[0])
-        raise ValueError(
-            f"{data.name(column)} holds {data.values[row, column]} in row {row}, expected finite numbers: "
-            "drop or fill those rows, or use a model that takes missing values"
-        )
+def _plain(values: Array) -> Array:
+    """Aligned and in row-major order, as kernels want it."""
+    return values if values.flags.c_contiguous and values.flags.aligned else np.array(values, order="C")
 
 
-def _floats(values: NDArray[Any], what: str) -> Array:
+# How a message tells where a value is: from its index and its writing to "column 3 holds 'x' in row 5".
+_Place = Callable[[tuple[int, ...], str], str]
+
+
+def _in_column(index: tuple[int, ...], value: str) -> str:
+    return f"column {index[1]} holds {value} in row {index[0]}"
+
+
+def _in_named_column(name: object) -> _Place:
+    return lambda index, value: f"column {name!r} holds {value} in row {index[0]}"
+
+
+def _floats(values: NDArray[Any], what: str, place: _Place) -> Array:
     if values.dtype == np.float64:
         return values
-    if values.dtype.kind in "fiub":
-        return values.astype(np.float64)
-    if values.dtype.kind == "O":
-        try:
-            return np.array([np.nan if v is None else float(v) for v in values.flat]).reshape(values.shape)
-        except (TypeError, ValueError):
-            found = next(v for v in values.flat if not _is_number(v))
-            raise TypeError(f"{what} holds {found!r}, expected numbers: {_CURE}") from None
-    raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {_CURE}")
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return value is None
-    return True
-
-
-def _refuse_wide_integers(values: NDArray[Any]) -> None:
-    if values.dtype.kind in "iu" and values.size and values.dtype.itemsize == 8:
+    kind = values.dtype.kind
+    if kind == "O":
+        return _floats_of_objects(values, place)
+    if kind not in "fiub":
+        raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {_INSTEAD}")
+    if kind in "iu" and values.dtype.itemsize == 8:
         wide = (values > _EXACT_INTEGER) | (values < -_EXACT_INTEGER)
         if wide.any():
-            row, column = np.argwhere(wide)[0]
-            raise ValueError(
-                f"column {column} holds {values[row, column]} in row {row}, expected integers up to 2**53, "
-                "which float64 holds exactly: rescale the column, or treat it as a category"
-            )
+            _refuse_wide(np.argwhere(wide)[0], values, place)
+    return values.astype(np.float64)
+
+
+def _floats_of_objects(values: NDArray[Any], place: _Place) -> Array:
+    found = np.empty(values.shape)
+    for index, value in np.ndenumerate(values):
+        if isinstance(value, int | np.integer) and abs(int(value)) > _EXACT_INTEGER:
+            _refuse_wide(np.array(index), values, place)
+        try:
+            if isinstance(value, str | bytes):
+                raise TypeError
+            found[index] = np.nan if _is_missing(value) else float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{place(index, repr(value))}, expected numbers: {_INSTEAD}") from None
+    return found
+
+
+def _refuse_wide(index: NDArray[np.int64], values: NDArray[Any], place: _Place) -> None:
+    at = tuple(index.tolist())
+    raise ValueError(
+        f"{place(at, str(values[at]))}, expected integers up to 2**53, which float64 holds exactly: "
+        "rescale them, or treat them as categories"
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT, or pandas' NA, which will not say whether it equals itself."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return type(value).__name__ == "NAType"
 
 
 def encode(labels: object) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct values among the labels, in no promised order, and each label's index among them."""
-    if is_frame(labels):
-        narwhals = importlib.import_module("narwhals.stable.v2")
-        labels = narwhals.from_native(labels, series_only=True).to_list()
-    if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind in "biuSU":
-        values, codes = np.unique(labels, return_inverse=True)
+    items = _items(labels)
+    if isinstance(items, np.ndarray):
+        values, codes = np.unique(items, return_inverse=True)
         return values.tolist(), codes.astype(np.int64)
-    if not isinstance(labels, Iterable) or isinstance(labels, str | bytes):
-        raise TypeError(f"got labels of type {type(labels).__name__}, expected one label a row")
-    items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     index: dict[Any, int] = {}
     found = np.empty(len(items), dtype=np.int64)
     for row, item in enumerate(items):
-        value = item.item() if isinstance(item, np.generic) else item
-        if value is None or value != value:
-            raise ValueError(f"label {row} is {value!r}, expected a value: drop the row, or label it")
-        found[row] = index.setdefault(value, len(index))
+        try:
+            code = index.get(item)
+        except TypeError:
+            raise TypeError(
+                f"label {row} is {item!r}, expected something hashable: a string, a number, a tuple"
+            ) from None
+        if code is None:
+            if _is_missing(item):
+                raise ValueError(f"label {row} is {item!r}, expected a value: drop the row, or label it")
+            code = len(index)
+            index[item.item() if isinstance(item, np.generic) else item] = code
+        found[row] = code
     return list(index), found
+
+
+def _items(labels: Any) -> list[Any] | NDArray[Any]:
+    """The labels as a list of Python values, or as an array where NumPy is faster than a dictionary."""
+    if is_frame(labels):
+        labels = _narwhals(labels)
+        if hasattr(labels, "to_list") and not hasattr(labels, "columns"):
+            return list(labels.to_list())
+    if not isinstance(labels, Iterable) or isinstance(labels, str | bytes | Set | Mapping):
+        raise TypeError(
+            f"got labels of type {type(labels).__name__}, expected one label a row, in their order"
+        )
+    if not isinstance(labels, np.ndarray) and not hasattr(labels, "__array__"):
+        return list(labels)
+    values = to_numpy(labels)
+    if values.ndim != 1:
+        raise ValueError(f"got labels of shape {values.shape}, expected one label a row: pass one column")
+    if values.dtype.kind in "biuSU" or (values.dtype.kind == "f" and not np.isnan(values).any()):
+        return values
+    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in ("ns", "ps", "fs", "as"):
+        coarse = values.astype(values.dtype.str[:2] + "8[us]")
+        if (coarse != values).any():
+            raise ValueError("got labels finer than a microsecond, expected datetimes that Python can hold")
+        values = coarse
+    return list(values.tolist())

@@ -24,7 +24,7 @@ class Cholesky:
         if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
             raise ValueError(f"got a {what} of shape {matrix.shape}, expected square matrices (..., d, d)")
         try:
-            return cls(np.linalg.cholesky(matrix))
+            return cls(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64))
         except np.linalg.LinAlgError:
             least = float(np.linalg.eigvalsh(matrix).min())
             raise ValueError(

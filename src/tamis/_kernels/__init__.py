@@ -1,25 +1,23 @@
-"""The one door to the kernels: it bounds the numbers, then picks who computes.
+"""The one door to the kernels: it picks who computes.
 
 `reference` (NumPy) serves until enough work has passed to pay for loading Numba, then `compiled` does.
 Both give the same bits, so the choice can be seen on a clock and nowhere else.
 """
 
 import importlib
-import sys
-from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 
 from tamis._kernels import reference
-from tamis._kernels.reference import BITS, SMALLEST, Floats, Words, two_product
+from tamis._kernels.reference import Floats, Words, two_product
 
 __all__ = [
     "Floats",
-    "Span",
     "Words",
     "combine",
     "deposit",
+    "deposit_powers",
     "deposit_products",
     "multiply",
     "read",
@@ -29,11 +27,8 @@ __all__ = [
 ]
 
 _CALL = 500  # one NumPy call costs what 500 cells do
-_PATIENCE = 4_000_000  # cells: about 0.3 s of NumPy, a third of what importing Numba takes
-_REACH = 400  # exponents up to which scaling, splitting and multiplying neither over- nor underflow
-_LANES = 64  # columns that fill the vector units; narrower data is folded up to this width
-
-Span = tuple[Words, Words]  # exponents of the largest and the smallest nonzero magnitude, per column
+_PATIENCE = 4_000_000  # cells: about 0.6 s of NumPy, half of what loading Numba takes
+_ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
 
 
 class _Door:
@@ -41,52 +36,58 @@ class _Door:
 
     def __init__(self) -> None:
         self.spent = 0
+        self.compiled: ModuleType | None = None
 
     def kernels(self, cells: int) -> ModuleType:
-        loaded = sys.modules.get("tamis._kernels.compiled")
-        if loaded is not None:
-            return loaded
-        self.spent += _CALL + cells
-        if self.spent < _PATIENCE:
-            return reference
-        return importlib.import_module("tamis._kernels.compiled")
+        # Threads that come while one of them loads wait for it: what is half loaded is not handed out.
+        if self.compiled is None:
+            self.spent += _CALL + cells
+            if self.spent < _PATIENCE:
+                return reference
+            self.compiled = importlib.import_module("tamis._kernels.compiled")
+        return self.compiled
 
 
 _door = _Door()
 
 
-def span(values: Floats) -> tuple[Span, np.ndarray]:
-    """The exponents that bound each column of (n, m) values, and which columns are finite throughout."""
-    high, low, finite = _door.kernels(values.size).span(values)
-    return (high, low), finite
+def span(values: Floats) -> tuple[Words, int, int]:
+    """Exponents that bound each column of (n, m) values, and all; the first column not finite, or -1."""
+    found: tuple[Words, int, int] = _door.kernels(values.size).span(values)
+    return found
 
 
-def deposit(values: Floats, bounds: Span, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
+def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
     """Settled sums of the rows of (n, m) values, by group: words (length, groups * m) and their position."""
-    high, low = bounds
-    kernels = _door.kernels(values.size) if _within_reach(high, low) else reference
-    window = _window(high, low - 53)
-    words = _sum_rows(kernels.deposit, (values,), high, group, groups, window)
-    settled: tuple[Words, int] = kernels.settle(words, window[0])
+    kernel = _door.kernels(values.size).deposit
+    settled: tuple[Words, int] = kernel(values, bounds, _ONE_GROUP if group is None else group, groups)
+    return settled
+
+
+def deposit_powers(
+    values: Floats, bounds: Words, group: Words | None = None, groups: int = 1
+) -> tuple[Words, int, Words, int]:
+    """Settled sums of the values, and of their exact squares."""
+    kernel = _door.kernels(2 * values.size).deposit_powers
+    settled: tuple[Words, int, Words, int] = kernel(
+        values, bounds, _ONE_GROUP if group is None else group, groups
+    )
     return settled
 
 
 def deposit_products(
-    x: Floats, x_bounds: Span, y: Floats, y_bounds: Span, group: Words | None = None, groups: int = 1
+    x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int]:
     """Settled sums of exact products x * y; `y` has the shape of `x`, or one column for all of them."""
-    (x_high, x_low), (y_high, y_low) = x_bounds, y_bounds
-    high, low = x_high + y_high, x_low + y_low
-    reachable = _within_reach(x_high, x_low) and _within_reach(y_high, y_low)
-    kernels = _door.kernels(x.size) if reachable else reference
-    window = _window(high, low - 107)
-    words = _sum_rows(kernels.deposit_products, (x, y), high, group, groups, window)
-    settled: tuple[Words, int] = kernels.settle(words, window[0])
+    kernel = _door.kernels(x.size).deposit_products
+    settled: tuple[Words, int] = kernel(
+        x, x_bounds, y, y_bounds, _ONE_GROUP if group is None else group, groups
+    )
     return settled
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:
-    """The canonical writing of the numbers in (length, cells) words. Does not keep `words` as it was."""
+    """The canonical writing of the numbers in (length, cells) words."""
     settled: tuple[Words, int] = _door.kernels(words.size).settle(words, low)
     return settled
 
@@ -98,43 +99,12 @@ def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Word
 
 
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
-    """Settled products of cells and factors, exact down to `keep` words below each cell's first."""
+    """Settled products of cells and factors, exact down to `keep` words from each cell's first."""
     settled: tuple[Words, int] = _door.kernels(20 * words.size).multiply(words, low, factors, keep)
     return settled
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
-    """Each number as an unevaluated sum of two floats."""
+    """Each number correctly rounded, and what the rounding left."""
     pair: tuple[Floats, Floats] = _door.kernels(words.size).read(words, low)
     return pair
-
-
-def _within_reach(high: Words, low: Words) -> bool:
-    return bool(high.max(initial=0) <= _REACH and low.min(initial=0) >= -_REACH)
-
-
-def _window(high: Words, lowest: Words) -> tuple[int, int]:
-    low_word = max(int(lowest.min(initial=0)), SMALLEST) // BITS
-    return low_word, int(high.max(initial=0)) // BITS - low_word + 4
-
-
-def _sum_rows(
-    kernel: Callable[..., Words],
-    arrays: tuple[Floats, ...],
-    high: Words,
-    group: Words | None,
-    groups: int,
-    window: tuple[int, int],
-) -> Words:
-    """Run a deposit kernel; without groups, narrow arrays are folded so that the vector units are full."""
-    if group is not None:
-        return kernel(*arrays, high, group, groups, *window)
-    n, m = arrays[0].shape
-    rows = _LANES // m if 0 < m <= _LANES // 4 and all(a.shape[1] == m for a in arrays) else 1
-    whole = n - n % rows
-    folded = [a[:whole].reshape(n // rows, rows * a.shape[1]) for a in arrays]
-    words = kernel(*folded, np.tile(high, rows), np.zeros(n // rows, np.int64), 1, *window)
-    words = np.asarray(words.reshape(window[1], rows, m).sum(axis=1))
-    if whole < n:
-        words += kernel(*[a[whole:] for a in arrays], high, np.zeros(n - whole, np.int64), 1, *window)
-    return words

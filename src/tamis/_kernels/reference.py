@@ -9,7 +9,10 @@ An exact sum is an integer written in base 2**32. Its digits are an int64 array 
 [0, 2**32), the last is signed and lies in [-2**31, 2**31), and no plane of words could be dropped at
 either end. Two settled arrays are equal if and only if the numbers are.
 
-`compiled.py` has the same functions; `tests/kernels` keeps the two equal to the bit.
+Floats come as (n, m) arrays with their `bounds` (2, m), as `span` gives them. They are summed by group:
+`group` (n,) numbers the group of each row, or is empty when all rows are one group.
+
+`compiled` has the same functions; `tests/kernels` keeps the two equal to the bit.
 """
 
 import numpy as np
@@ -17,129 +20,156 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.int64]
+Digits = NDArray[np.uint64]
 
 BITS = 32
-BASE = 1 << BITS
-MASK = BASE - 1
+MASK = (1 << BITS) - 1
 HALF = 1 << (BITS - 1)
-SPLITTER = 134217729.0  # 2**27 + 1: cuts a 53-bit significand into two halves (Veltkamp)
 SMALLEST = -1126  # no significand scaled to 53 bits has a unit below 2**-1126 (subnormals included)
+# Where scaling stops: no product of two floats has a bit below this word, so only what was scaled down
+# can reach it, and float64 has long called that zero.
+DEEPEST = 2 * SMALLEST // BITS
 
 
-def span(values: Floats) -> tuple[Words, Words, NDArray[np.bool_]]:
-    """Per column: exponents of the largest and smallest nonzero magnitude, and whether all is finite.
+def span(values: Floats) -> tuple[Words, int, int]:
+    """Exponents of each column's largest and smallest nonzero magnitude (2, m), and the largest of all.
 
-    Exponents are those of `frexp`: the magnitude is below 2**exponent. A column of zeros gives 0, 0.
+    Exponents are those of `frexp`: the magnitude is below 2**exponent. A column of zeros, or one that is
+    not finite, gives 0 and 0. The last answer is the first column that is not finite, or -1.
     """
     finite = np.isfinite(values).all(axis=0)
-    magnitude = np.abs(np.where(np.isfinite(values), values, 0.0))
+    magnitude = np.abs(np.where(finite, values, 0.0))
     largest = magnitude.max(axis=0, initial=0.0)
     smallest = np.where(magnitude > 0, magnitude, np.inf).min(axis=0, initial=np.inf)
-    smallest = np.where(np.isfinite(smallest), smallest, 0.0)
-    high, low = (np.frexp(bound)[1].astype(np.int64) for bound in (np.asarray(largest), smallest))
-    return high, low, np.asarray(finite)
+    bounds = np.frexp(np.stack([largest, np.where(largest > 0, smallest, 0.0)]))[1].astype(np.int64)
+    return bounds, int(bounds.max(initial=0)), -1 if finite.all() else int(np.argmin(finite))
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """`x * y` rounded, and what the rounding lost (Dekker); exact unless the product underflows."""
+    """`x * y` rounded, and what the rounding lost (Dekker); exact unless the product over- or underflows."""
     p = x * y
-    scaled = SPLITTER * x
-    x_high = scaled - (scaled - x)
-    x_low = x - x_high
-    scaled = SPLITTER * y
-    y_high = scaled - (scaled - y)
-    y_low = y - y_high
+    x_high, x_low = _halves(x)
+    y_high, y_low = _halves(y)
     return p, ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
-def deposit(values: Floats, high: Words, group: Words, groups: int, low: int, length: int) -> Words:
-    """Sum the rows of `values` (n, m) by group into words (length, groups * m), not settled.
+def _halves(x: Floats) -> tuple[Floats, Floats]:
+    scaled = 134217729.0 * x  # 2**27 + 1 cuts a 53-bit significand into two halves (Veltkamp)
+    high = scaled - (scaled - x)
+    return high, x - high
 
-    `high` (m,) bounds the exponents of each column, as `span` gives them; `low` and `length` are a window
-    that holds every bit, with two words to spare.
-    """
-    n, m = values.shape
-    words = np.zeros((length, groups * m), dtype=np.int64)
-    fraction, exponent = np.frexp(values)
-    significand = np.ldexp(fraction, 53).astype(np.int64)
-    unit = exponent.astype(np.int64) - 53
-    unit[significand == 0] = low * BITS
-    sign = np.sign(significand)
-    magnitude = np.abs(significand)
-    shift = unit % BITS
-    position = unit // BITS - low
-    cell = np.broadcast_to((group * m)[:, None] + np.arange(m), (n, m))
-    bottom = (magnitude & MASK) << shift
-    upper = (magnitude >> BITS) << shift
-    np.add.at(words, (position, cell), sign * (bottom & MASK))
-    np.add.at(words, (position + 1, cell), sign * ((bottom >> BITS) + (upper & MASK)))
-    np.add.at(words, (position + 2, cell), sign * (upper >> BITS))
-    return words
+
+def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
+    """Settled sums of the rows by group: words (length, groups * m) and their position."""
+    significand, unit = _significands(values)
+    digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
+    return _gathered(digits, np.sign(values), unit, _window(bounds, 53), group, groups)
 
 
 def deposit_products(
-    x: Floats, y: Floats, high: Words, group: Words, groups: int, low: int, length: int
-) -> Words:
-    """Sum the exact products `x * y` by group; `y` has the shape of `x`, or one column for all."""
-    p, e = two_product(x, np.ascontiguousarray(np.broadcast_to(y, x.shape)))
-    return deposit(p, high, group, groups, low, length) + deposit(e, high, group, groups, low, length)
+    x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
+) -> tuple[Words, int]:
+    """Settled sums of exact products `x * y`; `y` has the shape of `x`, or one column for all."""
+    a, a_unit = _significands(x)
+    b, b_unit = _significands(y)
+    sign = np.sign(x) * np.sign(y)
+    window = _window(x_bounds + y_bounds, 106)
+    return _gathered(_long_product(a, b), sign, a_unit + b_unit, window, group, groups)
+
+
+def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
+    """Settled sums of the values, and of their exact squares."""
+    first = deposit(values, bounds, group, groups)
+    return *first, *deposit_products(values, bounds, values, bounds, group, groups)
+
+
+def _window(bounds: Words, bits: int) -> tuple[int, int]:
+    """Position and number of the words that hold every bit of numbers of that many bits, 2**30 of them."""
+    low = (int(bounds[1].min(initial=0)) - bits) // BITS
+    return low, int(bounds[0].max(initial=0)) // BITS - low + 4
+
+
+def _significands(values: Floats) -> tuple[Digits, Words]:
+    """|value| as an integer of 53 bits, and the exponent of its unit."""
+    fraction, exponent = np.frexp(values)
+    return np.ldexp(np.abs(fraction), 53).astype(np.uint64), exponent.astype(np.int64) - 53
+
+
+def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
+    """The digits of a * b, the last of them zero: room for a shift."""
+    mask, bits = np.uint64(MASK), np.uint64(BITS)
+    bottom = (a & mask) * (b & mask)
+    middle = (a & mask) * (b >> bits) + (a >> bits) * (b & mask)
+    top = (a >> bits) * (b >> bits)
+    second = (bottom >> bits) + (middle & mask)
+    third = (second >> bits) + (middle >> bits) + (top & mask)
+    fourth = (third >> bits) + (top >> bits)
+    return bottom & mask, second & mask, third & mask, fourth, np.zeros_like(a)
+
+
+def _gathered(
+    digits: tuple[Digits, ...], sign: Floats, unit: Words, window: tuple[int, int], group: Words, groups: int
+) -> tuple[Words, int]:
+    """Settled sums by group of integers written in digits, times sign * 2**unit; all are (n, m)."""
+    n, m = sign.shape
+    low, length = window
+    cells = groups * m
+    words = np.zeros(length * cells, dtype=np.int64)
+    signed = sign.astype(np.int64)
+    rows = group if group.size else np.zeros(n, dtype=np.int64)
+    place = np.where(signed == 0, 0, unit // BITS - low) * cells + (rows * m)[:, None] + np.arange(m)
+    shift = (unit % BITS).astype(np.uint64)
+    carry = np.zeros((n, m), dtype=np.uint64)
+    for j, digit in enumerate(digits):
+        shifted = (digit << shift) | carry
+        carry = shifted >> np.uint64(BITS)
+        np.add.at(words, place + j * cells, signed * (shifted & np.uint64(MASK)).astype(np.int64))
+    return settle(words.reshape(length, cells), low)
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:
-    """The canonical writing of the same numbers. May use `words` as its workspace."""
-    carry = np.zeros(words.shape[1], dtype=np.int64)
-    for j in range(words.shape[0] - 1):
-        raw = words[j] + carry
-        carry = raw >> BITS
-        words[j] = raw & MASK
-    words[-1] += carry
-    while ((words[-1] < -HALF) | (words[-1] >= HALF)).any():
-        top = words[-1] >> BITS
-        words[-1] &= MASK
-        words = np.vstack([words, top])
-    return _trim(words, low)
-
-
-def _trim(words: Words, low: int) -> tuple[Words, int]:
-    first, last = 0, words.shape[0]
-    while last - first > 1 and (words[last - 1] == -(words[last - 2] >> (BITS - 1))).all():
+    """The canonical writing of the numbers in any (length, cells) words."""
+    words = np.concatenate([words, np.zeros((2, words.shape[1]), dtype=np.int64)])
+    for j in range(len(words) - 1):
+        words[j + 1] += words[j] >> BITS
+        words[j] &= MASK
+    last = len(words)
+    while last > 1 and (words[last - 1] == -(words[last - 2] >> (BITS - 1))).all():
         last -= 1
         words[last - 1] -= (words[last - 1] >> (BITS - 1)) << BITS
-    while last - first > 1 and not words[first].any():
+    first = 0
+    while first < last - 1 and not words[first].any():
         first += 1
-    low += first
-    if last - first == 1 and not words[first].any():
-        low = 0
-    return np.ascontiguousarray(words[first:last]), low
+    settled = np.ascontiguousarray(words[first:last])
+    return settled, low + first if settled.any() else 0
 
 
 def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Words, int]:
     """Settled `a + sign * b`."""
     low = min(a_low, b_low)
-    length = max(a_low + a.shape[0], b_low + b.shape[0]) - low + 1
-    words = np.zeros((length, a.shape[1]), dtype=np.int64)
-    words[a_low - low : a_low - low + a.shape[0]] += a
-    words[b_low - low : b_low - low + b.shape[0]] += sign * b
+    words = np.zeros((max(a_low + len(a), b_low + len(b)) - low, a.shape[1]), dtype=np.int64)
+    words[a_low - low : a_low - low + len(a)] += a
+    words[b_low - low : b_low - low + len(b)] += sign * b
     return settle(words, low)
 
 
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
-    """Settled products of each cell with its finite factor, exact down to `keep` words below its first."""
-    products = [
-        _scale(number, factor) for number, factor in zip(_integers(words), factors.tolist(), strict=True)
-    ]
-    low_unit = min(unit for _, unit in products)
-    low_word = low_unit // BITS
-    numbers = [number << (unit - low_word * BITS) for number, unit in products]
-    for c, number in enumerate(numbers):
-        dropped = max(0, (abs(number).bit_length() + BITS - 1) // BITS - keep) * BITS
-        numbers[c] = (number >> dropped) << dropped
-    return settle(_words(numbers), low + low_word)
+    """Settled products of each cell with its finite factor.
 
-
-def _scale(number: int, factor: float) -> tuple[int, int]:
-    numerator, denominator = factor.as_integer_ratio()
-    return number * numerator, 1 - denominator.bit_length()
+    They are exact down to `keep` words from each cell's first, and cut towards zero there and at word
+    DEEPEST; a factor of 1 or -1 cuts nothing.
+    """
+    numbers = _integers(words)
+    ratios = [factor.as_integer_ratio() for factor in factors.tolist()]
+    unit = min((1 - denominator.bit_length() for _, denominator in ratios), default=0) // BITS
+    for c, (numerator, denominator) in enumerate(ratios):
+        product = (abs(numbers[c] * numerator) << -BITS * unit) // denominator
+        if abs(numerator) != denominator:
+            length = -(-product.bit_length() // BITS)
+            cut = BITS * max(0, length - keep, DEEPEST - (low + unit))
+            product = (product >> cut) << cut
+        numbers[c] = -product if (numbers[c] < 0) != (numerator < 0) else product
+    return settle(_words(numbers), low + unit)
 
 
 def _integers(words: Words) -> list[int]:
@@ -150,27 +180,47 @@ def _integers(words: Words) -> list[int]:
 
 
 def _words(numbers: list[int]) -> Words:
-    length = max((abs(number).bit_length() for number in numbers), default=0) // BITS + 2
-    words = np.zeros((length, len(numbers)), dtype=np.int64)
-    for c, number in enumerate(numbers):
-        rest = number
-        for j in range(length):
-            words[j, c] = rest & MASK
-            rest >>= BITS
-        if number < 0:
-            words[length - 1, c] -= BASE
+    length = max((number.bit_length() for number in numbers), default=0) // BITS + 1
+    size = length * BITS // 8
+    digits = b"".join((number % (1 << 8 * size)).to_bytes(size, "little") for number in numbers)
+    words = np.frombuffer(digits, dtype="<u4").reshape(len(numbers), length).T.astype(np.int64)
+    words[-1] -= (words[-1] >> (BITS - 1)) << BITS
     return words
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
-    """Each number as an unevaluated sum of two floats, good to about 2**-105 of its size."""
-    high = np.zeros(words.shape[1])
-    rest = np.zeros(words.shape[1])
-    for j in range(words.shape[0] - 1, -1, -1):
-        digit = np.ldexp(words[j].astype(np.float64), BITS * (low + j))
-        total = high + digit
-        part = total - high
-        rest += (high - (total - part)) + (digit - part)
-        high = total
-    total = high + rest
-    return total, np.where(np.isfinite(total), rest - (total - high), 0.0)
+    """Each number correctly rounded, and what the rounding left, good to 2**-105 of the number.
+
+    Infinite, and nothing left, beyond the range of float64. Below its normal range it rounds twice.
+    """
+    negative = words[-1] < 0
+    digits = _magnitudes(words, negative)
+    top = len(words) - 1 - np.argmax(digits[::-1] != 0, axis=0)
+    lost = (np.argmax(digits != 0, axis=0) < top - 4) & digits.any(axis=0)
+    padded = np.concatenate([np.zeros((4, words.shape[1]), dtype=np.uint64), digits])
+    a, b, c, d, e = (np.take_along_axis(padded, top[None] + k, axis=0)[0] for k in (4, 3, 2, 1, 0))
+    size = np.frexp(a.astype(np.float64))[1]
+    shift = np.uint64(BITS) - size.astype(np.uint64)
+    back, bits = np.uint64(BITS) - shift, np.uint64(BITS)
+    upper = (((a << bits) | b) << shift) | (c >> back)  # the first 64 bits of the number …
+    lower = (((c << bits) | d) << shift) | (e >> back)  # … and the 64 after them
+    high = (upper | ((lower != 0) | lost)).astype(np.float64)
+    tail = (upper & np.uint64(2047)).astype(np.float64)
+    tail -= np.where(high == (upper & ~np.uint64(2047)).astype(np.float64), 0.0, 2048.0)
+    unit = BITS * (low + top - 2) + size
+    sign = np.where(negative, -1.0, 1.0)
+    with np.errstate(over="ignore", under="ignore"):
+        value = np.ldexp(sign * high, unit)
+        rest = np.ldexp(sign * (tail + np.ldexp(lower.astype(np.float64), -64)), unit)
+    return value, np.where(np.isfinite(value), rest, 0.0)
+
+
+def _magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
+    sign = np.where(negative, -1, 1)
+    digits = np.empty(words.shape, dtype=np.uint64)
+    borrow = np.zeros(words.shape[1], dtype=np.int64)
+    for j, plane in enumerate(words):
+        digit = sign * plane - borrow
+        borrow = (digit < 0).astype(np.int64)
+        digits[j] = digit & MASK
+    return digits

@@ -78,7 +78,7 @@ class BetaBinomial(Univariate):
         short = np.zeros(shape)
         for _, reached in self._cumulated(np.broadcast_to(self.trials - 1.0, shape), shape):
             short = short + (reached < p[..., None]).sum(axis=-1)
-        return np.minimum(short, self.trials)
+        return np.asarray(np.minimum(short, self.trials))
 
     def _cumulated(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
         """P(X ≤ k) for k = first, first + 1, … (*shape, block), block by block up to the largest `last`."""

@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from tamis.arrays import Array, floats
 from tamis.families.family import Size
 
+_LARGEST = 2.0**1000  # counts beyond are called infinite: there is no room left to compute with them
+
 
 class Distribution(ABC):
     """Of the next observation, parameters integrated out; one, or a batch."""
@@ -70,8 +72,7 @@ class Counting(Univariate):
         low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
         while (short := (self.cdf(high) < p) & np.isfinite(high)).any():
             low = np.where(short, high, low)
-            with np.errstate(over="ignore"):
-                high = np.where(short, 2.0 * high + 1.0, high)
+            high = np.where(short, np.where(high < _LARGEST, 2.0 * high + 1.0, np.inf), high)
         while True:
             middle = np.floor(low + 0.5 * (high - low))
             open_ = np.isfinite(high) & (middle > low) & (middle < high)

@@ -184,6 +184,5 @@ def _refuse_constant(weight: Array, mean: Array, scatter: Array) -> None:
     if constant.any():
         column = ", ".join(map(str, np.argwhere(constant)[0]))
         raise ValueError(
-            f"column {column} is constant or empty in all groups, expected a spread to learn a variance "
-            "from: drop it"
+            f"column {column} is constant in all groups, expected a spread to learn a variance from: drop it"
         )

@@ -17,6 +17,7 @@ from tamis.linalg import Cholesky
 from tamis.stats import Exact
 
 _LOG_PI = float(np.log(np.pi))
+_LEAST_VARIANCE = 1e-12  # of the variance within groups
 _SMALL = 0.01  # size of a matrix up to which eight terms of the logarithm's series are all that a float holds
 
 
@@ -101,27 +102,25 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     """Location, strength, freedom and scale of largest evidence for groups (groups, *cells[, d[, d]]).
 
     Where a group's values are all the same, the evidence grows without end as the scale shrinks around them;
-    what is found is the top of the hill on which moments start, with at least a millionth of their variance.
+    what is found is the top of the hill on which moments start, with at least 1e-12 of their variance.
     """
     refuse_unless_grouped(weight)
     cells, d = weight.shape[1:], mean.shape[-1]
     n = weight.reshape(len(weight), -1)
     centres = np.where(n[..., None] > 0, mean.reshape(*n.shape, d), 0.0)
     spread = scatter.reshape(*n.shape, d, d)
-    centre, factor = _pooled(n, centres, spread)
-    # Data in units of the pooled covariance, about the pooled mean: one box and one start do for all scales.
+    centre, factor, unit = _units(n, centres, spread)
     z = factor.whiten(centres - centre)
     rows = Cholesky(factor.lower[:, None])
     w = rows.whiten(np.swapaxes(rows.whiten(spread), -1, -2))
-    heaviest = n.max(axis=0)
-    start, lower, upper = _box(n, z, w, heaviest)
+    start, lower, upper = _box(unit, n.max(axis=0))
 
     def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        return _evidence_and_slope(place, n[:, live], z[:, live], w[:, live])
+        return _evidence_and_slope(place, unit[live], n[:, live], z[:, live], w[:, live])
 
     top = climb(height, start, lower, upper)
     warn_where((top[:, d] >= upper[:, d]) | (top[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
-    location, strength, freedom, root = _parameters(top, d)
+    location, strength, freedom, root = _parameters(top, unit)
     lower_factor = factor.lower @ root
     scale = freedom[:, None, None] * (lower_factor @ np.swapaxes(lower_factor, -1, -2))
     place = centre + factor.colour(location)
@@ -133,61 +132,67 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     )
 
 
-def _pooled(n: Array, centres: Array, spread: Array) -> tuple[Array, Cholesky]:
-    """The mean and covariance of all groups together (cells, …)."""
+def _units(n: Array, centres: Array, spread: Array) -> tuple[Array, Cholesky, Array]:
+    """Where to measure from, and in what: one box and one start then do for data of any scale.
+
+    The pooled mean (cells, d), the covariance within groups, and in its units the deviation of all rows.
+    """
     total = n.sum(axis=0)
-    if not (total > 0).all():
-        raise ValueError("got a column without weight in any group, expected data in at least one: drop it")
     centre = (n[..., None] * centres).sum(axis=0) / total[:, None]
     about = centres - centre
     between = (n[..., None, None] * about[..., :, None] * about[..., None, :]).sum(axis=0)
-    covariance = (spread.sum(axis=0) + between) / total[:, None, None]
-    return centre, Cholesky.of(covariance, "covariance of all groups together")
+    whole = (spread.sum(axis=0) + between) / total[:, None, None]
+    Cholesky.of(whole, "covariance of all groups together")
+    room = np.maximum(n - 1.0, 0.0).sum(axis=0)[:, None, None]
+    within = np.where(room > 0, spread.sum(axis=0) / np.maximum(room, 1e-300), 0.5 * whole)
+    factor = Cholesky.of(within + 1e-12 * whole, "covariance within groups")
+    rows = Cholesky(factor.lower[:, None])
+    whitened = rows.whiten(np.swapaxes(rows.whiten(whole), -1, -2))
+    return centre, factor, np.sqrt(np.diagonal(whitened, axis1=-2, axis2=-1))
 
 
-def _box(n: Array, z: Array, w: Array, heaviest: Array) -> tuple[Array, Array, Array]:
+def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
     """Moments to start from, and bounds: location, log strength, log(freedom − d + 1), root of the scale."""
-    cells, d = z.shape[1], z.shape[2]
-    roots = d * (d + 1) // 2
-    room = np.maximum(n - 1.0, 0.0).sum(axis=0)
-    within = np.trace(w.sum(axis=0), axis1=-2, axis2=-1) / (d * np.maximum(room, 1e-300))
-    within = np.where(room > 0, within, 0.5).clip(1e-4, 1.0)
-    start = np.zeros((cells, d + 2 + roots))
-    start[:, d] = np.log((within / np.maximum(1.0 - within, 1e-2)).clip(1e-3, 10.0 * heaviest))
+    cells, d = unit.shape
+    start = np.zeros((cells, d + 2 + d * (d + 1) // 2))
+    between = np.maximum(np.square(unit) - 1.0, 1e-2).mean(axis=-1)
+    start[:, d] = np.log(np.minimum(1.0 / between, 10.0 * heaviest))
     start[:, d + 1] = np.log(6.0)
-    on_diagonal = np.flatnonzero(np.equal(*np.tril_indices(d))) + d + 2
-    start[:, on_diagonal] = 0.5 * np.log(within)[:, None]
     lower, upper = np.full_like(start, -50.0), np.full_like(start, 50.0)
     lower[:, d + 1] = np.log(1e-3)
     upper[:, d : d + 2] = np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))[:, None]
-    lower[:, on_diagonal] = start[:, on_diagonal] - 0.5 * np.log(1e6)
-    upper[:, on_diagonal] = start[:, on_diagonal] + 0.5 * np.log(1e6)
+    on_diagonal = np.flatnonzero(np.equal(*np.tril_indices(d))) + d + 2
+    lower[:, on_diagonal], upper[:, on_diagonal] = (
+        0.5 * np.log(_LEAST_VARIANCE),
+        -0.5 * np.log(_LEAST_VARIANCE),
+    )
     return start, lower, upper
 
 
-def _parameters(place: Array, d: int) -> tuple[Array, Array, Array, Array]:
+def _parameters(place: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
     """Location, strength, freedom, and the lower root of scale / freedom."""
+    d = unit.shape[-1]
     root = np.zeros((len(place), d, d))
     rows, columns = np.tril_indices(d)
     root[:, rows, columns] = place[:, d + 2 :]
     diagonal = np.arange(d)
     root[:, diagonal, diagonal] = np.exp(root[:, diagonal, diagonal])
-    return place[:, :d], np.exp(place[:, d]), d - 1.0 + np.exp(place[:, d + 1]), root
+    return unit * place[:, :d], np.exp(place[:, d]), d - 1.0 + np.exp(place[:, d + 1]), root
 
 
-def _evidence_and_slope(place: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
+def _evidence_and_slope(place: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
     """Summed over groups: (cells,) and (cells, p)."""
     d = z.shape[-1]
-    location, strength, freedom, root = _parameters(place, d)
-    unit = root @ np.swapaxes(root, -1, -2)
-    scale = freedom[:, None, None] * unit
+    location, strength, freedom, root = _parameters(place, unit)
+    shape = root @ np.swapaxes(root, -1, -2)
+    scale = freedom[:, None, None] * shape
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
     data = gathered(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
     after = Cholesky.of(scale + data.growth, "scale matrix")
     precision = (freedom + n)[..., None, None] * after.inverse()  # (groups, cells, d, d)
     pulled = (precision @ data.shift[..., None])[..., 0]
-    by_location = (pulled * (strength * n / (strength + n))[..., None]).sum(axis=0)
+    by_location = unit * (pulled * (strength * n / (strength + n))[..., None]).sum(axis=0)
     square = (pulled * data.shift).sum(axis=-1)
     share = n / (strength + n)
     by_strength = 0.5 * (d * share - strength * np.square(share) * square).sum(axis=0)
@@ -195,7 +200,7 @@ def _evidence_and_slope(place: Array, n: Array, z: Array, w: Array) -> tuple[Arr
     halves = 0.5 * (freedom[..., None] - np.arange(d))
     rise = digamma_rise(halves, 0.5 * n[..., None]).sum(axis=-1)
     rise = 0.5 * (rise - log_determinant_rise(factor, scale, data.growth))
-    by_freedom = rise.sum(axis=0) + (by_scale * unit).sum(axis=(-2, -1))
+    by_freedom = rise.sum(axis=0) + (by_scale * shape).sum(axis=(-2, -1))
     by_root = 2.0 * freedom[:, None, None] * (by_scale @ root)
     diagonal = np.arange(d)
     by_root[:, diagonal, diagonal] *= root[:, diagonal, diagonal]

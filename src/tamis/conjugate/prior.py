@@ -111,10 +111,12 @@ def one_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
 
 
 def refuse_unless_grouped(weight: Array) -> None:
-    """Raise if a statistic has no axis of groups, or no group has weight."""
+    """Raise if a statistic has no axis of groups, or a column has no weight in any of them."""
     if weight.ndim == 0:
         raise ValueError(
             "got a statistic without a batch axis, expected one group a row: observe with by=labels"
         )
-    if not (weight > 0).any():
-        raise ValueError(f"got {len(weight)} groups without weight, expected data in at least one")
+    empty = ~(weight > 0).any(axis=0)
+    if empty.any():
+        where = "" if empty.ndim == 0 else f" in column {', '.join(map(str, np.argwhere(empty)[0]))}"
+        raise ValueError(f"got {len(weight)} groups without weight{where}, expected data in at least one")

@@ -46,8 +46,9 @@ def log_ratio(concentration: Array, counts: Array) -> Array:
     """log_normalizer(concentration + counts) − log_normalizer(concentration)."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
-    step = (concentration * weight - strength * counts) / total
-    likelihood = -counts * np.log1p(rest(posterior) / posterior)
+    step = concentration * (weight / total) - strength * (counts / total)
+    with np.errstate(over="ignore"):
+        likelihood = -counts * np.log1p(np.where(counts != 0, rest(posterior) / posterior, 0.0))
     loss = deviance(concentration, posterior * (strength / total), step)
     terms = likelihood - loss + (remainder(posterior) - remainder(concentration))
     return np.asarray(terms.sum(axis=-1) - (remainder(total) - remainder(strength))[..., 0])
@@ -57,7 +58,7 @@ def log_mass(concentration: Array, counts: Array) -> Array:
     """Of counts drawn with shares that the belief draws: log_ratio and the multinomial coefficient."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
-    step = (counts * strength - concentration * weight) / total
+    step = strength * (counts / total) - concentration * (weight / total)
     loss = deviance(counts, posterior * (weight / total), step)
     loss = loss + deviance(concentration, posterior * (strength / total), -step)
     terms = remainder(posterior) - remainder(concentration) - factorial_remainder(counts) - loss
@@ -94,10 +95,10 @@ def kl(concentration: Array, other: Array) -> Array:
 
 def fit(counts: Array) -> Array:
     """The concentration (*cells, K) of largest evidence for groups of counts (groups, *cells, K)."""
+    refuse_unless_grouped(counts.sum(axis=-1))
     groups, cells, k = len(counts), counts.shape[1:-1], counts.shape[-1]
     table = counts.reshape(groups, -1, k)
     weight = table.sum(axis=-1)
-    refuse_unless_grouped(weight)
     heaviest = weight.max(axis=0)
     share = np.maximum(table.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)[:, None], LEAST_SHARE)
     start = np.column_stack([np.log(share), np.log(_strength(table, weight, share))])

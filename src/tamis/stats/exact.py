@@ -5,6 +5,7 @@ a sum has no rounding, no order and no origin: `+` and `-` are those of the inte
 and what was added and taken back was never there. Rounding happens once, at read-out.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tamis import _kernels
+from tamis import _kernels, arrays
 from tamis._kernels import Floats, Words
 
-# A weighted square has 159 bits, and a sum of 2**30 of them 189: one scaling of it by a float stays exact.
-# Scaling again and again (decay) would grow without end; it is cut 2**-224 below the first bit.
+# A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
+# exact. Scaling again and again (decay) would grow without end; it is cut here, 2**-224 below the first bit.
 _KEEP = 8
 
 
@@ -36,26 +37,37 @@ class Exact:
     def __post_init__(self) -> None:
         self.words.setflags(write=False)
 
+    def __reduce__(self) -> tuple[type["Exact"], tuple[Words, int]]:
+        return Exact, (self.words, self.low)  # through the constructor, so that copies are read-only too
+
     @classmethod
     def of(cls, values: ArrayLike) -> "Exact":
         """The numbers themselves, of any shape; they must be finite."""
-        array = np.asarray(values, dtype=np.float64)
+        array = arrays.floats(values, "the array")
         cells = np.ascontiguousarray(array.reshape(1, -1))
-        bounds, finite = _kernels.span(cells)
-        if not finite.all():
-            raise ValueError(f"got {cells[0, ~finite][0]}, expected finite numbers")
+        bounds, _, broken = _kernels.span(cells)
+        if broken >= 0:
+            raise ValueError(f"got {cells[0, broken]}, expected finite numbers")
         return cls._shaped(_kernels.deposit(cells, bounds), array.shape)
 
     @classmethod
     def of_integers(cls, values: NDArray[np.int64]) -> "Exact":
         """Counts, of any shape."""
-        return cls._shaped(_kernels.settle(values.reshape(1, -1).copy(), 0), values.shape)
+        return cls.of_words(values[None], 0)
 
     @classmethod
     def of_words(cls, words: Words, low: int) -> "Exact":
         """Any writing of the numbers (length, *shape), brought to the canonical one."""
         shape = words.shape[1:]
-        return cls._shaped(_kernels.settle(words.reshape(words.shape[0], -1).copy(), low), shape)
+        flat = np.ascontiguousarray(words).reshape(len(words), math.prod(shape))
+        return cls._shaped(_kernels.settle(flat, low), shape)
+
+    @classmethod
+    def count(cls, number: int, shape: tuple[int, ...]) -> "Exact":
+        """The same count in every cell."""
+        words = np.empty((1, *shape), dtype=np.int64)
+        words.fill(number)
+        return cls(words, 0) if 0 <= number < 1 << 31 else cls.of_words(words, 0)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "Exact":
@@ -65,7 +77,7 @@ class Exact:
     @classmethod
     def _shaped(cls, settled: tuple[Words, int], shape: tuple[int, ...]) -> "Exact":
         words, low = settled
-        return cls(words.reshape(words.shape[0], *shape), low)
+        return cls(words if len(shape) == 1 else words.reshape(len(words), *shape), low)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,7 +90,7 @@ class Exact:
 
     @property
     def pair(self) -> tuple[Floats, Floats]:
-        """The numbers as float64 and what the rounding left: good to about 2**-105 of their size."""
+        """The numbers rounded to float64 and what the rounding left, good to 2**-105 of the number."""
         high, rest = _kernels.read(self._flat, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)
 
@@ -94,7 +106,7 @@ class Exact:
         return self._combine(other, -1)
 
     def times(self, factor: ArrayLike) -> "Exact":
-        """Each number times a finite float (broadcast): exact once, to 2**-224 for many in a row."""
+        """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""
         factors = np.asarray(factor, dtype=np.float64)
         shape = np.broadcast_shapes(self.shape, factors.shape)
         this = self if shape == self.shape else self.reindex(lambda w: np.broadcast_to(w, (len(w), *shape)))
@@ -136,7 +148,10 @@ class Exact:
 
     @property
     def _flat(self) -> Words:
-        return np.ascontiguousarray(self.words.reshape(self.words.shape[0], -1))
+        """Words (length, cells)."""
+        return (
+            self.words if self.words.ndim == 2 else self.words.reshape(len(self.words), math.prod(self.shape))
+        )
 
     def _combine(self, other: "Exact", sign: int) -> "Exact":
         if self.shape != other.shape:

@@ -47,9 +47,9 @@ class Gram(Sums):
             raise ValueError(
                 f"got {len(phi.values)} rows of features and {len(z.values)} of targets, expected as many"
             )
-        names = None
-        if phi.names is not None:
-            names = phi.names + (z.names or tuple(f"target {j}" for j in range(z.values.shape[1])))
+        names = (phi.names or tuple(range(phi.values.shape[1]))) + (
+            z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
+        )
         rows = Rows.of(arrays.Matrix(np.hstack([phi.values, z.values]), names), weights, by)
         return cls(
             weight=rows.weight(),

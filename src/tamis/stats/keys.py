@@ -6,6 +6,7 @@ by that name, so merging is a union, and no encoder has to know every name in ad
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tamis.arrays import encode
 
 @dataclass(frozen=True, slots=True)
 class Keys(Sequence[Hashable]):
-    """Distinct values in their natural order (by type, where values of several types are mixed).
+    """Distinct values in their natural order; numbers, then type by type, where values do not compare.
 
     Values that Python calls equal are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
@@ -77,16 +78,18 @@ def _places(place: dict[Hashable, int], values: tuple[Hashable, ...]) -> NDArray
 
 
 def _order(values: list[Any]) -> list[int]:
+    """Natural order where values compare; else numbers first, then type by type."""
+    places = range(len(values))
     try:
-        return sorted(range(len(values)), key=values.__getitem__)
+        return sorted(places, key=values.__getitem__)
     except TypeError:
-        return sorted(range(len(values)), key=lambda i: (type(values[i]).__qualname__, _sortable(values[i])))
+        pass
+    try:
+        return sorted(places, key=lambda i: (_type_name(values[i]), values[i]))
+    except TypeError:
+        return sorted(places, key=lambda i: (_type_name(values[i]), repr(values[i])))
 
 
-def _sortable(value: Any) -> Any:
-    """Within one type: by value where the type is ordered, else by how the value is written."""
-    try:
-        value < value  # noqa: B015
-    except TypeError:
-        return repr(value)
-    return value
+def _type_name(value: Any) -> str:
+    """One name for all numbers, for 1 and True are one key and must have one place."""
+    return "" if isinstance(value, Real) else type(value).__qualname__

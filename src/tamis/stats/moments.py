@@ -51,19 +51,20 @@ class Moments(Sums):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
         if missing and form == "full":
             raise ValueError(
-                "missing values have no full second moment: use form='diagonal', or drop the rows"
+                "got missing=True for the full form, expected form='diagonal', or rows without NaN"
             )
         rows = Rows.of(data, weights, by, missing)
+        second: Exact | None = None
         if form == "full":
-            second = second_moments(rows, exact)
-            full = cls(weight=rows.weight(), first=rows.first(), second=second, form=form, keys=rows.keys)
-            return full._pruned()
-        parts = {"weight": rows.weight_by_column(), "first": rows.first()}
-        if form == "diagonal":
-            parts["second"] = rows.squares()
-        if np.ndim(data) == 1:  # type: ignore[arg-type]
-            parts = {name: part.reindex(lambda words: words[..., 0]) for name, part in parts.items()}
-        return cls(form=form, keys=rows.keys, **parts)._pruned()
+            weight, first, second = rows.weight(), rows.first(), second_moments(rows, exact)
+        elif form == "diagonal":
+            weight, (first, second) = rows.weight_by_column(), rows.powers()
+        else:
+            weight, first = rows.weight_by_column(), rows.first()
+        moments = cls(weight=weight, first=first, second=second, form=form, keys=rows.keys)
+        if rows.table.flat and form != "full":
+            moments = moments._with(**{name: _without_column(part) for name, part in moments.parts().items()})
+        return moments._pruned()
 
     @property
     def mean(self) -> Floats:
@@ -112,3 +113,7 @@ class Moments(Sums):
 
     def _weight_by_column(self) -> Floats:
         return self.weight.value if self.form != "full" else self.weight.value[..., None]
+
+
+def _without_column(part: Exact) -> Exact:
+    return part.reindex(lambda words: words[..., 0])

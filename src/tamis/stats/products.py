@@ -55,6 +55,8 @@ def second_moments(rows: Rows, exact: bool) -> Exact:
     deep = bool(rows.bounds[1].min(initial=0) < _DEEPEST) or (
         rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _LIGHTEST)
     )
+    if not left.size or not rows.groups:
+        return Exact.zeros(rows.shape(len(left)))
     if n <= _FEW * rows.groups or (exact and deep):
         return _by_product(rows, left, right)
     method = _sliced if exact else _centred

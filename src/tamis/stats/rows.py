@@ -4,53 +4,60 @@ Every `observe` of this package goes through here, and nothing else touches data
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis import _kernels, arrays
-from tamis._kernels import Floats, Span, Words
+from tamis._kernels import Floats, Words
 from tamis.arrays import Matrix
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
+
+_WIDEST = 1000  # exponents: beyond 2**1000 the halves of a product could overflow
+_BLOCK = 1 << 16  # cells whose weighted products are in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """n rows of d finite values, each with a weight (none: 1) and a group (none: all are one)."""
 
-    values: Floats  # (n, d)
-    bounds: Span
-    weights: Floats | None  # (n, 1)
-    weight_bounds: Span | None
-    group: Words | None  # (n,)
-    keys: Keys | None
+    table: Matrix  # (n, d)
+    bounds: Words  # (2, d)
+    top: int  # the largest of them
+    weights: Floats | None = None  # (n, 1)
+    weight_bounds: Words | None = None  # (2, 1)
+    group: Words | None = None  # (n,)
+    keys: Keys | None = None
     present: NDArray[np.bool_] | None = None  # (n, d); where False, the value was missing and is 0
 
     @classmethod
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
         """Check and file the data; `missing` lets NaN through, to be left out of every sum."""
         table = arrays.matrix(data)
-        values = table.values
-        bounds, finite = _kernels.span(values)
+        bounds, top, broken = _kernels.span(table.values)
         present = None
-        if not finite.all():
-            if missing:
-                present = ~np.isnan(values)
-                table = Matrix(np.where(present, values, 0.0), table.names)
-                values = table.values
-                bounds, finite = _kernels.span(values)
-            arrays.refuse_unless_finite(table, finite)
-        weighed = arrays.weights(weights, len(values))
+        if broken >= 0 and missing:
+            present = ~np.isnan(table.values)
+            table = Matrix(np.where(present, table.values, 0.0), table.names, table.flat)
+            bounds, top, broken = _kernels.span(table.values)
+        if broken >= 0:
+            table.refuse_broken(broken)
+        if weights is None and by is None:
+            return cls(table, bounds, top, present=present)
         weight_column = weight_bounds = None
-        if weighed is not None:
+        if (weighed := arrays.weights(weights, len(table.values))) is not None:
             weight_column = weighed[:, None]
-            weight_bounds, _ = _kernels.span(weight_column)
+            weight_bounds, _, _ = _kernels.span(weight_column)
         keys, group = (None, None) if by is None else Keys.of(by)
-        if group is not None and len(group) != len(values):
-            raise ValueError(f"got {len(group)} labels for {len(values)} rows, expected one a row")
-        return cls(values, bounds, weight_column, weight_bounds, group, keys, present)
+        if group is not None and len(group) != len(table.values):
+            raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one a row")
+        return cls(table, bounds, top, weight_column, weight_bounds, group, keys, present)
+
+    @property
+    def values(self) -> Floats:
+        return self.table.values
 
     @property
     def groups(self) -> int:
@@ -64,40 +71,55 @@ class Rows:
         """Total weight, by group."""
         if self.weights is None or self.weight_bounds is None:
             if self.group is None:
-                return Exact.of_integers(np.array(len(self.values), dtype=np.int64))
+                return Exact.count(len(self.values), ())
             return Exact.of_integers(np.bincount(self.group, minlength=self.groups).astype(np.int64))
         return self._shaped(_kernels.deposit(self.weights, self.weight_bounds, self.group, self.groups), ())
 
     def weight_by_column(self) -> Exact:
         """Total weight of the values that are present, by group and column."""
-        event = (self.values.shape[1],)
-        if self.present is None:
-            weight = self.weight()
-            return weight.reindex(lambda w: np.broadcast_to(w[..., None], (*w.shape, *event)))
-        present = self.present.astype(np.float64)
-        return self._sum(present, _kernels.span(present)[0], event)
+        d = self.values.shape[1]
+        if self.present is not None:
+            present = self.present.astype(np.float64)
+            return self._sum(present, _kernels.span(present)[0])
+        if self.weights is None and self.group is None:
+            return Exact.count(len(self.values), (d,))
+        return self.weight().reindex(lambda w: np.broadcast_to(w[..., None], (*w.shape, d)))
 
     def first(self) -> Exact:
         """Σ w x, by group (..., d)."""
-        return self._sum(self.values, self.bounds, (self.values.shape[1],))
+        return self._sum(self.values, self.bounds)
 
-    def squares(self) -> Exact:
-        """Σ w x², by group (..., d)."""
-        return self.products(np.arange(self.values.shape[1]), np.arange(self.values.shape[1]))
+    def powers(self) -> tuple[Exact, Exact]:
+        """Σ w x and Σ w x², by group (..., d)."""
+        self.refuse_unless_squarable()
+        if self.weights is not None:
+            every = np.arange(self.values.shape[1])
+            return self.first(), self.products(every, every)
+        first, first_low, second, second_low = _kernels.deposit_powers(
+            self.values, self.bounds, self.group, self.groups
+        )
+        event = self.values.shape[1:]
+        return self._shaped((first, first_low), event), self._shaped((second, second_low), event)
 
     def products(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
-        """Σ w x_i x_j for the named pairs of columns, each product exact, by group (..., pairs)."""
+        """Σ w x_i x_j for the named pairs of columns, each product exact, by group (..., pairs).
+
+        (A weighted product is exact unless x_i x_j itself is below 1e-290.)
+        """
         self.refuse_unless_squarable()
-        x, y = _columns(self.values, left), _columns(self.values, right)
-        (high, low) = self.bounds
-        x_bounds, y_bounds = (high[left], low[left]), (high[right], low[right])
-        if self.weights is None or self.weight_bounds is None:
+        event = (len(left),)
+        if self.weights is None:
+            x, y = _columns(self.values, left), _columns(self.values, right)
+            x_bounds, y_bounds = _columns(self.bounds, left), _columns(self.bounds, right)
             sums = _kernels.deposit_products(x, x_bounds, y, y_bounds, self.group, self.groups)
-            return self._shaped(sums, (len(left),))
-        product, rounding = _kernels.two_product(x, y)
-        return self._sum(product, _kernels.span(product)[0], (len(left),)) + self._sum(
-            rounding, _kernels.span(rounding)[0], (len(left),)
-        )
+            return self._shaped(sums, event)
+        total = Exact.zeros(self.shape(*event))
+        step = max(1, _BLOCK // max(1, len(left)), 4 * self.groups)
+        for start in range(0, len(self.values), step):
+            block = self._only(slice(start, start + step))
+            for half in _kernels.two_product(_columns(block.values, left), _columns(block.values, right)):
+                total += block._sum(half, _kernels.span(half)[0])
+        return total
 
     def split(self) -> "list[Rows]":
         """The rows of each group by itself, in the order of the groups."""
@@ -105,26 +127,37 @@ class Rows:
             return [self]
         order = np.argsort(self.group, kind="stable")
         edges = np.cumsum(np.bincount(self.group, minlength=self.groups))[:-1]
-        return [self._only(index) for index in np.split(order, edges)]
+        parts = (self._only(index) for index in np.split(order, edges))
+        return [
+            Rows(part.table, part.bounds, part.top, part.weights, part.weight_bounds, present=part.present)
+            for part in parts
+        ]
 
     def refuse_unless_squarable(self) -> None:
         """Raise if a square of the values, or a weighted one, would leave the range of float64."""
-        high = self.bounds[0]
-        extra = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0][0]))
-        wide = np.flatnonzero(2 * high + extra > _WIDEST)
-        if wide.size:
-            column = int(wide[0])
+        extra = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
+        if 2 * self.top + extra > _WIDEST:
+            column = int(self.bounds[0].argmax())
             largest = float(np.abs(self.values[:, column]).max())
             raise ValueError(
-                f"column {column} holds {largest:.3g}, expected magnitudes that can be squared "
-                "(below about 1e150): rescale the column"
+                f"{self.table.name(column)} holds {largest:.3g}, expected magnitudes that can be squared "
+                f"{'and weighed ' if extra else ''}(below about 1e150): rescale the column"
             )
 
-    def _only(self, index: NDArray[np.int64]) -> "Rows":
-        weights = None if self.weights is None else np.ascontiguousarray(self.weights[index])
-        return Rows(self.values[index], self.bounds, weights, self.weight_bounds, None, None)
+    def _only(self, rows: slice | NDArray[np.int64]) -> "Rows":
+        return Rows(
+            Matrix(self.values[rows], self.table.names, self.table.flat),
+            self.bounds,
+            self.top,
+            None if self.weights is None else self.weights[rows],
+            self.weight_bounds,
+            None if self.group is None else self.group[rows],
+            self.keys,
+            None if self.present is None else self.present[rows],
+        )
 
-    def _sum(self, values: Floats, bounds: Span, event: tuple[int, ...]) -> Exact:
+    def _sum(self, values: Floats, bounds: Words) -> Exact:
+        event = values.shape[1:]
         if self.weights is None or self.weight_bounds is None:
             return self._shaped(_kernels.deposit(values, bounds, self.group, self.groups), event)
         sums = _kernels.deposit_products(
@@ -134,13 +167,11 @@ class Rows:
 
     def _shaped(self, sums: tuple[Words, int], event: tuple[int, ...]) -> Exact:
         words, low = sums
-        return Exact(words.reshape(words.shape[0], *self.shape(*event)), low)
+        shape = self.shape(*event)
+        return Exact(words if len(shape) == 1 else words.reshape(len(words), *shape), low)
 
 
-_WIDEST = 1000  # exponents: beyond 2**1000 the halves of a product could overflow
-
-
-def _columns(values: Floats, index: NDArray[np.int64]) -> Floats:
+def _columns(values: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
     """The named columns; the array itself when that is all of them in order, as for squares."""
     if len(index) == values.shape[1] and (index == np.arange(len(index))).all():
         return values

@@ -9,7 +9,8 @@ import importlib
 from dataclasses import dataclass, fields
 from functools import cache
 from math import isfinite
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from tamis.stats.keys import Keys
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
     """A bundle of exact sums with the algebra of a vector space."""
+
+    __array_ufunc__: ClassVar[None] = None  # NumPy's numbers leave arithmetic with a statistic to it
 
     keys: Keys | None = None  # names of the first batch axis
 
@@ -36,10 +39,10 @@ class Sums:
         return self._combine(other, -1) if type(other) is type(self) else NotImplemented
 
     def __mul__(self, weight: float) -> Self:
-        try:
-            factor = float(weight)
-        except TypeError:
+        given: object = weight
+        if not isinstance(given, Real):
             return NotImplemented
+        factor = float(given)
         if not isfinite(factor):
             raise ValueError(f"got {factor} as a weight, expected a finite number")
         if factor == 1.0:
@@ -51,7 +54,7 @@ class Sums:
 
     def parts(self) -> dict[str, Exact]:
         """The sums by name."""
-        return {name: part for name in self._names[0] if (part := getattr(self, name)) is not None}
+        return {name: part for name in self._names.sums if (part := getattr(self, name)) is not None}
 
     def at(self, key: object) -> Self:
         """The statistic of one label alone, without its key."""
@@ -61,13 +64,14 @@ class Sums:
             raise KeyError(f"{key!r} was never observed; the labels are {self.keys!r}")
         row = self.keys.values.index(key)
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
-        return self._with(keys=None, **rows)
+        return self._with(keys=None, **rows)._pruned()
 
     def pooled(self) -> Self:
         """The sum over all labels."""
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not filed by label: it is pooled already")
-        return self._with(keys=None, **{name: part.sum(axis=0) for name, part in self.parts().items()})
+        sums = {name: part.sum(axis=0) for name, part in self.parts().items()}
+        return self._with(keys=None, **sums)._pruned()
 
     def to_arrow(self) -> Any:
         """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
@@ -81,16 +85,20 @@ class Sums:
 
     def _combine(self, other: Self, sign: int) -> Self:
         left, right = self._aligned(other)
-        theirs = right.parts()
-        combined = {}
-        for name, part in left.parts().items():
-            if name not in theirs or part.shape != theirs[name].shape:
-                raise ValueError(
-                    f"cannot combine {self._described()} with {other._described()}: "
-                    "expected the same columns, form and batch axes"
-                )
-            combined[name] = part + theirs[name] if sign > 0 else part - theirs[name]
-        return left._rebuilt(combined)
+        names = self._names
+        ours, theirs = left.parts(), right.parts()
+        if (
+            any(getattr(left, name) != getattr(right, name) for name in names.traits)
+            or ours.keys() != theirs.keys()
+            or any(part.shape != theirs[name].shape for name, part in ours.items())
+        ):
+            raise ValueError(
+                f"cannot combine {self._described()} with {other._described()}: "
+                "expected the same columns, form and batch axes"
+            )
+        return left._rebuilt(
+            {name: part + theirs[name] if sign > 0 else part - theirs[name] for name, part in ours.items()}
+        )
 
     def _aligned(self, other: Self) -> tuple[Self, Self]:
         """Both statistics over the union of their keys."""
@@ -125,28 +133,37 @@ class Sums:
         return self._with(keys=self.keys.keep(live), **kept)
 
     def _with(self, **changes: Any) -> Self:
-        """A copy with some fields changed: `dataclasses.replace` without its checks, in a third of its time."""
+        """A copy with some fields changed: `dataclasses.replace` without its checks, thrice as fast."""
         copy = object.__new__(type(self))
-        for name in self._names[1]:
+        for name in self._names.every:
             object.__setattr__(copy, name, changes[name] if name in changes else getattr(self, name))
         return copy
 
     @property
-    def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _names(self) -> "_Names":
         return _names_of(type(self))  # type: ignore[arg-type]  # mypy asks the class for its __hash__
 
     def _described(self) -> str:
-        shapes = ", ".join(f"{name} {part.shape}" for name, part in self.parts().items())
+        shapes = [f"{name} {part.shape}" for name, part in self.parts().items()]
+        traits = [f"{name} {getattr(self, name)!r}" for name in self._names.traits]
         filed = "" if self.keys is None else f" by {self.keys!r}"
-        return f"{type(self).__name__}({shapes}{filed})"
+        return f"{type(self).__name__}({', '.join(shapes + traits)}{filed})"
+
+
+class _Names(NamedTuple):
+    """The names of a statistic's fields."""
+
+    every: tuple[str, ...]
+    sums: tuple[str, ...]
+    traits: tuple[str, ...]  # neither sums nor names of an axis: what two statistics share to be combined
 
 
 @cache
-def _names_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a statistic's sums, and those of all its fields."""
-    every = fields(kind)
-    sums = tuple(field.name for field in every if field.type in (Exact, Exact | None))
-    return sums, tuple(field.name for field in every)
+def _names_of(kind: Any) -> _Names:
+    every = {field.name: field.type for field in fields(kind)}
+    sums = tuple(name for name, kind in every.items() if kind in (Exact, Exact | None))
+    axes = tuple(name for name, kind in every.items() if kind in (Keys, Keys | None))
+    return _Names(tuple(every), sums, tuple(name for name in every if name not in sums + axes))
 
 
 def _arrow() -> Any:

@@ -1,5 +1,6 @@
 """data → Tally: weight and ΣT(x), the statistic of every exponential family."""
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -43,7 +44,7 @@ class Tally(Sums):
             rows = Rows.of(values if array is None else array, weights, by)
             return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys)._pruned()
         inner = array.shape[1:]
-        rows = Rows.of(array.reshape(len(array), -1), weights, by)
+        rows = Rows.of(array.reshape(len(array), math.prod(inner)), weights, by)
         return cls(
             weight=rows.weight().reindex(lambda w: _widened(w, inner[:-1])),
             total=rows.first().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),

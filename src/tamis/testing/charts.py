@@ -1,4 +1,4 @@
-"""Parameters ↔ free coordinates: where a density can be integrated without meeting an edge or a heavy tail."""
+"""Parameters ↔ free coordinates, where a density is integrated without an edge or a heavy tail."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tamis.linalg import Cholesky
 
 @dataclass(frozen=True)
 class Chart:
-    """Coordinates (n, p) that may be any numbers, for n draws of parameters. Each function is given the prior."""
+    """Coordinates (n, p) that may be any numbers, for n draws of parameters; all may look at the prior."""
 
     coordinates: Callable[[Any, Any], Array]
     parameters: Callable[[Any, Array], Any]

@@ -1,0 +1,36 @@
+"""How kernels are compiled: once, for arrays that may be read-only, without the interpreter's lock."""
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# A writable array passes for a read-only one and not the other way: one compilation serves both.
+FLOATS_1D, FLOATS = (numba.types.Array(numba.float64, k, "C", readonly=True) for k in (1, 2))
+WORDS_1D, WORDS = (numba.types.Array(numba.int64, k, "C", readonly=True) for k in (1, 2))
+INTEGER = numba.int64
+
+
+def kernel(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile a function that the door calls, for arguments of these types."""
+
+    def compile_now(function: Callable[P, R]) -> Callable[P, R]:
+        return _compile(function, arguments)
+
+    return compile_now
+
+
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that kernels call, for whatever types they call it with."""
+    return _compile(function)
+
+
+def _compile(function: Callable[P, R], signature: Any = None) -> Callable[P, R]:
+    try:
+        compiled: Callable[P, R] = numba.njit(signature, cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder that we may write to: every process compiles for itself
+        compiled = numba.njit(signature, nogil=True)(function)
+    return compiled
