@@ -8,8 +8,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Counting, positive, whole
-from tamis.conjugate.stirling import deviance, factorial_remainder, remainder
 from tamis.families.family import Size
+from tamis.families.stirling import deviance, factorial_remainder, remainder
 
 
 @dataclass(frozen=True, slots=True, eq=False)

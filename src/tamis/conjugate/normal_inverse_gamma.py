@@ -12,9 +12,9 @@ from tamis.conjugate.distribution import positive
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless_grouped
-from tamis.conjugate.stirling import deviance
 from tamis.conjugate.student_t import StudentT
 from tamis.families.family import Size
+from tamis.families.stirling import deviance
 from tamis.stats import Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))

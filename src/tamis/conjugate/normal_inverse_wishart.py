@@ -13,8 +13,8 @@ from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import Gathered, MeanCovariance, MeanVariance
 from tamis.conjugate.prior import Prior
-from tamis.conjugate.stirling import bregman, deviance
 from tamis.families.family import Size
+from tamis.families.stirling import bregman, deviance
 from tamis.linalg import Cholesky
 from tamis.stats import Moments
 

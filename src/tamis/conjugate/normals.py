@@ -12,7 +12,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, climb, warn_where
 from tamis.conjugate.prior import refuse_unless_grouped
-from tamis.conjugate.stirling import digamma_rise, log_rising
+from tamis.families.stirling import digamma_rise, log_rising
 from tamis.linalg import Cholesky
 from tamis.stats import Exact
 

@@ -19,7 +19,7 @@ from tamis.conjugate.ascent import (
     climb,
     warn_where,
 )
-from tamis.conjugate.stirling import bregman, deviance, digamma_rise, remainder
+from tamis.families.stirling import bregman, deviance, digamma_rise, remainder
 
 
 def log_normalizer(shape: Array, rate: Array) -> Array:

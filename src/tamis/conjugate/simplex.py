@@ -21,7 +21,7 @@ from tamis.conjugate.ascent import (
     warn_where,
 )
 from tamis.conjugate.prior import refuse_unless_grouped
-from tamis.conjugate.stirling import bregman, deviance, digamma_rise, factorial_remainder, remainder
+from tamis.families.stirling import bregman, deviance, digamma_rise, factorial_remainder, remainder
 
 _ON_SIMPLEX = 1e-9  # how far from one shares may sum and still be shares
 

@@ -8,8 +8,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Univariate, positive, probabilities
-from tamis.conjugate.stirling import log_rising
 from tamis.families.family import Size
+from tamis.families.stirling import log_rising
 
 _LOG_PI = float(np.log(np.pi))
 

@@ -9,9 +9,9 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families import simplex
-from tamis.families.deviance import deviance
 from tamis.families.family import Size, Tallied, logarithm, observed, sized
 from tamis.families.poisson import whole
+from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
 

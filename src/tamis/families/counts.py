@@ -12,11 +12,7 @@ import numpy as np
 from scipy import special
 
 from tamis.arrays import Array
-from tamis.families.deviance import deviance
-
-_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)  # of 1/x, 1/x³, …: B₂ₖ / (2k(2k − 1))
-_LARGE = 16.0  # the next term there is 691/360360 / 16¹¹ = 1e-16
+from tamis.families.stirling import deviance, factorial_remainder
 
 # Means below 256 are summed over 0 … 511: what lies beyond has probability under e⁻⁹⁹.
 # From there on fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
@@ -26,22 +22,10 @@ _ORDER = 14
 _CHUNK = 2048  # cells summed at a time: 8 MB an intermediate
 
 
-def stirling(x: Array) -> Array:
-    """s(x) = log x! − x log x + x for x ≥ 0: about ½ log(2πx)."""
-    large = np.maximum(x, _LARGE)
-    square = 1.0 / (large * large)
-    tail = np.zeros_like(large)
-    for coefficient in reversed(_STIRLING):
-        tail = tail * square + coefficient
-    small = np.minimum(x, _LARGE)
-    exact = special.gammaln(small + 1.0) - special.xlogy(small, small) + small
-    return np.where(x < _LARGE, exact, _HALF_LOG_TAU + 0.5 * np.log(large) + tail / large)
-
-
 def log_poisson(x: Array, mean: Array) -> Array:
     """log(meanˣ e^(−mean) / x!) for whole x; −∞ for x < 0."""
     inside = np.maximum(x, 0.0)
-    return np.where(x < 0, -np.inf, -(stirling(inside) + deviance(inside, mean)))
+    return np.where(x < 0, -np.inf, -(factorial_remainder(inside) + deviance(inside, mean)))
 
 
 def expected_log_poisson(mean: Array, share: Array | None = None, trials: Array | None = None) -> Array:
@@ -84,7 +68,7 @@ def _by_moments(mean: Array, share: Array) -> Array:
         terms = (math.comb(k - 1, j - 1) * cumulants[j - 2] * moments[k - j] for j in range(2, k + 1))
         moments.append(np.sum(list(terms), axis=0))
         series = series + moments[k] * special.polygamma(k - 1, m + 1.0) / math.factorial(k)
-    return -(stirling(mean) + series)
+    return -(factorial_remainder(mean) + series)
 
 
 def _cumulants() -> list[list[int]]:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
-from tamis.families.deviance import excess
 from tamis.families.family import Size, Tallied, parameter, sized
+from tamis.families.stirling import excess
 
 
 @dataclass(frozen=True, slots=True, eq=False)

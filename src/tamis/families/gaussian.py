@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.deviance import excess
 from tamis.families.family import Family, Size, observed, parameter, sized
+from tamis.families.stirling import excess
 from tamis.stats import Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))

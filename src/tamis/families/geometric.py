@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.deviance import deviance
 from tamis.families.family import Size, Tallied, parameter, sized
 from tamis.families.poisson import whole
+from tamis.families.stirling import deviance
 
 
 @dataclass(frozen=True, slots=True, eq=False)

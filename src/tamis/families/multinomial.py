@@ -10,9 +10,9 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.counts import expected_log_poisson, log_poisson
-from tamis.families.deviance import deviance
 from tamis.families.family import Size, Tallied, observed, parameter, sized
 from tamis.families.poisson import whole
+from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
 

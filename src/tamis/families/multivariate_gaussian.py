@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.deviance import excess
 from tamis.families.family import Family, Size, observed, parameter, sized
 from tamis.families.gaussian import (
     observe_columns,
@@ -15,6 +14,7 @@ from tamis.families.gaussian import (
     refuse_unless_gaussian,
     variance_of,
 )
+from tamis.families.stirling import excess
 from tamis.linalg import Cholesky
 from tamis.stats import Moments
 

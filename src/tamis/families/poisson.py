@@ -9,8 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.counts import expected_log_poisson, log_poisson
-from tamis.families.deviance import deviance
 from tamis.families.family import Size, Tallied, logarithm, parameter, sized
+from tamis.families.stirling import deviance
 
 
 @dataclass(frozen=True, slots=True, eq=False)

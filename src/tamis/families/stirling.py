@@ -17,9 +17,8 @@ _LOG_TAU = float(np.log(2.0 * np.pi))
 _LARGE = 10.0
 _BINET = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 _SLOPE = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)  # of 1/x², 1/x⁴, …
-_ODD = tuple(
-    1 / k for k in range(3, 21, 2)
-)  # of the logarithm: at 0.1 the first term left out is below 1e-19
+# Of the logarithm: at 0.1 the first term left out is below 1e-19.
+_ODD = tuple(1 / k for k in range(3, 21, 2))
 
 
 def remainder(x: Array) -> Array:
@@ -58,13 +57,22 @@ def bregman(x: Array, about: Array) -> Array:
     return np.asarray(remainder(x) - remainder(about) - (x - about) * slope(about))
 
 
-def deviance(x: Array, mean: Array, step: Array) -> Array:
-    """x log(x / mean) − (x − mean) ≥ 0 for x, mean ≥ 0; `step` is x − mean, as exactly as it is known."""
+def deviance(x: Array, mean: Array, step: Array | None = None) -> Array:
+    """x log(x / mean) − (x − mean) ≥ 0 for x, mean ≥ 0; `step` is x − mean, if it is known more exactly.
+
+    0 log 0 is 0, so that deviance(0, mean) is the mean; deviance(x, 0) is ∞ for x > 0.
+    """
+    step = x - mean if step is None else step
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         v = np.where(x + mean > 0, step / (x + mean), 0.0)
         near = step * v + 2.0 * x * v * np.square(v) * _series(_ODD, v)
         far = special.xlogy(x, x / mean) - step
     return np.where(np.abs(v) < 0.1, near, far)
+
+
+def excess(t: Array) -> Array:
+    """t − log(1 + t) for t ≥ −1: zero at 0, positive elsewhere, ∞ at −1."""
+    return deviance(np.ones_like(t), 1.0 + t, -t)
 
 
 def log_rising(x: Array, n: Array) -> Array:
