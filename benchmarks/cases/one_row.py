@@ -51,7 +51,7 @@ def _agree(ours: Moments, peer: tuple[list[float], list[float]]) -> bool:
 CASES = [
     Case(
         name="one-row-updates",
-        what=f"mean and variance of {COLUMNS} columns, {ROWS} rows one at a time; peer: river.stats.Mean and Var",
+        what=f"mean and variance of {COLUMNS} columns, {ROWS} rows one by one; peer: river.stats Mean, Var",
         setup=_stream,
         ours=_ours,
         peer=_river,

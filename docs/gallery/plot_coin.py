@@ -22,11 +22,11 @@ for name, tosses in (("one head", head), ("two heads", head), ("55 heads in 100"
     beliefs[f"{name}: Beta({belief.a:g}, {belief.b:g}), mean {belief.mean:.3f}"] = belief
 
 places = np.linspace(0, 1, 501)
-figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+figure, axes = plt.subplots(figsize=(7, 4.6), layout="constrained")
 for label, curve in beliefs.items():
     axes.plot(places, np.exp(curve.log_density(places)), label=label)
 low, high = belief.interval(0.95)
 axes.axvspan(float(low), float(high), alpha=0.12, color="C3", label=f"95 % sure: {low:.2f} to {high:.2f}")
 axes.set(xlabel="probability of heads", ylabel="density of belief", xlim=(0, 1), ylim=(0, None))
-axes.legend(frameon=False)
+figure.legend(loc="outside lower center", ncols=2, frameon=False)
 plt.show()

@@ -4,7 +4,8 @@ What is left after forgetting
 
 Learn 200,000 rows, forget all but 200 in another order, and read the variance of the 200. Running sums in
 float64 lose two digits for every digit of the mean, and all of them at a million; the centred formulas of
-Welford and Chan lose nearly one. Sums kept as integers lose nothing: the bits are those of observing the 200 alone.
+Welford and Chan lose nearly one. Sums kept as integers lose nothing: the bits are those of observing the 200
+alone.
 """
 
 import matplotlib.pyplot as plt

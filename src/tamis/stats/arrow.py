@@ -282,21 +282,26 @@ def _altered(found: str) -> ValueError:
 
 def _scalars(keys: Keys | None, what: str) -> Any:
     """The keys as an array of one type."""
-    kinds = {next((kind for kind in _SCALARS if isinstance(key, kind)), type(key)) for key in keys or ()}
-    if keys is None or not kinds:
+    if not keys:
         return pa.nulls(0)
+    kinds = {
+        next((scalar for scalar in _SCALARS if issubclass(kind, scalar)), kind)
+        for kind in set(map(type, keys))
+    }
     if len(kinds) > 1 or not kinds <= _SCALARS.keys():
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         expected = ", ".join(kind.__name__ for kind in _SCALARS)
         raise TypeError(f"got {what} of type {found}, expected all of one type among {expected}")
-    kind = _SCALARS[kinds.pop()]
-    aware = [getattr(key, "tzinfo", None) is not None for key in keys]
+    scalar = _SCALARS[kinds.pop()]
     try:
-        if any(aware) and not all(aware):
-            raise ValueError("datetimes with and without a time zone")
-        return pa.array(list(keys), type=pa.timestamp("us", "UTC") if any(aware) else kind)
+        if pa.types.is_timestamp(scalar):
+            zoned = {getattr(key, "tzinfo", None) is not None for key in keys}
+            if len(zoned) > 1:
+                raise ValueError("some have a time zone and some have none")
+            scalar = pa.timestamp("us", "UTC" if zoned.pop() else None)
+        return pa.array(list(keys), type=scalar)
     except (ValueError, OverflowError) as problem:
-        raise TypeError(f"got {what} that an Arrow column of {kind} cannot hold: {problem}") from None
+        raise TypeError(f"got {what} that an Arrow column of {scalar} cannot hold: {problem}") from None
 
 
 def _taken(values: Any, index: Integers) -> Any:

@@ -8,6 +8,7 @@ and what was added and taken back was never there. Rounding happens once, at rea
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,11 @@ class Exact:
         flat = np.ascontiguousarray(words).reshape(len(words), math.prod(shape))
         return cls._shaped(_kernels.settle(flat, low), shape)
 
-    @classmethod
-    def count(cls, number: int, shape: tuple[int, ...]) -> "Exact":
+    @staticmethod
+    @lru_cache(maxsize=4)  # rows that come one by one are counted by the same object
+    def count(number: int, shape: tuple[int, ...]) -> "Exact":
         """The same count in every cell."""
-        words = np.empty((1, *shape), dtype=np.int64)
-        words.fill(number)
-        return cls(words, 0) if 0 <= number < 1 << 31 else cls.of_words(words, 0)
+        return Exact.of_words(np.full((1, *shape), number, dtype=np.int64), 0)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "Exact":
@@ -100,10 +100,20 @@ class Exact:
         return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != kept)))
 
     def __add__(self, other: "Exact") -> "Exact":
-        return self._combine(other, 1)
+        return self.combined(other, 1)
 
     def __sub__(self, other: "Exact") -> "Exact":
-        return self._combine(other, -1)
+        return self.combined(other, -1)
+
+    def combined(self, other: "Exact", sign: int) -> "Exact":
+        """self + sign * other, for a sign of 1 or -1."""
+        ours, theirs = self.words, other.words
+        shape = ours.shape[1:]
+        if shape != theirs.shape[1:]:
+            raise ValueError(f"cannot combine sums of shape {shape} and {other.shape}")
+        if len(shape) == 1:  # as below, in half the time
+            return Exact(*_kernels.combine(ours, self.low, theirs, other.low, sign))
+        return self._shaped(_kernels.combine(self._flat, self.low, other._flat, other.low, sign), shape)
 
     def times(self, factor: ArrayLike) -> "Exact":
         """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""
@@ -152,8 +162,3 @@ class Exact:
         return (
             self.words if self.words.ndim == 2 else self.words.reshape(len(self.words), math.prod(self.shape))
         )
-
-    def _combine(self, other: "Exact", sign: int) -> "Exact":
-        if self.shape != other.shape:
-            raise ValueError(f"cannot combine sums of shape {self.shape} and {other.shape}")
-        return self._shaped(_kernels.combine(self._flat, self.low, other._flat, other.low, sign), self.shape)

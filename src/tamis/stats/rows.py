@@ -167,8 +167,9 @@ class Rows:
 
     def _shaped(self, sums: tuple[Words, int], event: tuple[int, ...]) -> Exact:
         words, low = sums
-        shape = self.shape(*event)
-        return Exact(words if len(shape) == 1 else words.reshape(len(words), *shape), low)
+        if self.keys is None and len(event) == 1:
+            return Exact(words, low)
+        return Exact(words.reshape(len(words), *self.shape(*event)), low)
 
 
 def _columns(values: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:

@@ -86,19 +86,22 @@ class Sums:
     def _combine(self, other: Self, sign: int) -> Self:
         left, right = self._aligned(other)
         names = self._names
-        ours, theirs = left.parts(), right.parts()
-        if (
-            any(getattr(left, name) != getattr(right, name) for name in names.traits)
-            or ours.keys() != theirs.keys()
-            or any(part.shape != theirs[name].shape for name, part in ours.items())
-        ):
+        alike = True
+        combined = {}
+        for name in names.traits:
+            alike &= getattr(left, name) == getattr(right, name)
+        for name in names.sums:
+            ours, theirs = getattr(left, name), getattr(right, name)
+            if ours is None or theirs is None or ours.words.shape[1:] != theirs.words.shape[1:]:
+                alike &= ours is theirs
+            elif alike:
+                combined[name] = ours.combined(theirs, sign)
+        if not alike:
             raise ValueError(
                 f"cannot combine {self._described()} with {other._described()}: "
                 "expected the same columns, form and batch axes"
             )
-        return left._rebuilt(
-            {name: part + theirs[name] if sign > 0 else part - theirs[name] for name, part in ours.items()}
-        )
+        return left._rebuilt(combined)
 
     def _aligned(self, other: Self) -> tuple[Self, Self]:
         """Both statistics over the union of their keys."""

@@ -27,7 +27,7 @@ def _is_zero(words: Words, plane: int) -> bool:
 
 @part
 def carry_and_trim(words: Words, low: int) -> tuple[Words, int]:
-    """Settle words in place, given that the last plane is spare: it takes the sign."""
+    """Settle words in place, given that the last plane has room for the sign."""
     length, cells = words.shape
     for j in range(length - 1):
         for c in range(cells):
@@ -42,10 +42,12 @@ def carry_and_trim(words: Words, low: int) -> tuple[Words, int]:
     first = 0
     while first < last - 1 and _is_zero(words, first):
         first += 1
-    settled = np.empty((last - first, cells), np.int64)
-    for j in range(first, last):
-        for c in range(cells):
-            settled[j - first, c] = words[j, c]
+    settled = words
+    if last - first < length:
+        settled = np.empty((last - first, cells), np.int64)
+        for j in range(first, last):
+            for c in range(cells):
+                settled[j - first, c] = words[j, c]
     return settled, 0 if last - first == 1 and _is_zero(settled, 0) else low + first
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from tamis._kernels.compiled.digits import carry_and_trim
 from tamis._kernels.compiled.jit import FLOATS, INTEGER, WORDS, WORDS_1D, kernel, part
-from tamis._kernels.reference import BITS, MASK, Floats, Words
+from tamis._kernels.compiled.push import push, push_product
+from tamis._kernels.reference import BITS, Floats, Words
 
 ROWS = 1 << 11  # pieces are at most 2**42 units, so the sum of this many is at most 2**53
 DEPTH = 2.0**-31  # of the largest value: what is smaller has bits below the pieces' grids
@@ -22,8 +23,6 @@ SPLITTER = 134217729.0  # 2**27 + 1: cuts a 53-bit significand into two halves (
 LANES = 64  # columns that fill the vector units; narrower data is folded up to this width
 CELLS = 1 << 15  # whose pieces fit a second-level cache
 FEW = 8  # rows a group for which pieces do not pay
-FRACTION = (1 << 52) - 1  # the bits of a float that hold its fraction
-LOG_BITS = 5  # 2**5 = 32 bits a word
 FAINT = -1000  # a largest value with a lower exponent could not be scaled up to 1
 
 
@@ -55,10 +54,13 @@ def span(values: Floats) -> tuple[Words, int, int]:
 
 
 @part
-def _window(high: int, low: int, cells: int) -> tuple[int, Words]:
-    """Position and room for sums of 2**30 numbers below 2**high whose lowest bit is 2**low."""
+def _window(high: int, low: int, rows: int, cells: int) -> tuple[int, Words]:
+    """Position and room for sums of so many numbers below 2**high whose lowest bit is 2**low."""
+    while rows > 0:
+        rows >>= 1
+        high += 1
     position = low // BITS
-    return position, np.zeros((high // BITS - position + 4, cells), np.int64)
+    return position, np.zeros((high // BITS + 1 - position, cells), np.int64)
 
 
 @part
@@ -68,61 +70,6 @@ def _extremes(bounds: Words) -> tuple[int, int]:
         high = max(high, int(bounds[0, j]))
         low = min(low, int(bounds[1, j]))
     return high, low
-
-
-@part
-def _integer(value: float) -> tuple[int, int]:
-    """|value| as an integer of at most 53 bits, and the exponent of its unit, from its IEEE 754 bits."""
-    pattern = int(np.float64(value).view(np.int64))
-    exponent = (pattern >> 52) & 2047
-    fraction = pattern & FRACTION
-    return (fraction, -1074) if exponent == 0 else (fraction | (FRACTION + 1), exponent - 1075)
-
-
-@part
-def _push(words: Words, cell: int, value: float, exponent: int, low: int) -> None:
-    """Add value * 2**exponent to a cell, digit by digit."""
-    integer, unit = _integer(value)
-    unit += exponent
-    sign = -1 if value < 0.0 else 1
-    shift = unit & (BITS - 1)
-    j = (unit >> LOG_BITS) - low
-    bottom = (integer & MASK) << shift
-    upper = (integer >> BITS) << shift
-    middle = (bottom >> BITS) + (upper & MASK)
-    # A word of zeros may lie outside the window: only the bits that a number has are promised a place.
-    if bottom & MASK:
-        words[j, cell] += sign * (bottom & MASK)
-    if middle:
-        words[j + 1, cell] += sign * middle
-    if upper >> BITS:
-        words[j + 2, cell] += sign * (upper >> BITS)
-
-
-@part
-def _push_product(words: Words, cell: int, x: float, y: float, low: int) -> None:
-    """Add the exact product to a cell, digit by digit."""
-    a, a_unit = _integer(x)
-    b, b_unit = _integer(y)
-    if a == 0 or b == 0:
-        return
-    sign = -1 if (x < 0.0) != (y < 0.0) else 1
-    shift = (a_unit + b_unit) & (BITS - 1)
-    j = ((a_unit + b_unit) >> LOG_BITS) - low
-    bottom = np.uint64(a & MASK) * np.uint64(b & MASK)
-    middle = (a & MASK) * (b >> BITS) + (a >> BITS) * (b & MASK)
-    top = (a >> BITS) * (b >> BITS)
-    first = np.int64(bottom & np.uint64(MASK))
-    second = np.int64(bottom >> np.uint64(BITS)) + (middle & MASK)
-    third = (second >> BITS) + (middle >> BITS) + (top & MASK)
-    fourth = (third >> BITS) + (top >> BITS)
-    carry = np.int64(0)
-    for digit in (first, second & MASK, third & MASK, fourth, np.int64(0)):
-        shifted = (digit << shift) | carry
-        carry = shifted >> BITS
-        if shifted & MASK:
-            words[j, cell] += sign * (shifted & MASK)
-        j += 1
 
 
 @part
@@ -142,7 +89,7 @@ def _order(group: Words, groups: int) -> Words:
 
 @part
 def _digitwise(n: int, m: int, groups: int) -> bool:
-    return n < FEW * groups or groups * m > CELLS
+    return n <= FEW * groups or groups * m > CELLS
 
 
 @part
@@ -180,7 +127,7 @@ def _flush(
     columns = min(words.shape[1], pieces.shape[1])
     for k in range(start, stop):
         for j in range(pieces.shape[1]):
-            _push(words, cell + j % columns, pieces[k, j], power * tops[j], low)
+            push(words, cell + j % columns, pieces[k, j], power * tops[j], low)
             pieces[k, j] = 0.0
 
 
@@ -204,7 +151,7 @@ def _sum_values(
         if deep:
             for j in range(width):
                 if abs(values[i, j] * scale[j]) < DEPTH:
-                    _push(words, g * columns + j % columns, values[i, j], 0, low)
+                    push(words, g * columns + j % columns, values[i, j], 0, low)
         count[g] += 1
         if count[g] == ROWS:
             _flush(piece, 0, 2, tops, 1, words, g * columns, low)
@@ -217,14 +164,14 @@ def _sum_values(
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
     n, m = values.shape
     high, lowest = _extremes(bounds)
-    low, words = _window(high, lowest - 53, groups * m)
+    low, words = _window(high, lowest - 53, n, groups * m)
     if _digitwise(n, m, groups):
         order = _order(group, groups)
         for k in range(n):
             i = order[k] if group.shape[0] > 0 else k
             g = group[i] if group.shape[0] > 0 else 0
             for j in range(m):
-                _push(words, g * m + j, values[i, j], 0, low)
+                push(words, g * m + j, values[i, j], 0, low)
     elif m > 0:
         fold = _fold(n, m, group)
         whole = n - n % fold
@@ -235,7 +182,7 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
         )
         for i in range(whole, n):
             for j in range(m):
-                _push(words, j, values[i, j], 0, low)
+                push(words, j, values[i, j], 0, low)
     return carry_and_trim(words, low)
 
 
@@ -283,8 +230,8 @@ def _sum_powers(
         if deep:
             for j in range(width):
                 if abs(values[i, j] * scale[j]) < DEPTH:
-                    _push(words, g * columns + j % columns, values[i, j], 0, low)
-                    _push_product(squares, g * columns + j % columns, values[i, j], values[i, j], square_low)
+                    push(words, g * columns + j % columns, values[i, j], 0, low)
+                    push_product(squares, g * columns + j % columns, values[i, j], values[i, j], square_low)
         count[g] += 1
         if count[g] == ROWS:
             _flush(piece, 0, 2, tops, 1, words, g * columns, low)
@@ -299,8 +246,8 @@ def _sum_powers(
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
     n, m = values.shape
     high, lowest = _extremes(bounds)
-    low, words = _window(high, lowest - 53, groups * m)
-    square_low, squares = _window(2 * high, 2 * lowest - 106, groups * m)
+    low, words = _window(high, lowest - 53, n, groups * m)
+    square_low, squares = _window(2 * high, 2 * lowest - 106, n, groups * m)
     whole = 0
     if not _digitwise(n, m, groups) and m > 0:
         fold = _fold(n, m, group)
@@ -314,8 +261,8 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
         i = order[k] if group.shape[0] > 0 else k
         g = group[i] if group.shape[0] > 0 else 0
         for j in range(m):
-            _push(words, g * m + j, values[i, j], 0, low)
-            _push_product(squares, g * m + j, values[i, j], values[i, j], square_low)
+            push(words, g * m + j, values[i, j], 0, low)
+            push_product(squares, g * m + j, values[i, j], values[i, j], square_low)
     first, first_low = carry_and_trim(words, low)
     second, second_low = carry_and_trim(squares, square_low)
     return first, first_low, second, second_low
@@ -369,7 +316,7 @@ def _sum_products(
         if deep:
             for j in range(m):
                 if abs(x[i, j] * x_scale[j] * beside[j]) < DEPTH * DEPTH:
-                    _push_product(words, g * m + j, x[i, j], y[i, j if y.shape[1] > 1 else 0], low)
+                    push_product(words, g * m + j, x[i, j], y[i, j if y.shape[1] > 1 else 0], low)
         count[g] += 1
         if count[g] == ROWS:
             _flush(piece, 0, 4, tops, 1, words, g * m, low)
@@ -389,14 +336,14 @@ def deposit_products(
         bounds[0, j] = x_bounds[0, j] + y_bounds[0, 0 if shared else j]
         bounds[1, j] = x_bounds[1, j] + y_bounds[1, 0 if shared else j]
     high, lowest = _extremes(bounds)
-    low, words = _window(high, lowest - 106, groups * m)
+    low, words = _window(high, lowest - 106, n, groups * m)
     if _digitwise(n, m, groups):
         order = _order(group, groups)
         for k in range(n):
             i = order[k] if group.shape[0] > 0 else k
             g = group[i] if group.shape[0] > 0 else 0
             for j in range(m):
-                _push_product(words, g * m + j, x[i, j], y[i, 0 if shared else j], low)
+                push_product(words, g * m + j, x[i, j], y[i, 0 if shared else j], low)
     elif m > 0:
         x_tops, x_scale = _scales(x_bounds[0], 1)
         y_tops, y_scale = _scales(y_bounds[0], 1)
