@@ -81,15 +81,11 @@ def _narwhals(data: Any) -> Any:
 def _of_frame(frame: Any) -> Matrix:
     names = tuple(frame.columns)
     values = np.empty((len(frame), len(names)))
-    for column, name in enumerate(names):
-        series = frame[name]
-        if series.dtype.is_integer():  # before nulls make floats of them
-            series = (
-                series.to_numpy() if series.null_count() == 0 else np.array(series.to_list(), dtype=object)
-            )
-        else:
-            series = series.to_numpy()
-        values[:, column] = _floats(series, f"column {name!r}", _in_named_column(name))
+    for column, (name, series) in enumerate(zip(names, frame.iter_columns(), strict=True)):
+        found = series.to_numpy()
+        if series.dtype.is_integer() and found.dtype.kind == "f":  # because of nulls; look before that
+            found = np.array(series.to_list(), dtype=object)
+        values[:, column] = _floats(found, f"column {name!r}", _in_named_column(name))
     return Matrix(values, names)
 
 
@@ -124,9 +120,10 @@ def weights(data: object, n: int) -> Array | None:
     """Sample weights as float64 (n,): finite, one a row; None stays None."""
     if data is None:
         return None
-    values = _floats(to_numpy(data), "weights", lambda index, value: f"weight {index[0]} is {value}")
-    if values.shape != (n,):
-        raise ValueError(f"got weights of shape {values.shape}, expected one a row: ({n},)")
+    given = to_numpy(data)
+    if given.shape != (n,):
+        raise ValueError(f"got weights of shape {given.shape}, expected one a row: ({n},)")
+    values = _floats(given, "weights", lambda index, value: f"weight {index[0]} is {value}")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")

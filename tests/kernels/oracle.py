@@ -29,13 +29,17 @@ anything = st.floats(allow_nan=False, allow_infinity=False)
 turning = st.sampled_from(_TURNING_POINTS)
 
 
-def matrices(rows: int = 12, columns: int = 4) -> SearchStrategy[Floats]:
+squarable = st.just(0.0) | st.floats(1e-100, 1e100) | st.floats(-1e100, -1e-100)
+
+
+def matrices(
+    rows: int = 12, columns: int = 4, elements: SearchStrategy[float] | None = None
+) -> SearchStrategy[Floats]:
     """Everyday numbers, extreme ones, or those about the turning points; any of them next to zeros."""
     shapes = st.tuples(st.integers(0, rows), st.integers(0, columns))
-    elements = st.sampled_from([everyday, anything, turning, everyday | anything | turning])
-    return st.tuples(shapes, elements).flatmap(
-        lambda drawn: hnp.arrays(np.float64, drawn[0], elements=drawn[1])
-    )
+    kinds = [everyday, anything, turning, everyday | anything | turning] if elements is None else [elements]
+    drawn = st.tuples(shapes, st.sampled_from(kinds))
+    return drawn.flatmap(lambda pair: hnp.arrays(np.float64, pair[0], elements=pair[1]))
 
 
 def scattered(rng: np.random.Generator, shape: tuple[int, int], low: int, high: int) -> Floats:

@@ -119,6 +119,19 @@ def test_more_groups_than_a_cache_holds_agree() -> None:
     check(many, many, rng.integers(0, groups, size=9 * groups), groups, truth=False)
 
 
+@exhaustively
+@given(x=oracle.matrices(elements=oracle.squarable), data=st.data())
+def test_a_product_is_two_floats(x: Floats, data: st.DataObject) -> None:
+    weights = data.draw(st.lists(oracle.squarable, min_size=len(x), max_size=len(x)))
+    for y in (x[::-1].copy(), np.array(weights, dtype=np.float64)[:, None]):
+        halves = reference.two_product(x, y)
+        assert_same_bits(compiled.two_product(x, y), halves)
+        triples = zip(x.flat, np.broadcast_to(y, x.shape).flat, *(half.flat for half in halves), strict=True)
+        for u, v, product, rounding in triples:
+            assert product == u * v
+            assert Fraction(product) + Fraction(rounding) == Fraction(u) * Fraction(v)
+
+
 def test_no_rows_and_no_columns_come_to_nothing() -> None:
     for shape in ((0, 0), (0, 3), (4, 0)):
         check(np.zeros(shape), np.zeros(shape))

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 
 from tamis._kernels import reference
-from tamis._kernels.reference import Floats, Words, two_product
+from tamis._kernels.reference import Floats, Words
 
 __all__ = [
     "Floats",
@@ -55,6 +55,12 @@ def span(values: Floats) -> tuple[Words, int, int]:
     """Exponents that bound each column of (n, m) values, and all; the first column not finite, or -1."""
     found: tuple[Words, int, int] = _door.kernels(values.size).span(values)
     return found
+
+
+def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Products rounded, and what the rounding lost; `y` has the shape of `x`, or one column for all."""
+    halves: tuple[Floats, Floats] = _door.kernels(x.size).two_product(x, y)
+    return halves
 
 
 def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:

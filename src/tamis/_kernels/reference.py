@@ -46,7 +46,10 @@ def span(values: Floats) -> tuple[Words, int, int]:
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """`x * y` rounded, and what the rounding lost (Dekker); exact unless the product over- or underflows."""
+    """`x * y` rounded, and what the rounding lost (Dekker); exact unless a product over- or underflows.
+
+    `y` has the shape of `x`, or one column for all.
+    """
     p = x * y
     x_high, x_low = _halves(x)
     y_high, y_low = _halves(y)

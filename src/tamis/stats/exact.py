@@ -100,20 +100,22 @@ class Exact:
         return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != kept)))
 
     def __add__(self, other: "Exact") -> "Exact":
-        return self.combined(other, 1)
+        return self._like(other).combined(other, 1)
 
     def __sub__(self, other: "Exact") -> "Exact":
-        return self.combined(other, -1)
+        return self._like(other).combined(other, -1)
+
+    def _like(self, other: "Exact") -> "Exact":
+        if self.shape != other.shape:
+            raise ValueError(f"cannot combine sums of shape {self.shape} and {other.shape}")
+        return self
 
     def combined(self, other: "Exact", sign: int) -> "Exact":
-        """self + sign * other, for a sign of 1 or -1."""
+        """self + sign * other, for a sign of 1 or -1 and the same shape."""
         ours, theirs = self.words, other.words
-        shape = ours.shape[1:]
-        if shape != theirs.shape[1:]:
-            raise ValueError(f"cannot combine sums of shape {shape} and {other.shape}")
-        if len(shape) == 1:  # as below, in half the time
+        if ours.ndim == 2:  # as below, in half the time
             return Exact(*_kernels.combine(ours, self.low, theirs, other.low, sign))
-        return self._shaped(_kernels.combine(self._flat, self.low, other._flat, other.low, sign), shape)
+        return self._shaped(_kernels.combine(self._flat, self.low, other._flat, other.low, sign), self.shape)
 
     def times(self, factor: ArrayLike) -> "Exact":
         """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""

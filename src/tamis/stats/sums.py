@@ -85,17 +85,16 @@ class Sums:
 
     def _combine(self, other: Self, sign: int) -> Self:
         left, right = self._aligned(other)
-        names = self._names
         alike = True
         combined = {}
-        for name in names.traits:
+        for name in self._names.traits:
             alike &= getattr(left, name) == getattr(right, name)
-        for name in names.sums:
+        for name in self._names.sums:
             ours, theirs = getattr(left, name), getattr(right, name)
-            if ours is None or theirs is None or ours.words.shape[1:] != theirs.words.shape[1:]:
-                alike &= ours is theirs
-            elif alike:
+            if ours is not None and theirs is not None and ours.shape == theirs.shape:
                 combined[name] = ours.combined(theirs, sign)
+            else:
+                alike &= ours is theirs
         if not alike:
             raise ValueError(
                 f"cannot combine {self._described()} with {other._described()}: "

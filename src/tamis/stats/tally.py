@@ -39,7 +39,8 @@ class Tally(Sums):
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
-        array = None if arrays.is_frame(values) else arrays.to_numpy(values)
+        plain = isinstance(values, arrays.Matrix) or arrays.is_frame(values)
+        array = None if plain else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
             rows = Rows.of(values if array is None else array, weights, by)
             return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys)._pruned()

@@ -4,6 +4,16 @@ All of them are compiled when the door first imports this package, in about ten 
 """
 
 from tamis._kernels.compiled.digits import combine, multiply, read, settle
-from tamis._kernels.compiled.sums import deposit, deposit_powers, deposit_products, span
+from tamis._kernels.compiled.sums import deposit, deposit_powers, deposit_products, span, two_product
 
-__all__ = ["combine", "deposit", "deposit_powers", "deposit_products", "multiply", "read", "settle", "span"]
+__all__ = [
+    "combine",
+    "deposit",
+    "deposit_powers",
+    "deposit_products",
+    "multiply",
+    "read",
+    "settle",
+    "span",
+    "two_product",
+]

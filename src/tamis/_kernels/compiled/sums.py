@@ -53,6 +53,27 @@ def span(values: Floats) -> tuple[Words, int, int]:
     return bounds, top, first_broken
 
 
+@kernel(FLOATS, FLOATS)
+def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    n, m = x.shape
+    product = np.empty((n, m))
+    rounding = np.empty((n, m))
+    for i in range(n):
+        for j in range(m):
+            u = x[i, j]
+            v = y[i, j if y.shape[1] > 1 else 0]
+            p = u * v
+            t = SPLITTER * u
+            u_high = t - (t - u)
+            u_low = u - u_high
+            t = SPLITTER * v
+            v_high = t - (t - v)
+            v_low = v - v_high
+            product[i, j] = p
+            rounding[i, j] = ((u_high * v_high - p) + u_high * v_low + u_low * v_high) + u_low * v_low
+    return product, rounding
+
+
 @part
 def _window(high: int, low: int, rows: int, cells: int) -> tuple[int, Words]:
     """Position and room for sums of so many numbers below 2**high whose lowest bit is 2**low."""
