@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Distribution, shape_of
 from tamis.families.family import Size
-from tamis.stats import Exact, Tally
+from tamis.stats import Exact, Keys, Sums, Tally
 
 Interval = tuple[Array, Array]
 
@@ -97,6 +97,27 @@ class Prior(ABC):
 
     def _shape(self, size: Size) -> tuple[int, ...]:
         return shape_of(size, self.batch)
+
+
+def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
+    """Raise if a prior is given something else than the statistic it is conjugate to."""
+    if not isinstance(statistic, kind):
+        raise TypeError(
+            f"got a {type(statistic).__name__}, expected a {kind.__name__} for {prior}: observe the data first"
+        )
+
+
+def labels_after(labels: Keys | None, statistic: Sums) -> Keys | None:
+    """The labels that name a belief's first batch axis after an update; those of both must be the same.
+
+    A label that the belief has not met would need the belief from before the first update, which is gone.
+    """
+    if labels is not None and statistic.keys is not None and labels != statistic.keys:
+        raise ValueError(
+            f"got a statistic by {statistic.keys!r} for a belief by {labels!r}, expected the same labels: "
+            "add the statistics first, then update once"
+        )
+    return statistic.keys if labels is None else labels
 
 
 def one_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:

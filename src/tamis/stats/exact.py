@@ -121,11 +121,18 @@ class Exact:
         """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""
         factors = np.asarray(factor, dtype=np.float64)
         shape = np.broadcast_shapes(self.shape, factors.shape)
-        this = self if shape == self.shape else self.reindex(lambda w: np.broadcast_to(w, (len(w), *shape)))
+        this = self if shape == self.shape else self._broadcast(shape)
         flat = np.ascontiguousarray(np.broadcast_to(factors, shape)).reshape(-1)
         if not flat.size:
             return Exact.zeros(shape)
         return self._shaped(_kernels.multiply(this._flat, this.low, flat, _KEEP), shape)
+
+    def _broadcast(self, shape: tuple[int, ...]) -> "Exact":
+        """New axes go between the words and the cells, where NumPy would put them before both."""
+        fresh = (1,) * (len(shape) - len(self.shape))
+        return self.reindex(
+            lambda words: np.broadcast_to(words.reshape(len(words), *fresh, *self.shape), (len(words), *shape))
+        )
 
     def sum(self, axis: int) -> "Exact":
         """Over one axis."""
