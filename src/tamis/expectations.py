@@ -2,46 +2,63 @@
 
 Three ways, by what one can do with the density: draw from it (`monte_carlo`), draw from a neighbour of it
 (`importance`), or only evaluate it up to a constant (`metropolis`). All take the generator they draw from.
+A draw may be a number, a vector, or whatever a prior's `sample` gives: only the function looks inside.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from tamis.arrays import Array, floats
+from tamis.linalg import Cholesky
 
-Sampler = Callable[[np.random.Generator, int], Array]  # (generator, n) → draws (n, ...)
-LogDensity = Callable[[Array], Array]  # draws (n, ...) → (n,), up to a constant
-Function = Callable[[Array], Array]  # draws (n, ...) → (n, ...)
+Sampler = Callable[[np.random.Generator, int], Any]  # (generator, n) → n draws
+LogDensity = Callable[[Any], ArrayLike]  # n draws → (n,), up to a constant
+Function = Callable[[Any], ArrayLike]  # n draws → (n, ...)
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An estimate and its standard error; `effective` independent draws would have had the same error."""
+    """An estimate and its standard error.
+
+    `effective` says how many draws the estimate rests on: all of them if they are independent; for a chain as
+    many independent ones as would have the same error; for weighted draws (Σw)² / Σw².
+    """
 
     value: Array
     error: Array
     effective: float
 
-    def interval(self, errors: float = 2.0) -> tuple[Array, Array]:
-        """The value plus and minus so many standard errors."""
-        return self.value - errors * self.error, self.value + errors * self.error
+    def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
+        """Where the expectation lies with this probability, by the central limit theorem."""
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"got a coverage of {coverage}, expected between 0 and 1, as 0.95")
+        reach = np.sqrt(2.0) * special.erfinv(coverage) * self.error
+        return self.value - reach, self.value + reach
 
 
-def monte_carlo(function: Function, sampler: Sampler, draws: int, rng: np.random.Generator) -> Expectation:
+def monte_carlo(
+    function: Function, sampler: Sampler, draws: int = 10_000, *, rng: np.random.Generator
+) -> Expectation:
     """E[f] by the mean over independent draws.
 
-    >>> rng = np.random.default_rng(1)
-    >>> half = monte_carlo(lambda x: x, lambda rng, n: rng.random(n), 10_000, rng)
-    >>> bool(abs(half.value - 0.5) < 4 * half.error), round(float(half.error), 4)
-    (True, 0.0029)
+    >>> from tamis.conjugate import Beta
+    >>> odds = monte_carlo(lambda p: p / (1 - p), Beta(9, 5).sample, rng=np.random.default_rng(1))
+    >>> bool(abs(odds.value - 9 / 4) < 4 * odds.error), odds.effective
+    (True, 10000.0)
     """
-    _refuse_few(draws)
-    values = _evaluate(function, floats(sampler(rng, draws), "draws"), draws)
+    _refuse_few(draws, 2)
+    values = _evaluate(function, sampler(rng, draws), draws)
     error = values.std(axis=0, ddof=1) / np.sqrt(draws)
     return Expectation(np.asarray(values.mean(axis=0)), np.asarray(error), float(draws))
+
+
+_ENOUGH = 30.0  # effective draws: below, the spread of the weights themselves is not known
 
 
 def importance(
@@ -49,16 +66,18 @@ def importance(
     log_target: LogDensity,
     sampler: Sampler,
     log_proposal: LogDensity,
-    draws: int,
+    draws: int = 10_000,
+    *,
     rng: np.random.Generator,
 ) -> Expectation:
     """E[f] under the target by weighing draws from a proposal; neither density need be normalised.
 
-    The weights are normalised by their own sum. `effective` is (Σw)² / Σw², which lies near `draws` when the
-    proposal is close to the target and near 1 when a single draw carries the answer.
+    The weights are normalised by their own sum. `effective` lies near `draws` when the proposal is close to
+    the target, and near 1 when a single draw carries the answer: then the error means nothing, and a warning
+    says so.
     """
-    _refuse_few(draws)
-    sample = floats(sampler(rng, draws), "draws")
+    _refuse_few(draws, 2)
+    sample = sampler(rng, draws)
     log_weights = _log_densities(log_target, sample, draws) - _log_densities(log_proposal, sample, draws)
     if np.isnan(log_weights).any() or np.isposinf(log_weights).any():
         raise ValueError("a weight is infinite or NaN: expected a proposal that covers the target's support")
@@ -69,128 +88,160 @@ def importance(
     weights /= weights.sum()
     values = _evaluate(function, sample, draws)
     column = weights.reshape(-1, *(1,) * (values.ndim - 1))
-    with np.errstate(invalid="ignore"):
-        kept = np.where(column > 0, values, 0.0)  # f may be infinite where the target has no mass
+    kept = np.where(column > 0, values, 0.0)  # f may be infinite where the target has no mass
     value = (column * kept).sum(axis=0)
     error = np.sqrt((np.square(column) * np.square(kept - value)).sum(axis=0))
-    return Expectation(np.asarray(value), np.asarray(error), float(1.0 / np.square(weights).sum()))
+    effective = float(1.0 / np.square(weights).sum())
+    if effective < _ENOUGH:
+        warnings.warn(
+            f"the weights rest on {effective:.1f} of {draws} draws, expected at least {_ENOUGH:.0f}: "
+            "the error is not to be trusted; use a proposal nearer to the target",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return Expectation(np.asarray(value), np.asarray(error), effective)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Dependent draws (n, d) that tend to the target's distribution, and the share of proposals accepted."""
+    """Dependent draws that tend to the target's distribution, and the share of proposals accepted."""
 
-    draws: Array
+    draws: Array  # (n,) from a start that is a number, (n, d) from a vector
     acceptance: float
-    scale: Array  # the step's standard deviations (d,), as they were when adapting ended
 
     def expectation(self, function: Function) -> Expectation:
         """E[f] by the mean over the chain; its error allows for the dependence between draws.
 
-        The error comes from the means of √n consecutive batches, which are nearly independent.
+        A chain that never moved knows nothing: its error is infinite.
         """
-        values = _evaluate(function, self.draws, len(self.draws))
-        batches = int(np.sqrt(len(values)))
-        length = len(values) // batches
-        used = values[len(values) - batches * length :]
-        means = used.reshape(batches, length, *values.shape[1:]).mean(axis=1)
-        error = means.std(axis=0, ddof=1) / np.sqrt(batches)
-        spread = values.var(axis=0, ddof=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(error > 0, spread / np.square(error), float(len(values)))
-        effective = float(min(np.min(each), len(values)))
-        return Expectation(np.asarray(values.mean(axis=0)), np.asarray(error), effective)
+        n = len(self.draws)
+        values = _evaluate(function, self.draws, n)
+        mean = np.asarray(values.mean(axis=0))
+        if not np.ptp(self.draws, axis=0).any():
+            return Expectation(mean, np.full(mean.shape, np.inf), 1.0)
+        columns = values.reshape(n, -1)
+        pairs = [_variance_of_mean(columns[:, j]) for j in range(columns.shape[1])]
+        variance = np.array([pair[0] for pair in pairs]).reshape(mean.shape)
+        return Expectation(mean, np.asarray(np.sqrt(variance)), min(pair[1] for pair in pairs))
 
 
 def metropolis(
-    log_density: Callable[[Array], float],
+    log_density: Callable[[Any], ArrayLike],
     start: ArrayLike,
-    draws: int,
+    draws: int = 10_000,
+    *,
     rng: np.random.Generator,
     scale: ArrayLike = 1.0,
     warm_up: int | None = None,
 ) -> Chain:
     """Random-walk Metropolis: draws from a density known up to a constant, from a start where it is positive.
 
-    During the warm-up (by default as many steps as draws) the steps' length is adapted to an acceptance of
-    about a quarter, and their shape to the spread seen so far; then both are frozen and the chain is kept.
+    The start is a number or a vector, and so is what the density is asked about. During the warm-up (by
+    default as many steps as draws) the steps' length is adapted to an acceptance of about 0.3, and their
+    shape to the covariance seen so far; then both are frozen and the chain is kept.
 
-    >>> rng = np.random.default_rng(0)
-    >>> chain = metropolis(lambda x: -0.5 * float(x @ x), [3.0], 4_000, rng)
-    >>> mean = chain.expectation(lambda x: x[:, 0])
-    >>> bool(abs(mean.value) < 4 * mean.error), 0.1 < chain.acceptance < 0.6
+    >>> chain = metropolis(lambda x: -0.5 * x @ x, [3.0, -1.0], rng=np.random.default_rng(0))
+    >>> mean = chain.expectation(lambda x: x)
+    >>> bool((abs(mean.value) < 4 * mean.error).all()), 0.2 < chain.acceptance < 0.45
     (True, True)
     """
-    _refuse_few(draws)
-    here = np.atleast_1d(floats(start, "start")).astype(np.float64)
-    steps = np.broadcast_to(floats(scale, "scale"), here.shape).astype(np.float64)
-    level = float(log_density(here))
-    if not np.isfinite(level):
-        raise ValueError(f"the log-density at the start is {level}, expected a start where it is finite")
+    _refuse_few(draws, 10)
+    here = floats(start, "start")
+    if here.ndim > 1:
+        raise ValueError(f"got a start of shape {here.shape}, expected a number or a vector: lay it out flat")
+    steps = floats(scale, "scale")
     if not (steps > 0).all():
         raise ValueError(f"got a step of {steps.min()}, expected above zero")
-    warm = _Warmth(steps)
+
+    def level_at(place: Array) -> float:
+        level = floats(log_density(place.reshape(here.shape)), "the log-density")
+        if level.size != 1:
+            raise ValueError(f"the log-density gave shape {level.shape} for one place, expected one number")
+        return float(level.reshape(()))
+
+    walk = _Walk(level_at, here.reshape(-1), np.broadcast_to(steps, here.shape).reshape(-1))
     for step in range(draws if warm_up is None else warm_up):
-        here, level, accepted = _step(log_density, here, level, warm.scale, rng)
-        warm.adapt(step, here, accepted)
+        walk.learn(step, walk.move(rng))
     kept = np.empty((draws, here.size))
     moved = 0
     for i in range(draws):
-        here, level, accepted = _step(log_density, here, level, warm.scale, rng)
-        moved += accepted
-        kept[i] = here
-    return Chain(kept, moved / draws, warm.scale)
+        moved += walk.move(rng)
+        kept[i] = walk.here
+    return Chain(kept.reshape(draws, *here.shape), moved / draws)
 
 
-_WANTED = 0.3  # acceptance: 0.44 is best in one dimension and 0.234 in many (Roberts, Gelman and Gilks 1997)
+class _Walk:
+    """Where the chain is, and what its steps are drawn from."""
 
+    wanted = 0.3  # acceptance: 0.44 is best in one dimension, 0.234 in many (Roberts, Gelman and Gilks 1997)
+    patience = 100  # steps before the covariance is believed, and between two looks at it
 
-class _Warmth:
-    """What the warm-up learns: how long a step may be, and how wide each coordinate is."""
+    def __init__(self, log_density: Callable[[Array], float], start: Array, scale: Array) -> None:
+        self.here = start
+        self._log_density = log_density
+        self._level = log_density(start)
+        if not np.isfinite(self._level):
+            raise ValueError(
+                f"the log-density at the start is {self._level}, expected a start where it is finite"
+            )
+        self._shape = np.diag(scale)
+        self._log_length = 0.0
+        self._mean = np.zeros_like(start)
+        self._scatter = np.zeros((start.size, start.size))
 
-    def __init__(self, scale: Array) -> None:
-        self._log_factor = 0.0
-        self._mean = np.zeros_like(scale)
-        self._spread = np.zeros_like(scale)
-        self._start = scale
-        self.scale = scale
+    def move(self, rng: np.random.Generator) -> bool:
+        there = self.here + np.exp(self._log_length) * (self._shape @ rng.standard_normal(self.here.size))
+        proposed = self._log_density(there)
+        if np.log(rng.random()) < proposed - self._level:  # NaN compares false: such a place is never entered
+            self.here, self._level = there, proposed
+            return True
+        return False
 
-    def adapt(self, step: int, here: Array, accepted: bool) -> None:
-        gain = (step + 2.0) ** -0.6
-        self._log_factor += gain * (float(accepted) - _WANTED)
-        change = here - self._mean
+    def learn(self, step: int, accepted: bool) -> None:
+        self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - self.wanted)
+        change = self.here - self._mean
         self._mean = self._mean + change / (step + 1)
-        self._spread = self._spread + change * (here - self._mean)
-        width = self._start
-        if step >= 100:
-            seen = np.sqrt(self._spread / step)
-            width = np.where(seen > 0, seen, self._start)
-        self.scale = np.exp(self._log_factor) * width
+        self._scatter += np.outer(change, self.here - self._mean)
+        if (step + 1) % self.patience == 0:
+            covariance = self._scatter / step
+            ridge = 1e-6 * np.diag(np.diag(covariance))
+            if (np.diag(covariance) > 0).all():
+                self._shape = Cholesky.of(covariance + ridge, "covariance of the chain").lower
 
 
-def _step(
-    log_density: Callable[[Array], float], here: Array, level: float, scale: Array, rng: np.random.Generator
-) -> tuple[Array, float, bool]:
-    there = here + scale * rng.standard_normal(here.shape)
-    proposed = float(log_density(there))
-    if np.log(rng.random()) < proposed - level:  # NaN compares false: such a place is never entered
-        return there, proposed, True
-    return here, level, False
+def _variance_of_mean(values: Array) -> tuple[float, float]:
+    """Of dependent draws, with how many independent ones would have it.
+
+    Geyer's (1992) initial monotone sequence: sums of neighbouring autocovariances are positive and decrease,
+    so they are added up while they do.
+    """
+    n = len(values)
+    centred = values - values.mean()
+    spread = float(centred @ centred) / n
+    if spread == 0.0:
+        return 0.0, float(n)
+    spectrum = np.fft.rfft(centred, 2 * n)
+    covariances = np.fft.irfft(spectrum * spectrum.conj())[:n] / n
+    pairs = covariances[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    positive = pairs[: np.argmax(pairs <= 0)] if (pairs <= 0).any() else pairs
+    total = 2.0 * float(np.minimum.accumulate(positive).sum()) - spread
+    variance = max(total, spread / n) / n
+    return variance, min(spread / variance, float(n))
 
 
-def _refuse_few(draws: int) -> None:
-    if draws < 2:
-        raise ValueError(f"got {draws} draws, expected at least 2: one draw has no standard error")
+def _refuse_few(draws: int, least: int) -> None:
+    if draws < least:
+        raise ValueError(f"got {draws} draws, expected at least {least}: fewer have no standard error")
 
 
-def _evaluate(function: Function, sample: Array, draws: int) -> Array:
-    values = floats(function(sample), "the function's values")
+def _evaluate(function: Function, sample: Any, draws: int) -> Array:
+    values = floats(function(sample), "the function's value")
     if values.shape[:1] != (draws,):
         raise ValueError(f"the function gave shape {values.shape} for {draws} draws, expected a row a draw")
     return values
 
 
-def _log_densities(log_density: LogDensity, sample: Array, draws: int) -> Array:
+def _log_densities(log_density: LogDensity, sample: Any, draws: int) -> Array:
     values = floats(log_density(sample), "the log-density")
     if values.shape != (draws,):
         raise ValueError(f"the log-density gave shape {values.shape} for {draws} draws, expected ({draws},)")
