@@ -1,11 +1,33 @@
 """The only place that factorises a matrix. Every function takes leading batch axes."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from tamis.arrays import Array
+
+_ASYMMETRY = 1e-8  # of √(Mᵢᵢ Mⱼⱼ): what float32 and sums in another order leave is averaged away
+_MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
+
+
+def symmetric(matrix: Array, what: str = "matrix") -> Array:
+    """The matrix with both triangles equal; refused where they tell different stories."""
+    _refuse_unless_square(matrix, what)
+    other = np.swapaxes(matrix, -1, -2)
+    scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
+    with np.errstate(invalid="ignore"):  # ∞ − ∞: whoever factorises it will say so
+        apart = np.abs(matrix - other) > _ASYMMETRY * scale[..., :, None] * scale[..., None, :]
+    if apart.any():
+        where = tuple(np.argwhere(apart)[0].tolist())
+        raise ValueError(
+            f"got a {what} with {matrix[where]} above the diagonal and {other[where]} below, "
+            "expected a symmetric matrix"
+        )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(0.5 * (matrix + other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,22 +37,41 @@ class Cholesky:
     lower: Array
 
     @classmethod
-    def of(cls, matrix: Array, what: str = "matrix") -> "Cholesky":
-        """Factorise; `what` names the matrix when it is not positive definite.
+    def of(cls, matrix: Array, what: str = "matrix", remedy: str = _MORE_ROWS) -> "Cholesky":
+        """Factorise; `what` names the matrix when it is not positive definite, `remedy` says what to do.
 
         >>> Cholesky.of(np.array([[4.0, 2.0], [2.0, 3.0]])).lower.round(3).tolist()
         [[2.0, 0.0], [1.0, 1.414]]
         """
-        if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
-            raise ValueError(f"got a {what} of shape {matrix.shape}, expected square matrices (..., d, d)")
+        _refuse_unless_square(matrix, what)
+        if not np.isfinite(matrix).all():
+            raise ValueError(f"the {what} holds {matrix[~np.isfinite(matrix)][0]}, expected finite numbers")
         try:
             return cls(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64))
         except np.linalg.LinAlgError:
             least = float(np.linalg.eigvalsh(matrix).min())
             raise ValueError(
-                f"the {what} has eigenvalue {least:.3g}, expected all above zero: "
-                "give more rows, drop columns that repeat each other, or set a prior"
+                f"the {what} has eigenvalue {least:.3g}, expected all above zero: {remedy}"
             ) from None
+
+    @classmethod
+    def where_definite(cls, matrix: Array) -> tuple["Cholesky", NDArray[np.bool_]]:
+        """Factors, and which matrices (...,) have one; the identity stands in for the others.
+
+        >>> Cholesky.where_definite(np.array([[[4.0]], [[-4.0]]]))[1].tolist()
+        [True, False]
+        """
+        lower = np.broadcast_to(np.eye(matrix.shape[-1]), matrix.shape).copy()
+        definite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)))
+        if definite.all():
+            with suppress(np.linalg.LinAlgError):
+                return cls(np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)), definite
+        for place in map(tuple, np.argwhere(definite)):
+            try:
+                lower[place] = np.linalg.cholesky(matrix[place])
+            except np.linalg.LinAlgError:
+                definite[place] = False
+        return cls(lower), definite
 
     def log_determinant(self) -> Array:
         """Of the matrix, not of its factor (...,)."""
@@ -63,3 +104,8 @@ class Cholesky:
         """M⁻¹ (..., d, d)."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
         return self.solve(identity)
+
+
+def _refuse_unless_square(matrix: Array, what: str) -> None:
+    if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
+        raise ValueError(f"got a {what} of shape {matrix.shape}, expected square matrices (..., d, d)")

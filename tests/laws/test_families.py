@@ -119,8 +119,8 @@ class Biased(Gaussian):
 class Backwards(Bernoulli):
     """Its divergence is that of the other from it."""
 
-    def kl(self, other: Self) -> Array:
-        return Bernoulli.kl(other, self)
+    def _kl(self, other: Self) -> Array:
+        return Bernoulli._kl(other, self)
 
 
 class Bent(Poisson):

@@ -12,7 +12,10 @@ from tamis.testing import priors as laws
 
 every_prior = pytest.mark.parametrize("case", PRIORS, ids=lambda case: case.name)
 every_single_prior = pytest.mark.parametrize(
-    "case", [case for case in PRIORS if not case.name.endswith("s")], ids=lambda case: case.name
+    "case", [case for case in PRIORS if not case.batch], ids=lambda case: case.name
+)
+every_batch = pytest.mark.parametrize(
+    "case", [case for case in PRIORS if case.batch], ids=lambda case: case.name
 )
 generators = st.integers(0, 2**32).map(np.random.default_rng)
 
@@ -85,6 +88,28 @@ def test_a_density_integrates_to_one(case: PriorCase, data: Any, rng: np.random.
 @given(data=st.data(), rng=generators)
 def test_the_mode_is_a_maximum(case: PriorCase, data: Any, rng: np.random.Generator) -> None:
     laws.mode_is_a_maximum(data.draw(case.priors), rng)
+
+
+@every_single_prior
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), rng=generators)
+def test_the_density_is_flat_at_the_mode(case: PriorCase, data: Any, rng: np.random.Generator) -> None:
+    laws.mode_is_where_the_density_is_flat(data.draw(case.priors), rng)
+
+
+@every_prior
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), rng=generators)
+def test_draws_are_those_of_the_predictive(case: PriorCase, data: Any, rng: np.random.Generator) -> None:
+    laws.draws_are_those_of_the_predictive(data.draw(case.priors), rng)
+
+
+@every_batch
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_batch_is_its_members(case: PriorCase, data: Any) -> None:
+    single = next(one for one in PRIORS if one.kind is case.kind and not one.batch)
+    laws.a_batch_is_its_members(data.draw(case.priors), data.draw(single.statistics))
 
 
 @pytest.mark.parametrize(

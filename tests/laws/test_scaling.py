@@ -112,3 +112,11 @@ def test_what_was_cut_was_far_below_the_last_digit() -> None:
     ]
     for high, rest, true in zip(*(part.tolist() for part in third.pair), truth, strict=True):
         assert abs(Fraction(high) + Fraction(rest) - true) <= abs(true) / 2**104
+
+
+def test_factors_of_more_axes_make_a_batch() -> None:
+    numbers, factors = Exact.of([1e6, 0.1, -3.0]), [1.0, 0.5, 3.0, 0.0]
+    table = numbers.times(np.array(factors)[:, None])
+    assert table.shape == (4, 3)
+    assert table.value.tolist() == [numbers.times(factor).value.tolist() for factor in factors]
+    assert table.sum(axis=0) == numbers.times(sum(factors))

@@ -60,8 +60,12 @@ def test_univariate_predictive_distributions_are_those_of_scipy(
     assert_allclose(ours.variance, theirs.var(), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("ours", "theirs", "x"), PAIRS)
-def test_draws_have_the_distribution_they_are_drawn_from(ours: Univariate, theirs: Any, x: Array) -> None:
+@pytest.mark.parametrize(
+    "ours",
+    [*(pair.values[0] for pair in PAIRS), BetaGeometric(1.5, 2.5)],
+    ids=lambda ours: type(ours).__name__,
+)
+def test_draws_have_the_distribution_they_are_drawn_from(ours: Any) -> None:
     draws = ours.sample(np.random.default_rng(5), 20_000)
     for probability in (0.1, 0.5, 0.9):
         end = ours.quantile(probability)
@@ -77,7 +81,7 @@ def test_a_quantile_is_the_first_count_whose_cdf_reaches_it(counts: Univariate) 
     reached = counts.cdf(k)
     assert_allclose(counts.quantile(reached), k)
     assert_allclose(counts.quantile(np.nextafter(reached, 0.0)), k)
-    assert_allclose(counts.quantile(np.nextafter(reached, 1.0)), k + 1)
+    assert_allclose(counts.quantile(reached * (1.0 + 1e-12)), k + 1)
     assert counts.quantile(0.0) == 0
 
 
@@ -85,7 +89,13 @@ def test_a_count_above_all_others_is_reached_only_where_there_is_one() -> None:
     assert BetaBinomial(40, 3.3, 0.7).quantile(1.0) == 40
     assert np.isinf(NegativeBinomial(2.5, 0.3).quantile(1.0))
     assert np.isinf(BetaGeometric(1e-3, 1.0).quantile(0.9))  # 2e300 or so: its square has no float
-    assert BetaBinomial([3, 5], 2.0, [[1.0], [4.0]]).quantile(0.5).tolist() == [[2.0, 4.0], [1.0, 2.0]]
+    assert BetaBinomial([3, 5], 2.0, [[1.0], [4.0]]).quantile(0.5).tolist() == [[2.0, 4.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("trials", [9, 99, 333, 1999])
+def test_a_quantile_at_an_exact_step_is_that_step(trials: int) -> None:
+    k = np.arange(trials + 1.0)
+    assert_allclose(BetaBinomial(trials, 1, 1).quantile((k + 1.0) / (trials + 1.0)), k)
 
 
 def test_mass_lies_on_the_support_only() -> None:
@@ -200,9 +210,12 @@ def test_a_belief_from_a_mean_has_that_mean_and_averages_it_with_the_data() -> N
 
 
 def test_a_belief_that_has_no_mean_or_mode_says_so() -> None:
-    assert np.isnan(Beta([1.0, 0.5], 1.0).mode).all()
+    assert np.isnan(Beta([1.0, 0.5], [1.0, 0.7]).mode).all()
+    assert Beta([0.5, 1.0], [1.0, 0.5]).mode.tolist() == [0.0, 1.0]
     assert Beta([3.0, 1.0, 3.0], [0.5, 3.0, 2.0]).mode.tolist() == [1.0, 0.0, 2 / 3]
-    assert np.isnan(Dirichlet([0.5, 1.0]).mode).all()
+    assert np.isnan(Dirichlet([[0.5, 0.5, 0.7], [0.5, 1.0, 1.0]]).mode).all()
+    assert Dirichlet([0.5, 1.0]).mode.tolist() == [0.0, 1.0]
+    assert Dirichlet([0.5]).mode.tolist() == [1.0]
     assert Dirichlet([3.0, 2.0, 0.5]).mode.tolist() == [2 / 3, 1 / 3, 0.0]
     assert Gamma([0.5, 3.0], 2.0).mode.tolist() == [0.0, 1.0]
     loose = NormalInverseGamma(5.0, 1.0, [0.4, 0.8, 2.0], 1.0)

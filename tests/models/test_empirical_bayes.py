@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
@@ -100,8 +101,8 @@ def test_no_step_from_the_fitted_prior_raises_the_evidence(case: Any) -> None:
 
 
 def vars_of(prior: Any) -> dict[str, Array]:
-    names = [name for name in type(prior).__dataclass_fields__ if name not in ("likelihood", "factor")]
-    return {name: getattr(prior, name) for name in names}
+    named = {name: getattr(prior, name) for name in type(prior).__dataclass_fields__}
+    return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
 
 
 def rebuilt(prior: Any, parameters: dict[str, Array]) -> Any:
@@ -176,9 +177,49 @@ def test_groups_that_have_nothing_in_common_hold_the_strength_at_a_millionth() -
 
 
 def test_groups_of_one_toss_say_nothing_of_the_strength() -> None:
-    with pytest.warns(RuntimeWarning, match="no group has more than one observation"):
+    with pytest.warns(RuntimeWarning, match="every group is one observation"):
         fitted = Beta.fit(Tally.of(1.0, [[0.0], [1.0], [1.0]]))
     assert_allclose((fitted.mean, fitted.strength), (2 / 3, 1.0), rtol=1e-6)
+
+
+def test_groups_of_a_fraction_of_a_toss_do_tell_a_strength() -> None:
+    groups = Tally.of(np.full(6, 0.9), [[0.0], [0.9], [0.45], [0.3], [0.7], [0.1]])
+    with pytest.warns(RuntimeWarning, match="differ no more than chance"):
+        fitted = Beta.fit(groups)
+    assert fitted.log_evidence(groups).sum() > Beta(1e3, 1e3).log_evidence(groups).sum()
+
+
+@pytest.mark.parametrize("unit", [1e-9, 3600.0, 1e12])
+@pytest.mark.parametrize("likelihood", ["poisson", "exponential"])
+def test_a_unit_of_time_changes_the_rate_and_nothing_else(likelihood: Any, unit: float) -> None:
+    _, groups = calls() if likelihood == "poisson" else lifetimes()
+    weight, total = groups.weight.value, groups.total.value
+    poisson = likelihood == "poisson"
+    scaled = Tally.of(unit * weight, total) if poisson else Tally.of(weight, unit * total)
+    here, there = Gamma.fit(groups, likelihood), Gamma.fit(scaled, likelihood)
+    assert_allclose(there.shape, here.shape, rtol=1e-12)
+    assert_allclose(there.rate, unit * here.rate, rtol=1e-12)
+
+
+@pytest.mark.parametrize("exposure", [1e3, 1e7, 1e9])
+def test_a_long_exposure_shows_the_rates_themselves(exposure: float) -> None:
+    hidden = Gamma(2, 1).sample(rng(), GROUPS)
+    fitted = Gamma.fit(Tally.of(exposure, rng().poisson(hidden * exposure)[:, None]))
+    # with rates known, log shape − ψ(shape) is the log of their mean less the mean of their logs
+    spread = np.log(hidden.mean()) - np.log(hidden).mean()
+    assert_allclose(np.log(fitted.shape) - special.digamma(fitted.shape), spread, rtol=2e-2)
+    assert_allclose(fitted.mean, hidden.mean(), rtol=1e-2)
+
+
+def test_many_categories_are_fitted_to_the_top() -> None:
+    k, words = 500, 300
+    prior = Dirichlet(rng().gamma(0.5, 1.0, k) + 1e-3)
+    table = rng().multinomial(words, prior.sample(rng(), 100)).astype(np.float64)
+    alpha = Dirichlet.fit(Tally.of(float(words), table)).concentration
+    rise = special.digamma(alpha + table) - special.digamma(alpha)
+    pooled = special.digamma(alpha.sum() + words) - special.digamma(alpha.sum())
+    slope = (alpha * (rise - pooled)).sum(axis=0)
+    assert np.abs(slope[table.sum(axis=0) > 0]).max() < 1e-3
 
 
 def test_what_never_happened_gets_next_to_nothing() -> None:

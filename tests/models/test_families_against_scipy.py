@@ -19,12 +19,15 @@ from tamis.families import (
     MultivariateGaussian,
     Poisson,
 )
-from tamis.stats import Tally
+from tamis.stats import Moments, Tally
 
 getcontext().prec = 60
 TAU = Decimal("6.28318530717958647692528676655900576839433879875021164194989")
 COUNTS = np.arange(-1.0, 12.0)
 POINTS = np.linspace(-3.0, 7.0, 21)
+COIN: Any = Bernoulli(0.3)
+COUNT: Any = Poisson(3)
+MOMENTS: Any = Moments.observe([1.0, 2.0])
 COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
 
 
@@ -258,6 +261,46 @@ def test_the_log_partition_is_infinite_where_no_density_is() -> None:
     assert Gaussian(0.0, 1.0).log_partition([1.0, 0.0]) == np.inf
     assert Exponential(1.0).log_partition([0.0]) == np.inf
     assert Geometric(0.5).log_partition([0.5]) == np.inf
+    cloud = MultivariateGaussian([0.0, 0.0], np.eye(2))
+    found = cloud.log_partition([cloud.natural.tolist(), [0, 0, 0.5, 0, 0, -0.5], [0, 0, -1, 2, 2, -1]])
+    assert found.tolist() == [0.0, np.inf, np.inf]
+
+
+@pytest.mark.parametrize("mean", [5e-324, 1e-20, 1e-3, 1.0, 1e3, 1e20])
+def test_the_natural_parameter_of_any_mean_wait_keeps_its_digits(mean: float) -> None:
+    expected = (Decimal(mean) / (1 + Decimal(mean))).ln()
+    np.testing.assert_allclose(Geometric(0.5).natural_of([mean]), [float(expected)], rtol=1e-15)
+
+
+def test_counts_too_large_for_an_integer_are_drawn() -> None:
+    drawn = Poisson([1e20, 3.0]).sample(np.random.default_rng(0), 1000)
+    np.testing.assert_allclose((drawn - [1e20, 3.0]).var(axis=0), [1e20, 3.0], rtol=0.2)
+
+
+def test_a_size_is_any_whole_number() -> None:
+    sizes: Any = (np.int32(2), np.int64(3))
+    assert COUNT.sample(np.random.default_rng(0), sizes[1]).shape == (3,)
+    assert COUNT.sample(np.random.default_rng(0), sizes).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (
+            lambda: COIN.kl(Geometric(0.3)),
+            "of Bernoulli from Geometric, expected two members of one",
+        ),
+        (lambda: COUNT.kl(Exponential(3)), "of Poisson from Exponential, expected two members of one"),
+        (lambda: COUNT.kl(3), "of Poisson from int"),
+        (lambda: COUNT.sample(5), "got rng=5, expected a generator"),
+        (lambda: Poisson(1).fit(MOMENTS), "got a Moments, expected a Tally"),
+        (lambda: Categorical([0.5, 0.5]).fit(MOMENTS), "got a Moments, expected a Tally"),
+        (lambda: Gaussian(0, 1).fit(Tally.observe([1.0, 2.0])), "got a Tally, expected a Moments"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused(act: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        act()
 
 
 def test_counts_of_one_parametrisation_fit_the_other() -> None:
@@ -305,6 +348,14 @@ def test_a_column_of_points_meets_a_row_of_members() -> None:
         (lambda: Multinomial(0, [0.5, 0.5]).with_mean([0, 0]), "got 0 trials, expected at least 1"),
         (lambda: Multinomial(2, [0.5, 0.5]).log_density([1, 1, 0]), r"shape \(3,\), expected 2 counts"),
         (lambda: Multinomial(2, [0.5, 0.5]).kl(Multinomial(3, [0.5, 0.5])), "got 2.0 and 3.0 trials"),
+        (lambda: Multinomial(3, [0.5, 0.5]).observe([1, 2]), r"shape \(2,\), expected a row for each"),
+        (lambda: Multinomial(1e19, [0.5, 0.5]).sample(np.random.default_rng(0)), "got 1e\\+19 trials"),
+        (lambda: Categorical([0.2, 0.8]).kl(Categorical([1.0])), "of a category from 0 to 0, expected a"),
+        (
+            lambda: MultivariateGaussian([0, 0], np.eye(2)).kl(MultivariateGaussian([0], [[1]])),
+            "another MultivariateGaussian of 1 finite numbers, expected 2",
+        ),
+        (lambda: Poisson(1).fit(Tally.observe([[1.0, 2.0], [3.0, 4.0]])), "a Tally of 2 terms, expected 1"),
         (lambda: Poisson(-1), "got a rate of -1.0, expected a finite number, not below zero"),
         (lambda: Exponential(0), "got a rate of 0.0, expected a finite number above zero"),
         (lambda: Exponential(1).fit(Exponential(1).observe([0.0, 0.0])), "times that are all 0 have no rate"),

@@ -26,6 +26,7 @@ _MEMORY = 8
 _LONGEST = 2.0  # in logarithms: a factor of 7 a step
 _SLACK = 4.0 * float(np.finfo(np.float64).eps)  # of the value: nearer the top, rounding hides the rise
 _FLAT = 1e-13  # of 1 + |value|
+_STEEP = 1e-6  # of 1 + |value|: a slope that says the top is still far
 _IDLE = 3  # steps without a rise that rounding would not hide
 
 
@@ -55,6 +56,9 @@ def climb(height: Height, start: Array, lower: Array, upper: Array) -> Array:
         idle = np.where(risen - value > _SLACK * (1.0 + np.abs(value)), 0, idle + 1)
         memory = [*memory[1 - _MEMORY :], _secant(reached - place, slope - steeper)]
         place, value, slope = reached, risen, steeper
+    else:
+        free = np.where(((place <= low) & (slope < 0)) | ((place >= high) & (slope > 0)), 0.0, slope)
+        warn_where(np.abs(free).max(axis=-1) > _STEEP * (1.0 + np.abs(value)), UNFINISHED, depth=5)
     top[live] = place
     return top
 
@@ -116,11 +120,11 @@ def _dot(a: Array, b: Array) -> Array:
     return np.asarray((a * b).sum(axis=-1, keepdims=True))
 
 
-def warn_where(held: NDArray[np.bool_], what: str) -> None:
-    """Say which beliefs of a batch stopped at an edge, and why."""
+def warn_where(held: NDArray[np.bool_], what: str, depth: int = 4) -> None:
+    """Say which beliefs of a batch stopped short of a top, and why, where a prior's `fit` was called."""
     if held.any():
         where = "" if held.size == 1 else f" ({int(held.sum())} of {held.size} beliefs)"
-        warnings.warn(f"{what}{where}", RuntimeWarning, stacklevel=4)
+        warnings.warn(f"{what}{where}", RuntimeWarning, stacklevel=depth)
 
 
 UNDERDISPERSED = (
@@ -131,7 +135,11 @@ OVERDISPERSED = (
     "the groups have nothing in common, expected some likeness to learn a strength from: "
     "it is held at a millionth; fit each group by itself, or set a prior by from_mean"
 )
+UNFINISHED = (
+    f"the evidence still rises after {_STEPS} steps, expected a top: what was reached is near it at best; "
+    "drop categories or columns that hardly occur, or set a prior by from_mean"
+)
 SINGLES = (
-    "no group has more than one observation, expected several to tell groups apart by: "
+    "every group is one observation, expected several in some to tell groups apart by: "
     "any strength has the same evidence and 1 was taken; observe more, or set a prior by from_mean"
 )

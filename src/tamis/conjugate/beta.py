@@ -11,10 +11,17 @@ from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
 from tamis.conjugate.beta_geometric import BetaGeometric
-from tamis.conjugate.distribution import positive, tail_of
-from tamis.conjugate.prior import Interval, Prior, one_term
+from tamis.conjugate.distribution import generator, positive, tail_of, together
+from tamis.conjugate.prior import (
+    Interval,
+    Prior,
+    labels_of_both,
+    one_term,
+    refuse_unless_named,
+    refuse_where,
+)
 from tamis.families.family import Size
-from tamis.stats import Exact, Tally
+from tamis.stats import Exact, Keys, Tally
 
 Likelihood = Literal["bernoulli", "geometric"]
 
@@ -24,6 +31,7 @@ class Beta(Prior):
     """Beta(a, b): as if a successes and b failures had been seen.
 
     For the geometric family an observation is one success after x failures: a waits were seen, b long in all.
+    `keys` name the first batch axis; a statistic filed by label brings them.
 
     >>> coin = Beta(2, 2)
     >>> after = coin.update(Tally.observe([1, 1]))
@@ -37,14 +45,24 @@ class Beta(Prior):
     a: Array  # batch
     b: Array  # batch
     likelihood: Likelihood
+    keys: Keys | None  # names of the first batch axis
 
-    def __init__(self, a: ArrayLike, b: ArrayLike, likelihood: Likelihood = "bernoulli") -> None:
-        first, second = np.broadcast_arrays(positive(a, "a"), positive(b, "b"))
+    def __init__(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        likelihood: Likelihood = "bernoulli",
+        *,
+        keys: Keys | None = None,
+    ) -> None:
+        first, second = together(a=positive(a, "pseudo-count a"), b=positive(b, "pseudo-count b"))
+        refuse_unless_named(keys, first.shape[0] if first.ndim else None, "keys")
         if likelihood not in ("bernoulli", "geometric"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'bernoulli' or 'geometric'")
         object.__setattr__(self, "a", first)
         object.__setattr__(self, "b", second)
         object.__setattr__(self, "likelihood", likelihood)
+        object.__setattr__(self, "keys", keys)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "bernoulli") -> Self:
@@ -57,13 +75,14 @@ class Beta(Prior):
         value, worth = floats(mean, "mean"), positive(strength, "strength")
         if not ((value > 0) & (value < 1)).all():
             raise ValueError(f"got a mean of {value.min()} to {value.max()}, expected between 0 and 1")
+        value, worth = together(mean=value, strength=worth)
         return cls(value * worth, (1.0 - value) * worth, likelihood)
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "bernoulli") -> Self:
         """The belief of one who saw this and believed nothing before."""
         a, b = _outcomes(statistic, likelihood)
-        return cls(a.value, b.value, likelihood)
+        return cls(a.value, b.value, likelihood, keys=statistic.keys)
 
     def as_statistic(self) -> Tally:
         """The pseudo-observations: a prior is a statistic that nobody observed.
@@ -74,7 +93,7 @@ class Beta(Prior):
         """
         a, b = Exact.of(self.a), Exact.of(self.b)
         weight, total = (a + b, a) if self.likelihood == "bernoulli" else (a, b)
-        return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]))
+        return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]), keys=self.keys)
 
     @classmethod
     def fit(cls, groups: Tally, likelihood: Likelihood = "bernoulli") -> Self:
@@ -102,12 +121,15 @@ class Beta(Prior):
 
     @property
     def mode(self) -> Array:
-        """The most probable value; NaN where the density has no single peak (a ≤ 1 and b ≤ 1)."""
+        """The most probable value; NaN where no one is: both ends are (a, b < 1), or all are (a = b = 1).
+
+        Below 1 the density is infinite at an end: this is where its peak goes as the end is approached.
+        """
         with np.errstate(invalid="ignore", divide="ignore"):
             inner = (self.a - 1.0) / ((self.a - 1.0) + (self.b - 1.0))
         edge = np.where(self.a > self.b, 1.0, 0.0)
         peaked = (self.a > 1) & (self.b > 1)
-        leaning = (self.a > 1) | (self.b > 1)
+        leaning = (self.a > 1) | (self.b > 1) | ((self.a == 1) != (self.b == 1))
         return np.where(peaked, inner, np.where(leaning, edge, np.nan))
 
     @property
@@ -116,13 +138,16 @@ class Beta(Prior):
 
     def update(self, statistic: Tally, /) -> Self:
         successes, failures = _outcomes(statistic, self.likelihood)
-        return type(self)(self.a + successes.value, self.b + failures.value, self.likelihood)
+        keys = labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        a, b = self.a + successes.value, self.b + failures.value
+        return type(self)(a, b, self.likelihood, keys=keys)
 
     def log_normalizer(self) -> Array:
         return np.asarray(special.betaln(self.a, self.b))
 
     def _log_evidence(self, statistic: Tally) -> Array:
         successes, failures = _outcomes(statistic, self.likelihood)
+        labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
         return simplex.log_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
 
     def log_density(self, parameters: ArrayLike) -> Array:
@@ -147,7 +172,7 @@ class Beta(Prior):
         return BetaGeometric(self.a, self.b)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(rng.beta(self.a, self.b, size=self._shape(size)))
+        return np.asarray(generator(rng).beta(self.a, self.b, size=self._shape(size)))
 
     def kl(self, other: Self) -> Array:
         return simplex.kl(self._pair, other._pair)
@@ -160,4 +185,9 @@ class Beta(Prior):
 def _outcomes(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
     """Successes and failures."""
     weight, total = one_term(statistic, "a Beta")
-    return (total, weight - total) if likelihood == "bernoulli" else (weight, total)
+    refuse_where(total.value < 0, total, weight, "none below zero")
+    if likelihood == "geometric":
+        return weight, total
+    failures = weight - total
+    refuse_where(failures.value < 0, total, weight, "at most the weight: observe zeros and ones")
+    return total, failures

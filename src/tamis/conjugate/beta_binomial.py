@@ -8,7 +8,17 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
-from tamis.conjugate.distribution import Univariate, counted, positive, probabilities, whole
+from tamis.conjugate.distribution import (
+    Univariate,
+    almost,
+    counted,
+    drawable,
+    generator,
+    positive,
+    probabilities,
+    together,
+    whole,
+)
 from tamis.families.family import Size
 
 _BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB an array
@@ -31,7 +41,11 @@ class BetaBinomial(Univariate):
     b: Array  # batch
 
     def __init__(self, trials: ArrayLike, a: ArrayLike, b: ArrayLike) -> None:
-        n, first, second = np.broadcast_arrays(counted(trials, "trials"), positive(a, "a"), positive(b, "b"))
+        n, first, second = together(
+            trials=counted(trials, "trials"),
+            a=positive(a, "pseudo-count a"),
+            b=positive(b, "pseudo-count b"),
+        )
         object.__setattr__(self, "trials", n)
         object.__setattr__(self, "a", first)
         object.__setattr__(self, "b", second)
@@ -74,11 +88,12 @@ class BetaBinomial(Univariate):
 
     def quantile(self, probability: ArrayLike) -> Array:
         p = probabilities(probability)
+        least = almost(p)[..., None]
         shape = np.broadcast_shapes(p.shape, self.batch)
         short = np.zeros(shape)
         for _, reached in self._cumulated(np.broadcast_to(self.trials - 1.0, shape), shape):
-            short = short + (reached < p[..., None]).sum(axis=-1)
-        return np.asarray(np.minimum(short, self.trials))
+            short = short + (reached < least).sum(axis=-1)
+        return np.where(p < 1, np.minimum(short, self.trials), self.trials)
 
     def _cumulated(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
         """P(X ≤ k) for k = first, first + 1, … (*shape, block), block by block up to the largest `last`."""
@@ -98,5 +113,5 @@ class BetaBinomial(Univariate):
             yield first, np.broadcast_to(reached, (*shape, reached.shape[-1]))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        p = rng.beta(self.a, self.b, size=self._shape(size))
-        return np.asarray(rng.binomial(self.trials.astype(np.int64), p), dtype=np.float64)
+        p = generator(rng).beta(self.a, self.b, size=self._shape(size))
+        return np.asarray(rng.binomial(drawable(self.trials), p), dtype=np.float64)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
-from tamis.conjugate.distribution import Counting, positive, whole
+from tamis.conjugate.distribution import Counting, generator, positive, together, whole
 from tamis.families.family import Size
 
 
@@ -26,7 +26,7 @@ class BetaGeometric(Counting):
     b: Array  # batch
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
-        first, second = np.broadcast_arrays(positive(a, "a"), positive(b, "b"))
+        first, second = together(a=positive(a, "pseudo-count a"), b=positive(b, "pseudo-count b"))
         object.__setattr__(self, "a", first)
         object.__setattr__(self, "b", second)
 
@@ -60,7 +60,7 @@ class BetaGeometric(Counting):
         )
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        p = rng.beta(self.a, self.b, size=self._shape(size))
+        p = generator(rng).beta(self.a, self.b, size=self._shape(size))
         # −log(1 − p) is the rate of the exponential wait of which the geometric one is the whole part
         with np.errstate(divide="ignore"):
             return np.asarray(np.floor(rng.standard_exponential(p.shape) / -np.log1p(-p)))

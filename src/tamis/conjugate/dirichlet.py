@@ -8,18 +8,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from tamis.arrays import Array, floats
+from tamis.arrays import Array
 from tamis.conjugate import simplex
 from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial, draw_shares
-from tamis.conjugate.distribution import positive, tail_of
-from tamis.conjugate.prior import Interval, Prior
-from tamis.families.family import Size
+from tamis.conjugate.distribution import positive, tail_of, together
+from tamis.conjugate.prior import (
+    Interval,
+    Prior,
+    labels_of_both,
+    refuse_negative,
+    refuse_unless,
+    refuse_unless_named,
+    refuse_where,
+)
+from tamis.families.family import Size, parameter, vectors
 from tamis.stats import Exact, Keys, Tally
+
+_SHARES = 1e-6  # of the weight: shares of float32 sum to one no better, as those of a Categorical need not
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dirichlet(Prior):
     """Dirichlet(α): as if α_k observations of each category k had been seen.
+
+    `terms` name the categories and `keys` the first batch axis; a statistic that has names brings them.
+
+    What updates it is a Tally with a total for each category: `Tally.count`, or one-hot rows, or rows of
+    counts, such as documents, of which the weight is the number of rows. Totals that sum to less than the
+    weight are refused: some category was left out of them, as a minimal Categorical leaves out its last.
 
     >>> weather = Dirichlet([1, 1]).update(Tally.count(["sun", "rain", "sun"]))  # rain, sun: in natural order
     >>> weather.mean.tolist(), round(float(weather.predictive().density([0, 1])), 9)
@@ -27,12 +43,20 @@ class Dirichlet(Prior):
     """
 
     concentration: Array  # batch + (K,)
+    keys: Keys | None  # names of the first batch axis
+    terms: Keys | None  # names of the categories
 
-    def __init__(self, concentration: ArrayLike) -> None:
+    def __init__(
+        self, concentration: ArrayLike, *, keys: Keys | None = None, terms: Keys | None = None
+    ) -> None:
         alpha = positive(concentration, "concentration")
         if alpha.ndim == 0 or alpha.shape[-1] < 1:
             raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number a category")
-        object.__setattr__(self, "concentration", alpha)
+        refuse_unless_named(keys, alpha.shape[0] if alpha.ndim > 1 else None, "keys")
+        refuse_unless_named(terms, alpha.shape[-1], "terms")
+        object.__setattr__(self, "concentration", parameter(alpha, "concentration"))
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "terms", terms)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike) -> Self:
@@ -44,17 +68,18 @@ class Dirichlet(Prior):
         share, worth = positive(mean, "mean"), positive(strength, "strength")
         if not np.allclose(share.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6):
             raise ValueError(f"got mean probabilities that sum to {share.sum(axis=-1)}, expected 1")
-        return cls(share * worth[..., None])
+        share, worth = together(mean=share, strength=worth[..., None])
+        return cls(share * worth)
 
     @classmethod
     def from_statistic(cls, statistic: Tally) -> Self:
         """The belief of one who saw this and believed nothing before."""
-        return cls(statistic.total.value)
+        return cls(_counts(statistic), keys=statistic.keys, terms=statistic.terms)
 
     def as_statistic(self, terms: Sequence[Hashable] | None = None) -> Tally:
         """The pseudo-observations: a prior is a statistic that nobody observed.
 
-        With `terms`, the categories are known by name, and counts of some of them can be added.
+        With `terms`, or if it has some, the categories are known by name, and counts of some can be added.
 
         >>> prior = Dirichlet([1, 1, 1]).as_statistic(["sun", "rain", "snow"])
         >>> Dirichlet.from_statistic(prior + Tally.count(["sun", "rain"])).concentration.tolist()
@@ -62,14 +87,17 @@ class Dirichlet(Prior):
         """
         total = Exact.of(self.concentration)
         if terms is None:
-            return Tally(weight=total.sum(axis=-1), total=total)
+            return Tally(weight=total.sum(axis=-1), total=total, keys=self.keys, terms=self.terms)
         keys, index = Keys.of(list(terms))
         if len(keys) != self.concentration.shape[-1] or len(terms) != len(keys):
             raise ValueError(
                 f"got {len(terms)} terms, {len(keys)} of them distinct, "
                 f"expected one for each of {self.concentration.shape[-1]} categories"
             )
-        return Tally(weight=total.sum(axis=-1), total=total.spread(index, len(keys), axis=-1), terms=keys)
+        if self.terms is not None and keys != self.terms:
+            raise ValueError(f"got terms {keys!r}, expected those it has, or none: {self.terms!r}")
+        filed = total if self.terms is not None else total.spread(index, len(keys), axis=-1)
+        return Tally(weight=total.sum(axis=-1), total=filed, keys=self.keys, terms=keys)
 
     @classmethod
     def fit(cls, groups: Tally) -> Self:
@@ -79,7 +107,7 @@ class Dirichlet(Prior):
         of one observation say nothing of it, and 1 is taken; a category in no group gets a
         billionth of the mean.
         """
-        return cls(simplex.fit(groups.total.value))
+        return cls(simplex.fit(_counts(groups)), terms=groups.terms)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -96,14 +124,19 @@ class Dirichlet(Prior):
 
     @property
     def mode(self) -> Array:
-        """The most probable probabilities (*batch, K); NaN where no concentration is above 1.
+        """The most probable probabilities (*batch, K); NaN where several are, or all.
 
         Categories with a concentration of 1 or less have 0 in it: below 1 the density is infinite there, and
-        this is where its peak goes as the edge is approached.
+        this is where its peak goes as the edge is approached. Where no concentration is above 1, a single one
+        of 1 has all.
         """
+        if self.concentration.shape[-1] == 1:
+            return np.ones_like(self.concentration)
         above = np.maximum(self.concentration - 1.0, 0.0)
         total = above.sum(axis=-1, keepdims=True)
-        return np.where(total > 0, above / np.where(total > 0, total, 1.0), np.nan)
+        ones = np.where(self.concentration == 1, 1.0, 0.0)
+        edge = np.where(ones.sum(axis=-1, keepdims=True) == 1, ones, np.nan)
+        return np.where(total > 0, above / np.where(total > 0, total, 1.0), edge)
 
     @property
     def variance(self) -> Array:
@@ -112,27 +145,36 @@ class Dirichlet(Prior):
         return np.asarray(self.mean * (simplex.rest(self.concentration) / strength) / (strength + 1.0))
 
     def update(self, statistic: Tally, /) -> Self:
-        return type(self)(self.concentration + self._counts(statistic))
+        counts, keys = self._matched(statistic)
+        terms = statistic.terms if self.terms is None else self.terms
+        return type(self)(self.concentration + counts, keys=keys, terms=terms)
 
-    def _counts(self, statistic: Tally) -> Array:
-        k, terms = self.concentration.shape[-1], statistic.total.shape[-1]
-        if terms != k:
+    def _matched(self, statistic: Tally) -> tuple[Array, Keys | None]:
+        """The counts of the categories that the belief is about, and the labels after the update."""
+        counts, k = _counts(statistic), self.concentration.shape[-1]
+        if counts.shape[-1] != k:
             names = "" if statistic.terms is None else f", {statistic.terms!r}"
             raise ValueError(
-                f"got a Tally of {terms} terms{names}, expected {k}, one for each concentration: name them "
-                "and add, as in Dirichlet.from_statistic(prior.as_statistic(categories) + tally)"
+                f"got a Tally of {counts.shape[-1]} terms{names}, expected {k}, one for each concentration: "
+                "name them and add, as in Dirichlet.from_statistic(prior.as_statistic(categories) + tally)"
             )
-        return statistic.total.value
+        if self.terms is not None and statistic.terms is not None and self.terms != statistic.terms:
+            raise ValueError(
+                f"got a Tally of {statistic.terms!r} for a belief about {self.terms!r}, expected the same: "
+                "add the statistics first, then update once"
+            )
+        return counts, labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
 
     def log_normalizer(self) -> Array:
         return simplex.log_normalizer(self.concentration)
 
     def _log_evidence(self, statistic: Tally) -> Array:
-        return simplex.log_ratio(self.concentration, self._counts(statistic))
+        return simplex.log_ratio(self.concentration, self._matched(statistic)[0])
 
     def log_density(self, parameters: ArrayLike) -> Array:
         """log of the belief's density at probabilities (..., K)."""
-        return simplex.log_density(self.concentration, floats(parameters, "probabilities"))
+        shares = vectors(parameters, self.concentration.shape[-1], "probabilities")
+        return simplex.log_density(self.concentration, shares)
 
     def interval(self, coverage: float = 0.95) -> Interval:
         """For each probability by itself (*batch, K), the interval that leaves equal tails on both sides."""
@@ -153,3 +195,17 @@ class Dirichlet(Prior):
 
     def kl(self, other: Self) -> Array:
         return simplex.kl(self.concentration, other.concentration)
+
+
+def _counts(statistic: Tally) -> Array:
+    """Of each category (*batch, K)."""
+    refuse_unless(statistic, Tally, "a Dirichlet")
+    weight, total = statistic.weight, statistic.total
+    refuse_negative(statistic, weight)
+    refuse_where(total.value < 0, total, weight.reindex(lambda words: words[..., None]), "none below zero")
+    pooled = total.sum(axis=-1)
+    short = (weight - pooled).value > _SHARES * weight.value
+    refuse_where(
+        short, pooled, weight, "as much in all: a category is missing; use Tally.count or one-hot rows"
+    )
+    return total.value

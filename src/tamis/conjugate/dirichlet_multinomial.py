@@ -8,8 +8,17 @@ from numpy.typing import ArrayLike
 from tamis.arrays import Array
 from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
-from tamis.conjugate.distribution import Distribution, counted, positive, shape_of, whole
-from tamis.families.family import Size
+from tamis.conjugate.distribution import (
+    Distribution,
+    counted,
+    drawable,
+    generator,
+    positive,
+    shape_of,
+    together,
+    whole,
+)
+from tamis.families.family import Size, vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,10 +34,12 @@ class DirichletMultinomial(Distribution):
     concentration: Array  # batch + (K,)
 
     def __init__(self, trials: ArrayLike, concentration: ArrayLike) -> None:
-        n, alpha = counted(trials, "trials"), positive(concentration, "concentration")
-        batch = np.broadcast_shapes(n.shape, alpha.shape[:-1])
-        object.__setattr__(self, "trials", np.broadcast_to(n, batch))
-        object.__setattr__(self, "concentration", np.broadcast_to(alpha, (*batch, alpha.shape[-1])))
+        alpha = positive(concentration, "concentration")
+        if alpha.ndim == 0 or alpha.shape[-1] < 1:
+            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number a category")
+        n, alpha = together(trials=counted(trials, "trials")[..., None], concentration=alpha)
+        object.__setattr__(self, "trials", n[..., 0])
+        object.__setattr__(self, "concentration", alpha)
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -54,20 +65,20 @@ class DirichletMultinomial(Distribution):
 
     def log_density(self, x: ArrayLike) -> Array:
         """log p(counts) for counts (..., K); −∞ unless they are whole and sum to the trials."""
-        counts, value = whole(x)
+        counts, value = whole(vectors(x, self.concentration.shape[-1], "counts"))
         inside = counts.all(axis=-1) & (value.sum(axis=-1) == self.trials)
         return np.where(inside, simplex.log_mass(self.concentration, value), -np.inf)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         shares = draw_shares(self.concentration, rng, size)
-        return np.asarray(rng.multinomial(self.trials.astype(np.int64), shares), dtype=np.float64)
+        return np.asarray(rng.multinomial(drawable(self.trials), shares), dtype=np.float64)
 
 
 def draw_shares(concentration: Array, rng: np.random.Generator, size: Size) -> Array:
     """Draws from a Dirichlet (*size, *batch, K): in logarithms, or small concentrations would underflow."""
     shape = shape_of(size, concentration.shape)
     # Γ(α) is Γ(α + 1) times a uniform to the power 1/α
-    logs = np.log(rng.standard_gamma(concentration + 1.0, size=shape))
+    logs = np.log(generator(rng).standard_gamma(concentration + 1.0, size=shape))
     logs = logs - rng.standard_exponential(shape) / concentration
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))

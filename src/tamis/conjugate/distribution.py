@@ -1,14 +1,19 @@
 """What a predictive distribution answers: density, cumulative function, quantiles, and draws from it."""
 
+import operator
 from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Size
+from tamis.families.family import Size, parameter
 
 _LARGEST = 2.0**1000  # counts beyond are called infinite: there is no room left to compute with them
+# A cdf of exactly 0.3 may come out as 0.29999999999999993. For uniform beliefs and any number of trials up
+# to 2000 it lacks 116 ulp at most; a quantile forgives 256.
+_ULPS = 256.0 * float(np.finfo(np.float64).eps)
+_MOST_TRIALS = 2.0**63  # NumPy draws 64-bit integers
 
 
 class Distribution(ABC):
@@ -67,7 +72,7 @@ class Counting(Univariate):
 
     def quantile(self, probability: ArrayLike) -> Array:
         """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is so large."""
-        p = probabilities(probability)
+        p = almost(probabilities(probability))
         shape = np.broadcast_shapes(p.shape, self.batch)
         low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
         while (short := (self.cdf(high) < p) & np.isfinite(high)).any():
@@ -85,14 +90,58 @@ class Counting(Univariate):
 
 def tail_of(coverage: float) -> float:
     """The mass left on each side of an equal-tailed interval."""
+    if np.ndim(coverage):
+        raise ValueError(
+            f"got coverages of shape {np.shape(coverage)}, expected one number: ask for each by itself"
+        )
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"got a coverage of {coverage}, expected between 0 and 1, as 0.95")
-    return 0.5 * (1.0 - coverage)
+    return 0.5 * (1.0 - float(coverage))
 
 
 def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of so many draws from each member of a batch."""
-    return (size, *batch) if isinstance(size, int) else (*size, *batch)
+    given: object = size
+    try:
+        draws = tuple(map(operator.index, size if isinstance(size, tuple | list) else (size,)))
+    except TypeError:
+        raise TypeError(f"got size={given!r}, expected a whole number or a tuple of them") from None
+    if any(length < 0 for length in draws):
+        raise ValueError(f"got size={given!r}, expected no number below zero")
+    return (*draws, *batch)
+
+
+def generator(rng: object) -> np.random.Generator:
+    """The generator itself, or an error that says where to get one."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"got rng={rng!r}, expected a generator first, then the size: sample(np.random.default_rng(), 5)"
+        )
+    return rng
+
+
+def together(**parameters: Array) -> tuple[Array, ...]:
+    """Parameters as a distribution keeps them: of one batch's shape, its own copies, read-only."""
+    try:
+        alike = np.broadcast_arrays(*parameters.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in parameters.items())
+        raise ValueError(f"got parameters of shapes {shapes}, expected shapes that broadcast") from None
+    return tuple(parameter(value, name) for name, value in zip(parameters, alike, strict=True))
+
+
+def drawable(trials: Array) -> NDArray[np.int64]:
+    """Trials as integers, or an error that says how many can be drawn."""
+    if not (trials < _MOST_TRIALS).all():
+        raise ValueError(
+            f"got {trials.max():.3g} trials, expected below 2**63 to draw: use mean and variance"
+        )
+    return np.asarray(trials.astype(np.int64))
+
+
+def almost(probability: Array) -> Array:
+    """What a cdf must reach for the probability to be reached, but for its rounding; 1 must be reached."""
+    return np.where(probability < 1, probability * (1.0 - _ULPS), probability)
 
 
 def probabilities(probability: ArrayLike) -> Array:

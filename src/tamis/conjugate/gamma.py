@@ -9,12 +9,20 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
-from tamis.conjugate.distribution import positive, tail_of
+from tamis.conjugate.distribution import generator, positive, tail_of, together
 from tamis.conjugate.lomax import Lomax
 from tamis.conjugate.negative_binomial import NegativeBinomial
-from tamis.conjugate.prior import Interval, Prior, one_term, refuse_unless_grouped
+from tamis.conjugate.prior import (
+    Interval,
+    Prior,
+    labels_of_both,
+    one_term,
+    refuse_unless_grouped,
+    refuse_unless_named,
+    refuse_where,
+)
 from tamis.families.family import Size
-from tamis.stats import Exact, Tally
+from tamis.stats import Exact, Keys, Tally
 
 Likelihood = Literal["poisson", "exponential"]
 
@@ -22,6 +30,8 @@ Likelihood = Literal["poisson", "exponential"]
 @dataclass(frozen=True, slots=True, eq=False)
 class Gamma(Prior):
     """Gamma(shape, rate): as if `shape` events had been seen in a time of `rate`.
+
+    `keys` name the first batch axis; a statistic filed by label brings them.
 
     >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls an hour, in two hours
     >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)
@@ -33,14 +43,24 @@ class Gamma(Prior):
     shape: Array  # batch
     rate: Array  # batch
     likelihood: Likelihood
+    keys: Keys | None  # names of the first batch axis
 
-    def __init__(self, shape: ArrayLike, rate: ArrayLike, likelihood: Likelihood = "poisson") -> None:
-        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(rate, "rate"))
+    def __init__(
+        self,
+        shape: ArrayLike,
+        rate: ArrayLike,
+        likelihood: Likelihood = "poisson",
+        *,
+        keys: Keys | None = None,
+    ) -> None:
+        a, b = together(shape=positive(shape, "shape"), rate=positive(rate, "rate"))
+        refuse_unless_named(keys, a.shape[0] if a.ndim else None, "keys")
         if likelihood not in ("poisson", "exponential"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'poisson' or 'exponential'")
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "rate", b)
         object.__setattr__(self, "likelihood", likelihood)
+        object.__setattr__(self, "keys", keys)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "poisson") -> Self:
@@ -50,7 +70,7 @@ class Gamma(Prior):
         >>> float(prior.shape), float(prior.rate)
         (8.0, 2.0)
         """
-        value, worth = positive(mean, "mean"), positive(strength, "strength")
+        value, worth = together(mean=positive(mean, "mean"), strength=positive(strength, "strength"))
         if likelihood == "poisson":
             return cls(value * worth, worth, likelihood)
         return cls(worth, worth / value, likelihood)
@@ -59,20 +79,21 @@ class Gamma(Prior):
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "poisson") -> Self:
         """The belief of one who saw this and believed nothing before."""
         events, time = _events(statistic, likelihood)
-        return cls(events.value, time.value, likelihood)
+        return cls(events.value, time.value, likelihood, keys=statistic.keys)
 
     def as_statistic(self) -> Tally:
         """The pseudo-observations: a prior is a statistic that nobody observed."""
         events, time = Exact.of(self.shape), Exact.of(self.rate)
         weight, total = (time, events) if self.likelihood == "poisson" else (events, time)
-        return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]))
+        return Tally(weight=weight, total=total.reindex(lambda words: words[..., None]), keys=self.keys)
 
     @classmethod
     def fit(cls, groups: Tally, likelihood: Likelihood = "poisson") -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
         See `Prior.fit`. A group's weight is its exposure, or its number of waits. Groups that have nothing in
-        common hold the strength at a millionth; counts that are all zero give a mean of almost zero.
+        common hold the shape at a millionth; counts that are all zero give a mean of almost zero, worth the
+        heaviest group. A change of the unit of time changes the rate by as much, and nothing else.
         """
         events, time = _events(groups, likelihood)
         refuse_unless_grouped(groups.weight.value)
@@ -103,13 +124,15 @@ class Gamma(Prior):
 
     def update(self, statistic: Tally, /) -> Self:
         events, time = _events(statistic, self.likelihood)
-        return type(self)(self.shape + events.value, self.rate + time.value, self.likelihood)
+        keys = labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
+        return type(self)(self.shape + events.value, self.rate + time.value, self.likelihood, keys=keys)
 
     def log_normalizer(self) -> Array:
         return rates.log_normalizer(self.shape, self.rate)
 
     def _log_evidence(self, statistic: Tally) -> Array:
         events, time = _events(statistic, self.likelihood)
+        labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
         return rates.log_ratio(self.shape, self.rate, events.value, time.value)
 
     def log_density(self, parameters: ArrayLike) -> Array:
@@ -127,7 +150,8 @@ class Gamma(Prior):
     def predictive(self, exposure: ArrayLike = 1.0) -> NegativeBinomial | Lomax:
         """The next count, over `exposure` units; of waiting times, the next wait."""
         if self.likelihood == "poisson":
-            return NegativeBinomial(self.shape, self.rate / positive(exposure, "exposure"))
+            rate, time = together(rate=self.rate, exposure=positive(exposure, "exposure"))
+            return NegativeBinomial(self.shape, rate / time)
         if np.any(np.asarray(exposure) != 1):
             raise ValueError(
                 f"got exposure={exposure!r} for waiting times, expected none: they predict one wait"
@@ -135,7 +159,7 @@ class Gamma(Prior):
         return Lomax(self.shape, self.rate)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(rng.standard_gamma(self.shape, size=self._shape(size)) / self.rate)
+        return np.asarray(generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate)
 
     def kl(self, other: Self) -> Array:
         return rates.kl(self.shape, self.rate, other.shape, other.rate)
@@ -144,4 +168,8 @@ class Gamma(Prior):
 def _events(statistic: Tally, likelihood: Likelihood) -> tuple[Exact, Exact]:
     """Events, and the time they took."""
     weight, total = one_term(statistic, "a Gamma")
-    return (total, weight) if likelihood == "poisson" else (weight, total)
+    refuse_where(total.value < 0, total, weight, "none below zero")
+    if likelihood == "exponential":
+        return weight, total
+    refuse_where((total.value > 0) & (weight.value == 0), total, weight, "no events without exposure")
+    return total, weight

@@ -8,7 +8,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
-from tamis.conjugate.distribution import Univariate, positive, probabilities
+from tamis.conjugate.distribution import Univariate, generator, positive, probabilities, together
 from tamis.families.family import Size
 
 
@@ -26,7 +26,7 @@ class InverseGamma(Univariate):
     scale: Array  # batch
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
-        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(scale, "scale"))
+        a, b = together(shape=positive(shape, "shape"), scale=positive(scale, "scale"))
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "scale", b)
 
@@ -55,7 +55,7 @@ class InverseGamma(Univariate):
         v = np.where(inside, value, 1.0)
         # dλ = dv / v² for λ = 1 / v
         density = rates.log_density(self.shape, self.scale, 1.0 / v) - 2.0 * np.log(v)
-        return np.where(inside, density, np.where(np.isnan(value), np.nan, -np.inf))
+        return np.where(inside, density, -np.inf)
 
     def cdf(self, x: ArrayLike) -> Array:
         value = floats(x, "x")
@@ -68,4 +68,4 @@ class InverseGamma(Univariate):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         with np.errstate(divide="ignore"):
-            return np.asarray(self.scale / rng.standard_gamma(self.shape, size=self._shape(size)))
+            return np.asarray(self.scale / generator(rng).standard_gamma(self.shape, size=self._shape(size)))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Univariate, positive, probabilities
+from tamis.conjugate.distribution import Univariate, generator, positive, probabilities, together
 from tamis.families.family import Size
 
 
@@ -25,7 +25,7 @@ class Lomax(Univariate):
     scale: Array  # batch
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
-        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(scale, "scale"))
+        a, b = together(shape=positive(shape, "shape"), scale=positive(scale, "scale"))
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "scale", b)
 
@@ -60,5 +60,6 @@ class Lomax(Univariate):
         return np.asarray(np.log1p(np.maximum(x, 0.0) / self.scale))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        waits = generator(rng).standard_exponential(self._shape(size))
         with np.errstate(over="ignore"):
-            return np.asarray(self.scale * np.expm1(rng.standard_exponential(self._shape(size)) / self.shape))
+            return np.asarray(self.scale * np.expm1(waits / self.shape))

@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Distribution, positive
+from tamis.conjugate import normals
+from tamis.conjugate.distribution import Distribution, generator, positive
 from tamis.conjugate.student_t import StudentT, log_gamma_half, log_one_plus_square
-from tamis.families.family import Size
-from tamis.linalg import Cholesky
+from tamis.families.family import Size, parameter, vectors
+from tamis.linalg import Cholesky, symmetric
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MultivariateT(Distribution):
     """A t distribution of vectors, with `freedom` degrees of freedom.
 
-    The scale is a matrix, and not the covariance: that is scale · ν / (ν − 2), and infinite for ν ≤ 2.
+    The scale is a matrix, and not the covariance: that is scale · ν / (ν − 2), for ν > 2.
 
     >>> MultivariateT(4, [0, 0], np.eye(2)).covariance.tolist()
     [[2.0, 0.0], [0.0, 2.0]]
@@ -28,12 +29,15 @@ class MultivariateT(Distribution):
     factor: Cholesky = field(repr=False)  # of the scale
 
     def __init__(self, freedom: ArrayLike, location: ArrayLike, scale: ArrayLike) -> None:
-        nu, centre, matrix = (
-            positive(freedom, "freedom"),
-            floats(location, "location"),
-            floats(scale, "scale"),
-        )
+        nu = parameter(positive(freedom, "freedom"), "freedom")
+        centre, matrix = parameter(normals.located(location), "location"), floats(scale, "scale")
+        if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
+            raise ValueError(
+                f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
+                "expected (..., d) and (..., d, d)"
+            )
         d = centre.shape[-1]
+        matrix = parameter(symmetric(matrix, "scale matrix"), "scale matrix")
         factor = Cholesky.of(matrix, "scale matrix")
         batch = np.broadcast_shapes(nu.shape, centre.shape[:-1], matrix.shape[:-2])
         object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
@@ -51,10 +55,15 @@ class MultivariateT(Distribution):
 
     @property
     def covariance(self) -> Array:
-        """Cov[x] (*batch, d, d); NaN where the freedom is 2 or less and it is infinite or none."""
+        """Cov[x] (*batch, d, d).
+
+        With a freedom of 2 or less its diagonal is ∞ and the rest has no value, NaN; with a freedom of 1 or
+        less there is no mean, and all is NaN, as in `StudentT`.
+        """
         finite = self.freedom > 2
-        spread = np.where(finite, self.freedom / np.where(finite, self.freedom - 2.0, 1.0), np.nan)
-        return np.asarray(spread[..., None, None] * self.scale)
+        none = np.where(self.freedom > 1, np.inf, np.nan)
+        share = np.where(finite, self.freedom / np.where(finite, self.freedom - 2.0, 1.0), none)
+        return normals.moment(share, self.scale)
 
     def marginals(self) -> StudentT:
         """Each coordinate by itself, a batch (*batch, d)."""
@@ -63,16 +72,19 @@ class MultivariateT(Distribution):
 
     def log_density(self, x: ArrayLike) -> Array:
         d = self.location.shape[-1]
-        standard = self.factor.whiten(floats(x, "x") - self.location)
+        value = vectors(x, d, "x")
+        inside = np.asarray(np.isfinite(value).all(axis=-1))
+        standard = self.factor.whiten(np.where(inside[..., None], value, 0.0) - self.location)
         deviation = np.sqrt(np.square(standard).sum(axis=-1) / self.freedom)
-        return np.asarray(
+        density = (
             log_gamma_half(self.freedom, d)
             - 0.5 * self.factor.log_determinant()
             - 0.5 * (self.freedom + d) * log_one_plus_square(deviation)
         )
+        return np.where(inside, density, -np.inf)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape = self._shape(size)
+        shape, rng = self._shape(size), generator(rng)
         normal = self.factor.colour(rng.standard_normal((*shape, self.location.shape[-1])))
         shrink = np.sqrt(rng.chisquare(self.freedom, size=shape) / self.freedom)
         return np.asarray(self.location + normal / shrink[..., None])

@@ -7,9 +7,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Counting, positive, whole
+from tamis.conjugate.distribution import Counting, generator, positive, together, whole
 from tamis.families.family import Size
 from tamis.families.stirling import deviance, factorial_remainder, remainder
+
+_POISSON = 1e15  # from here on a Poisson count is normal: its skewness is below 1e-7, and 2**53 is near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +29,7 @@ class NegativeBinomial(Counting):
     rate: Array  # batch
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike) -> None:
-        a, b = np.broadcast_arrays(positive(shape, "shape"), positive(rate, "rate"))
+        a, b = together(shape=positive(shape, "shape"), rate=positive(rate, "rate"))
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "rate", b)
 
@@ -61,5 +63,10 @@ class NegativeBinomial(Counting):
         return np.where(inside, np.where(self.rate < 1, slow, fast), np.where(k == np.inf, 1.0, 0.0))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        means = rng.standard_gamma(self.shape, size=self._shape(size)) / self.rate
-        return np.asarray(rng.poisson(means), dtype=np.float64)
+        with np.errstate(over="ignore"):
+            means = generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate
+        large = means > _POISSON
+        counts = np.asarray(rng.poisson(np.where(large, 0.0, means)), dtype=np.float64)
+        if not large.any():
+            return counts
+        return np.where(large, np.rint(means + np.sqrt(means) * rng.standard_normal(means.shape)), counts)

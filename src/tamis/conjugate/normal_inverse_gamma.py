@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals, rates
-from tamis.conjugate.distribution import positive
+from tamis.conjugate.distribution import generator, positive, together
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
-from tamis.conjugate.prior import Prior, refuse_unless_grouped
+from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_grouped, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
 from tamis.families.family import Size
 from tamis.families.stirling import deviance
-from tamis.stats import Moments
+from tamis.stats import Keys, Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
 
@@ -24,7 +24,10 @@ _LOG_TAU = float(np.log(2.0 * np.pi))
 class NormalInverseGamma(Prior):
     """variance ~ InverseGamma(shape, scale), mean ~ N(location, variance / strength).
 
-    One belief for each column of diagonal `Moments`. The mean is worth `strength` observations.
+    One belief for each column of diagonal `Moments`. The mean is worth `strength` observations, the
+    variance 2 (shape − 1) of them: two strengths, where a statistic has one weight. So this is not, in
+    general, a statistic that nobody observed, and unlike other priors it is neither read from one nor as one.
+    If it has `keys`, they name the first batch axis; `update` takes them from a statistic filed by label.
 
     >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
     >>> after = prior.update(Moments.observe([1.0, 2.0, 3.0]))
@@ -36,18 +39,29 @@ class NormalInverseGamma(Prior):
     strength: Array  # batch
     shape: Array  # batch
     scale: Array  # batch
+    keys: Keys | None  # names of the first batch axis
 
-    def __init__(self, location: ArrayLike, strength: ArrayLike, shape: ArrayLike, scale: ArrayLike) -> None:
-        m, k, a, b = np.broadcast_arrays(
-            floats(location, "location"),
-            positive(strength, "strength"),
-            positive(shape, "shape"),
-            positive(scale, "scale"),
+    def __init__(
+        self,
+        location: ArrayLike,
+        strength: ArrayLike,
+        shape: ArrayLike,
+        scale: ArrayLike,
+        *,
+        keys: Keys | None = None,
+    ) -> None:
+        m, k, a, b = together(
+            location=normals.located(location),
+            strength=positive(strength, "strength"),
+            shape=positive(shape, "shape"),
+            scale=positive(scale, "scale"),
         )
+        refuse_unless_named(keys, m.shape[0] if m.ndim else None, "keys")
         object.__setattr__(self, "location", m)
         object.__setattr__(self, "strength", k)
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "scale", b)
+        object.__setattr__(self, "keys", keys)
 
     @classmethod
     def from_mean(
@@ -102,9 +116,14 @@ class NormalInverseGamma(Prior):
 
     def update(self, statistic: Moments, /) -> Self:
         weight, shift, growth = self._gathered(statistic)
+        keys = normals.labels_of(self, self.keys, statistic)
         total = self.strength + weight
         return type(self)(
-            self.location + (weight / total) * shift, total, self.shape + 0.5 * weight, self.scale + growth
+            self.location + (weight / total) * shift,
+            total,
+            self.shape + 0.5 * weight,
+            self.scale + growth,
+            keys=keys,
         )
 
     def _gathered(self, statistic: Moments) -> tuple[Array, Array, Array]:
@@ -125,6 +144,7 @@ class NormalInverseGamma(Prior):
 
     def _log_evidence(self, statistic: Moments) -> Array:
         weight, _, growth = self._gathered(statistic)
+        normals.labels_of(self, self.keys, statistic)
         return np.asarray(
             rates.log_ratio(self.shape, self.scale, 0.5 * weight, growth)
             - 0.5 * np.log1p(weight / self.strength)
@@ -132,11 +152,14 @@ class NormalInverseGamma(Prior):
         )
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the belief's density at a mean and a variance."""
+        """log of the belief's density at a mean and a variance; −∞ where they are no such thing."""
         mean, variance = floats(parameters[0], "mean"), floats(parameters[1], "variance")
-        spread = np.where(variance > 0, variance, 1.0) / self.strength
-        normal = -0.5 * (_LOG_TAU + np.log(spread) + np.square(mean - self.location) / spread)
-        return np.asarray(normal + self.marginal_of_variance().log_density(variance))
+        inside = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
+        spread = np.where(inside, variance, 1.0) / self.strength
+        with np.errstate(over="ignore"):  # so far out that the density is 0
+            square = np.square(np.where(inside, mean, 0.0) - self.location) / spread
+        normal = -0.5 * (_LOG_TAU + np.log(spread) + square)
+        return np.where(inside, normal + self.marginal_of_variance().log_density(variance), -np.inf)
 
     def marginal_of_mean(self) -> StudentT:
         """The belief in the mean, whatever the variance."""
@@ -159,7 +182,7 @@ class NormalInverseGamma(Prior):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanVariance:
         variance = self.marginal_of_variance().sample(rng, size)
-        normal = rng.standard_normal(variance.shape)
+        normal = generator(rng).standard_normal(variance.shape)
         return MeanVariance(self.location + np.sqrt(variance / self.strength) * normal, variance)
 
     def kl(self, other: Self) -> Array:
@@ -170,6 +193,7 @@ class NormalInverseGamma(Prior):
 
 
 def _refuse_unless_diagonal(statistic: Moments) -> None:
+    refuse_unless(statistic, Moments, "a NormalInverseGamma")
     if statistic.form != "diagonal":
         raise ValueError(
             f"got {statistic.form} Moments, expected diagonal ones: observe with form='diagonal'"

@@ -8,25 +8,34 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
-from tamis.conjugate.distribution import positive
+from tamis.conjugate.distribution import generator, positive
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import Gathered, MeanCovariance, MeanVariance
-from tamis.conjugate.prior import Prior
-from tamis.families.family import Size
+from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_named
+from tamis.families.family import Size, parameter, vectors
 from tamis.families.stirling import bregman, deviance
-from tamis.linalg import Cholesky
-from tamis.stats import Moments
+from tamis.linalg import Cholesky, symmetric
+from tamis.stats import Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
 _LOG_TAU = float(np.log(2.0 * np.pi))
+_LOST = 0.1  # of the logarithm of a determinant: past this, what is left are a digit and rounding errors
+_TOO_FAR = "the data are too far from the location for float64 to hold it, put the location near them"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalInverseWishart(Prior):
     """covariance ~ InverseWishart(freedom, scale), mean ~ N(location, covariance / strength).
 
-    The mean is worth `strength` observations. The freedom must be above d − 1.
+    The mean is worth `strength` observations, the covariance `freedom` − d − 1 of them: two strengths, where
+    a statistic has one weight. So this is not, in general, a statistic that nobody observed, and unlike other
+    priors it is neither read from one nor as one. The freedom must be above d − 1.
+    If it has `keys`, they name the first batch axis; `update` takes them from a statistic filed by label.
+
+    The evidence keeps its digits however far the data are from the location. A posterior's scale does not: it
+    holds the square of that distance, which at 1e4 standard deviations leaves float64 half of its digits for
+    the covariance, and from 1e8 on none. `update` then refuses; put the location near the data.
 
     >>> prior = NormalInverseWishart.from_mean([0, 0], strength=2, covariance=np.eye(2))
     >>> after = prior.update(Moments.observe([[1.0, 0.0], [3.0, 4.0]], form="full"))
@@ -38,13 +47,21 @@ class NormalInverseWishart(Prior):
     strength: Array  # batch
     freedom: Array  # batch
     scale: Array  # batch + (d, d)
+    keys: Keys | None  # names of the first batch axis
     factor: Cholesky = field(repr=False)  # of the scale
 
     def __init__(
-        self, location: ArrayLike, strength: ArrayLike, freedom: ArrayLike, scale: ArrayLike
+        self,
+        location: ArrayLike,
+        strength: ArrayLike,
+        freedom: ArrayLike,
+        scale: ArrayLike,
+        *,
+        keys: Keys | None = None,
     ) -> None:
-        centre, matrix = floats(location, "location"), floats(scale, "scale")
-        k, nu = positive(strength, "strength"), positive(freedom, "freedom")
+        centre, matrix = parameter(normals.located(location), "location"), floats(scale, "scale")
+        k = parameter(positive(strength, "strength"), "strength")
+        nu = parameter(positive(freedom, "freedom"), "freedom")
         if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
             raise ValueError(
                 f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
@@ -53,12 +70,15 @@ class NormalInverseWishart(Prior):
         d = centre.shape[-1]
         if not (nu > d - 1).all():
             raise ValueError(f"got a freedom of {nu.min()}, expected above d − 1 = {d - 1}")
+        matrix = parameter(symmetric(matrix, "scale matrix"), "scale matrix")
         lower = Cholesky.of(matrix, "scale matrix").lower
         batch = np.broadcast_shapes(centre.shape[:-1], k.shape, nu.shape, matrix.shape[:-2])
+        refuse_unless_named(keys, batch[0] if batch else None, "keys")
         object.__setattr__(self, "location", np.broadcast_to(centre, (*batch, d)))
         object.__setattr__(self, "strength", np.broadcast_to(k, batch))
         object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
         object.__setattr__(self, "scale", np.broadcast_to(matrix, (*batch, d, d)))
+        object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "factor", Cholesky(np.broadcast_to(lower, (*batch, d, d))))
 
     @classmethod
@@ -80,6 +100,11 @@ class NormalInverseWishart(Prior):
             positive(strength, "strength"),
         )
         nu = worth if covariance_strength is None else positive(covariance_strength, "covariance_strength")
+        if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
+            raise ValueError(
+                f"got a mean of shape {centre.shape} and a covariance of shape {matrix.shape}, "
+                "expected (..., d) and (..., d, d)"
+            )
         return cls(centre, worth, centre.shape[-1] + 1.0 + nu, nu[..., None, None] * matrix)
 
     @classmethod
@@ -117,12 +142,19 @@ class NormalInverseWishart(Prior):
 
     def update(self, statistic: Moments, /) -> Self:
         data = self._gathered(statistic)
+        keys = normals.labels_of(self, self.keys, statistic)
         total = self.strength + data.weight
+        scale = self.scale + data.growth
+        held = Cholesky.of(scale, "scale matrix after the update", _TOO_FAR).log_determinant()
+        rise = normals.scale_rise(self.factor, self.scale, data)
+        if (np.abs(held - self.factor.log_determinant() - rise) > _LOST).any():
+            raise ValueError(f"the scale matrix after the update is rounded away: {_TOO_FAR}")
         return type(self)(
             self.location + (data.weight / total)[..., None] * data.shift,
             total,
             self.freedom + data.weight,
-            self.scale + data.growth,
+            scale,
+            keys=keys,
         )
 
     def _gathered(self, statistic: Moments) -> Gathered:
@@ -146,15 +178,19 @@ class NormalInverseWishart(Prior):
 
     def _log_evidence(self, statistic: Moments) -> Array:
         data = self._gathered(statistic)
+        normals.labels_of(self, self.keys, statistic)
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the belief's density at a mean (..., d) and a covariance (..., d, d)."""
+        """log of the belief's density at a mean (..., d) and a covariance (..., d, d); −∞ if it is none."""
         d, nu = self.dimension, self.freedom
-        mean, factor = (
-            floats(parameters[0], "mean"),
-            Cholesky.of(floats(parameters[1], "covariance"), "covariance"),
-        )
+        mean = vectors(parameters[0], d, "mean")
+        covariance = symmetric(floats(parameters[1], "covariance"), "covariance")
+        if covariance.shape[-1] != d:
+            raise ValueError(f"got a covariance of shape {covariance.shape}, expected (..., {d}, {d})")
+        factor, inside = Cholesky.where_definite(covariance)
+        inside = inside & np.isfinite(mean).all(axis=-1)
+        mean = np.where(inside[..., None], mean, self.location)
         determinant = factor.log_determinant()
         normal = -0.5 * (
             d * (_LOG_TAU - np.log(self.strength))
@@ -166,7 +202,7 @@ class NormalInverseWishart(Prior):
             0.5 * (nu * (self.factor.log_determinant() - determinant) - trace) - 0.5 * (d + 1) * determinant
         )
         constant = normals.log_multigamma(0.5 * nu, d) + 0.5 * nu * d * float(np.log(2.0))
-        return np.asarray(normal + wishart - constant)
+        return np.where(inside, normal + wishart - constant, -np.inf)
 
     def _spread(self, batch: Array) -> Array:
         """The scale for each of a batch of draws."""
@@ -196,7 +232,7 @@ class NormalInverseWishart(Prior):
         return MultivariateT(freedom, self.location, spread[..., None, None] * self.scale)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanCovariance:
-        d, shape = self.dimension, self._shape(size)
+        d, shape, rng = self.dimension, self._shape(size), generator(rng)
         # Bartlett: a standard Wishart matrix is AAᵀ, and the covariance is L(AAᵀ)⁻¹Lᵀ for scale LLᵀ
         bartlett = np.zeros((*shape, d, d))
         rows, columns = np.tril_indices(d, -1)
@@ -230,5 +266,6 @@ class NormalInverseWishart(Prior):
 
 
 def _refuse_unless_full(statistic: Moments) -> None:
+    refuse_unless(statistic, Moments, "a NormalInverseWishart")
     if statistic.form != "full":
         raise ValueError(f"got {statistic.form} Moments, expected full ones: observe with form='full'")

@@ -6,15 +6,15 @@ The first is the second in one dimension, with freedom 2 · shape and scale 2 ·
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from tamis.arrays import Array
+from tamis.arrays import Array, floats
 from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, climb, warn_where
-from tamis.conjugate.prior import refuse_unless_grouped
+from tamis.conjugate.prior import Prior, labels_of_both, refuse_unless_grouped
 from tamis.families.stirling import digamma_rise, log_rising
 from tamis.linalg import Cholesky
-from tamis.stats import Exact
+from tamis.stats import Exact, Keys, Moments
 
 _LOG_PI = float(np.log(np.pi))
 _LEAST_VARIANCE = 1e-12  # of the variance within groups
@@ -40,7 +40,45 @@ class Gathered(NamedTuple):
 
     weight: Array  # (...)
     shift: Array  # (..., d): mean − location, 0 where there is no weight
-    growth: Array  # (..., d, d): what the scale grows by
+    scatter: Array  # (..., d, d)
+    pull: Array  # (...): how many observations the shift is worth, of data and belief together
+
+    @property
+    def growth(self) -> Array:
+        """What the scale grows by (..., d, d)."""
+        squares = self.shift[..., :, None] * self.shift[..., None, :]
+        return np.asarray(self.scatter + self.pull[..., None, None] * squares)
+
+
+def located(data: ArrayLike) -> Array:
+    """Locations, or an error that shows the one that is not finite."""
+    value = floats(data, "location")
+    if not np.isfinite(value).all():
+        raise ValueError(f"got a location of {value[~np.isfinite(value)][0]}, expected finite numbers")
+    return value
+
+
+def labels_of(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
+    """The labels of a prior, which has these keys, after an update.
+
+    Priors without labels may be a grid, (4, 3) against a statistic by three labels: these then name an inner
+    axis, and are not kept.
+    """
+    seen = statistic.weight.shape
+    if keys is None and len(seen) < len(prior.batch):
+        return None
+    return labels_of_both(keys, prior.batch, statistic, seen)
+
+
+def moment(share: Array, scale: Array) -> Array:
+    """share · scale (..., d, d): where the share is ∞ so is the diagonal, and the rest has no value, NaN.
+
+    A square's expectation is infinite if it is not finite; a product's is then ∞ − ∞.
+    """
+    with np.errstate(invalid="ignore"):
+        matrix = share[..., None, None] * scale
+    known = np.isfinite(share)[..., None, None] | np.eye(scale.shape[-1], dtype=np.bool_)
+    return np.where(known, matrix, np.nan)
 
 
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
@@ -56,9 +94,7 @@ def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
 
 def gathered(strength: Array, weight: Array, shift: Array, scatter: Array) -> Gathered:
     """A large mean does not cancel here: it met the location before anything is squared."""
-    pull = strength * weight / (strength + weight)
-    growth = scatter + pull[..., None, None] * shift[..., :, None] * shift[..., None, :]
-    return Gathered(weight, shift, growth)
+    return Gathered(weight, shift, scatter, strength * weight / (strength + weight))
 
 
 def log_multigamma_rise(freedom: Array, weight: Array, d: int) -> Array:
@@ -87,12 +123,22 @@ def log_determinant_excess(ratio: Array) -> Array:
     return total
 
 
+def scale_rise(factor: Cholesky, scale: Array, data: Gathered) -> Array:
+    """log |S + growth| − log |S|: the scatter's share, and by the determinant lemma that of the shift.
+
+    Far from the location S + growth is all but of rank one, and float64 would keep nothing of the rest.
+    """
+    spread = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
+    lever = data.pull * spread.quadratic(data.shift)
+    return np.asarray(log_determinant_rise(factor, scale, data.scatter) + np.log1p(lever))
+
+
 def log_evidence(strength: Array, freedom: Array, scale: Array, factor: Cholesky, data: Gathered) -> Array:
     """log p(data), the (2π)^(−n d/2) of the normal density included."""
     d, n = scale.shape[-1], data.weight
     return np.asarray(
         log_multigamma_rise(freedom, n, d)
-        - 0.5 * (freedom + n) * log_determinant_rise(factor, scale, data.growth)
+        - 0.5 * (freedom + n) * scale_rise(factor, scale, data)
         - 0.5 * n * (factor.log_determinant() + d * _LOG_PI)
         - 0.5 * d * np.log1p(n / strength)
     )
@@ -189,9 +235,13 @@ def _evidence_and_slope(place: Array, unit: Array, n: Array, z: Array, w: Array)
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
     data = gathered(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
-    after = Cholesky.of(scale + data.growth, "scale matrix")
-    precision = (freedom + n)[..., None, None] * after.inverse()  # (groups, cells, d, d)
-    pulled = (precision @ data.shift[..., None])[..., 0]
+    # (S + W + pull δδᵀ)⁻¹ by Sherman and Morrison: the matrix itself may be too close to rank one for a float
+    inverse = Cholesky.of(scale + w, "scale matrix with the scatter").inverse()  # (groups, cells, d, d)
+    toward = (inverse @ data.shift[..., None])[..., 0]
+    lever = 1.0 + data.pull * (toward * data.shift).sum(axis=-1)
+    pulled = ((freedom + n) / lever)[..., None] * toward
+    less = (data.pull / lever)[..., None, None] * toward[..., :, None] * toward[..., None, :]
+    precision = (freedom + n)[..., None, None] * (inverse - less)
     by_location = unit * (pulled * (strength * n / (strength + n))[..., None]).sum(axis=0)
     square = (pulled * data.shift).sum(axis=-1)
     share = n / (strength + n)
@@ -199,7 +249,7 @@ def _evidence_and_slope(place: Array, unit: Array, n: Array, z: Array, w: Array)
     by_scale = 0.5 * (freedom[:, None, None] * factor.inverse() - precision).sum(axis=0)
     halves = 0.5 * (freedom[..., None] - np.arange(d))
     rise = digamma_rise(halves, 0.5 * n[..., None]).sum(axis=-1)
-    rise = 0.5 * (rise - log_determinant_rise(factor, scale, data.growth))
+    rise = 0.5 * (rise - scale_rise(factor, scale, data))
     by_freedom = rise.sum(axis=0) + (by_scale * shape).sum(axis=(-2, -1))
     by_root = 2.0 * freedom[:, None, None] * (by_scale @ root)
     diagonal = np.arange(d)

@@ -7,14 +7,16 @@ billion pseudo-observations), the prior's own file says it in terms that do not;
 
 An object may be a batch of beliefs: its parameters are arrays, and a statistic with the same batch axes, or
 axes that broadcast with them, updates each. What is believed in, a probability or a mean and a variance
-together, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it.
+together, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A statistic filed
+by label leaves its labels with the belief, as `keys`; one by other labels is refused, and so is one that no
+data could have.
 """
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import Distribution, shape_of
@@ -22,6 +24,7 @@ from tamis.families.family import Size
 from tamis.stats import Exact, Keys, Sums, Tally
 
 Interval = tuple[Array, Array]
+Shape = tuple[int, ...]
 
 
 class Prior(ABC):
@@ -103,7 +106,8 @@ def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
     """Raise if a prior is given something else than the statistic it is conjugate to."""
     if not isinstance(statistic, kind):
         raise TypeError(
-            f"got a {type(statistic).__name__}, expected a {kind.__name__} for {prior}: observe the data first"
+            f"got a {type(statistic).__name__}, expected a {kind.__name__} for {prior}: "
+            "observe the data first"
         )
 
 
@@ -120,14 +124,62 @@ def labels_after(labels: Keys | None, statistic: Sums) -> Keys | None:
     return statistic.keys if labels is None else labels
 
 
+def labels_of_both(labels: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> Keys | None:
+    """The labels after an update of a belief of one batch by a statistic of another; these must broadcast.
+
+    Labels name the first axis, and must after the update: no axis may come before it, and it may not grow.
+    """
+    after = labels_after(labels, statistic)
+    try:
+        whole = np.broadcast_shapes(batch, seen)
+    except ValueError:
+        raise ValueError(
+            f"got a statistic of batch {seen} for a belief of batch {batch}, expected shapes that broadcast"
+        ) from None
+    for named, shape in ((labels, batch), (statistic.keys, seen)):
+        if named is not None and (len(shape) < len(whole) or whole[0] != len(named)):
+            raise ValueError(
+                f"got labels {named!r} for the first axis of {shape}, expected it to be that of {whole}, "
+                "the batch after the update: name it, or give the other side as many axes"
+            )
+    return after
+
+
+def refuse_unless_named(names: Keys | None, length: int | None, what: str) -> None:
+    """Raise if an axis of this length (None: there is no such axis) has another number of names."""
+    if names is not None and len(names) != length:
+        axis = "no such axis" if length is None else f"an axis of {length}"
+        raise ValueError(f"got {len(names)} {what} for {axis}, expected one each")
+
+
+def refuse_where(bad: NDArray[np.bool_], total: Exact, weight: Exact, expected: str) -> None:
+    """Raise where a total is impossible for its weight, naming the first; sums are exact, and so is this."""
+    if bad.any():
+        wide = np.broadcast_to(weight.value, bad.shape)[bad].flat[0]
+        raise ValueError(
+            f"got a total of {total.value[bad].flat[0]} for a weight of {wide}, expected {expected}"
+        )
+
+
+def refuse_negative(statistic: Sums, weight: Exact) -> None:
+    """Raise if less than nothing was seen."""
+    if (weight.value < 0).any():
+        raise ValueError(
+            f"got a {type(statistic).__name__} of weight {weight.value.min()}, expected none below zero: "
+            "forget by subtracting statistics, then update once"
+        )
+
+
 def one_term(statistic: Tally, prior: str) -> tuple[Exact, Exact]:
     """Weight and total of a Tally whose T(x) is a single number, both of the batch's shape."""
+    refuse_unless(statistic, Tally, prior)
     terms = statistic.total.shape[-1]
     if terms != 1:
         raise ValueError(
             f"got a Tally of {terms} terms, expected one for {prior}: "
             "observe numbers, (n,) or (n, columns, 1), or use Dirichlet for categories"
         )
+    refuse_negative(statistic, statistic.weight)
     return statistic.weight, statistic.total.reindex(lambda words: words[..., 0])
 
 

@@ -57,46 +57,63 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     """Shape and rate (*cells,) of largest evidence for groups of events in times (groups, *cells).
 
     A group's weight is its time (`by_time`, the Poisson's exposure) or its number of events (waiting times).
+    Time is measured by the events that the pooled rate expects in it, so that no bound depends on its unit.
     """
     cells = events.shape[1:]
-    s, t = events.reshape(len(events), -1), time.reshape(len(time), -1)
-    weight = t if by_time else s
-    heaviest = weight.max(axis=0)
-    if not by_time and not (t.sum(axis=0) > 0).all():
+    s, time = events.reshape(len(events), -1), time.reshape(len(time), -1)
+    if not by_time and not (time.sum(axis=0) > 0).all():
         raise ValueError("got waiting times that are all zero, expected some above: their rate is infinite")
-    mean = np.maximum(s.sum(axis=0), LEAST_SHARE) / np.maximum(t.sum(axis=0), 1e-300)
-    start = np.column_stack([np.log(mean), np.log(_strength(s, t, mean, by_time))])
+    some = s.sum(axis=0) > 0
+    pooled = np.where(some, s.sum(axis=0), LEAST_SHARE) / np.maximum(time.sum(axis=0), 1e-300)
+    t = time * pooled
+    heaviest = (t if by_time else s).max(axis=0)
+    start = np.column_stack([np.zeros_like(pooled), np.log(_shape(s, t, by_time))])
     lower, upper = start - 40.0, start + 40.0
-    lower[:, 0] = np.where(s.sum(axis=0) > 0, lower[:, 0], start[:, 0])
-    lower[:, 1] = np.log(LEAST_STRENGTH * (heaviest if by_time else np.ones_like(heaviest)))
+    lower[:, 1] = np.log(LEAST_STRENGTH * np.minimum(heaviest, 1.0))
     upper[:, 1] = np.log(MOST_STRENGTH * heaviest)
+    none = np.column_stack([np.zeros_like(pooled), np.log(heaviest)])
+    lower, start, upper = (np.where(some[:, None], bound, none) for bound in (lower, start, upper))
 
     def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        (a, b), n, time = _parameters(place, by_time), s[:, live], t[:, live]
-        value = log_ratio(a, b, n, time).sum(axis=0)
+        (a, b), n, time = _parameters(place), s[:, live], t[:, live]
+        value = _log_mass(a, b, n, time).sum(axis=0)
         by_shape = a * (digamma_rise(a, n) - np.log1p(time / b)).sum(axis=0)
         by_rate = ((a * time - b * n) / (b + time)).sum(axis=0)
-        return value, np.column_stack([by_shape if by_time else -by_rate, by_shape + by_rate])
+        return value, np.column_stack([-by_rate, by_shape + by_rate])
 
     top = climb(height, start, lower, upper)
-    warn_where(top[:, 1] >= upper[:, 1], UNDERDISPERSED)
-    warn_where(top[:, 1] <= lower[:, 1], OVERDISPERSED)
-    a, b = _parameters(top, by_time)
-    return a.reshape(cells), b.reshape(cells)
+    warn_where(some & (top[:, 1] >= upper[:, 1]), UNDERDISPERSED)
+    warn_where(some & (top[:, 1] <= lower[:, 1]), OVERDISPERSED)
+    a, b = _parameters(top)
+    return a.reshape(cells), (b / pooled).reshape(cells)
 
 
-def _parameters(place: Array, by_time: bool) -> tuple[Array, Array]:
-    """log mean and log strength (cells, 2) → shape and rate (cells,)."""
-    mean, strength = np.exp(place[:, 0]), np.exp(place[:, 1])
-    return (mean * strength, strength) if by_time else (strength, strength / mean)
+def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
+    """log_ratio less the likelihood of each group at its own best rate, which no prior changes.
+
+    With a million events in a group that is e^−1000000, beside which no slope of the evidence would show.
+    """
+    posterior = (shape + events) / (rate + time)
+    step = (shape * time - rate * events) / (rate + time)
+    likelihood = np.where(
+        time > 0, -deviance(events, time * posterior, -step), special.xlogy(events, posterior)
+    )
+    loss = deviance(shape, rate * posterior, step)
+    return np.asarray(likelihood - loss + (remainder(shape + events) - remainder(shape)))
 
 
-def _strength(events: Array, time: Array, mean: Array, by_time: bool) -> Array:
-    """By moments, to start from: of counts, χ² exceeds its degrees of freedom by Σt / strength."""
+def _parameters(place: Array) -> tuple[Array, Array]:
+    """log mean and log shape (cells, 2) → shape and rate (cells,)."""
+    shape = np.exp(place[:, 1])
+    return shape, shape / np.exp(place[:, 0])
+
+
+def _shape(events: Array, time: Array, by_time: bool) -> Array:
+    """By moments, to start from: of counts with a mean rate of one, χ² exceeds its freedom by Σt / shape."""
     if not by_time:
         return np.full(events.shape[1:], 2.0)
-    expected = time * mean
-    square = np.square(events - expected) / np.where(expected > 0, expected, 1.0)
+    square = np.square(events - time) / np.where(time > 0, time, 1.0)
     excess = square.sum(axis=0) - (time > 0).sum(axis=0)
-    strength = time.sum(axis=0) / np.maximum(excess, 1e-2)
-    return np.asarray(np.clip(strength, 1e-3 * time.max(axis=0), 10.0 * time.max(axis=0)))
+    most = time.max(axis=0)
+    shape = time.sum(axis=0) / np.maximum(excess, 1e-2)
+    return np.asarray(np.clip(shape, 1e-3 * np.minimum(most, 1.0), 10.0 * most))

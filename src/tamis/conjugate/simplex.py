@@ -5,6 +5,8 @@ functions cancelled on paper (see stirling). What is left of an evidence is a li
 mean, less the deviance of the prior mean from it, less remainders that a reader may know as Occam's factor.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -23,7 +25,11 @@ from tamis.conjugate.ascent import (
 from tamis.conjugate.prior import refuse_unless_grouped
 from tamis.families.stirling import bregman, deviance, digamma_rise, factorial_remainder, remainder
 
-_ON_SIMPLEX = 1e-9  # how far from one shares may sum and still be shares
+# Up to here the steps of climb are enough. For 500 categories in 200 groups of 300 it evaluates the evidence
+# 319 times by itself, and 14 times after 5 steps of Newton's: 7.7 s and 0.6 s.
+_FEW = 8
+_NEWTON_STEPS = 60
+_ON_SIMPLEX = 1e-6  # how far from one shares may sum and still be shares: those of float32 do
 
 
 def rest(x: Array) -> Array:
@@ -67,20 +73,22 @@ def log_mass(concentration: Array, counts: Array) -> Array:
 
 
 def log_density(concentration: Array, shares: Array) -> Array:
-    """Of the belief, at shares; −∞ off the simplex, NaN at NaN."""
-    strength = concentration.sum(axis=-1, keepdims=True)
-    inside = np.where((shares > 0) & (shares < 1), shares, 0.5)
-    expected = strength * inside
-    terms = (
-        deviance(concentration, expected, concentration - expected)
-        + remainder(concentration)
-        + np.log(inside)
-    )
-    density = remainder(strength)[..., 0] - terms.sum(axis=-1)
-    with np.errstate(invalid="ignore"):  # 0 · ∞ at an edge that one share seeks and another shuns: NaN
-        at_edge = special.xlogy(concentration - 1.0, shares).sum(axis=-1) - log_normalizer(concentration)
-    density = np.where(((shares > 0) & (shares < 1)).all(axis=-1), density, at_edge)
-    on = (shares >= 0).all(axis=-1) & (np.abs(shares.sum(axis=-1) - 1.0) <= _ON_SIMPLEX)
+    """Of the belief, at shares; −∞ off the simplex, NaN at NaN.
+
+    A share that all but fills the whole is told by what it leaves: 1 − 1e-17 is 1, and its rest still 1e-17.
+    """
+    strength, total = concentration.sum(axis=-1, keepdims=True), shares.sum(axis=-1, keepdims=True)
+    on = ((shares >= 0) & (np.abs(total - 1.0) <= _ON_SIMPLEX)).all(axis=-1)
+    inside = shares > 0
+    x = np.where(inside & on[..., None], shares / np.where(on[..., None], total, 1.0), 0.0)
+    others = rest(x)
+    step = concentration * others - x * rest(concentration)
+    logs = np.where(x > 0.5, np.log1p(-np.minimum(others, 0.5)), np.log(np.where(x > 0, x, 1.0)))
+    terms = -deviance(concentration, strength * x, step) - remainder(concentration) - logs
+    # at an edge the density is that of the others, times 0, the strength or ∞
+    edge = np.where(concentration == 1, np.log(strength), np.where(concentration > 1, -np.inf, np.inf))
+    with np.errstate(invalid="ignore"):  # an edge that one share seeks and another shuns: NaN
+        density = np.where(x > 0, terms, edge).sum(axis=-1) + remainder(strength)[..., 0]
     return np.where(on, density, np.where(np.isnan(shares).any(axis=-1), np.nan, -np.inf))
 
 
@@ -101,7 +109,10 @@ def fit(counts: Array) -> Array:
     weight = table.sum(axis=-1)
     heaviest = weight.max(axis=0)
     share = np.maximum(table.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)[:, None], LEAST_SHARE)
-    start = np.column_stack([np.log(share), np.log(_strength(table, weight, share))])
+    strength = _strength(table, weight, share)
+    if k > _FEW:
+        share, strength = _ascended(table, weight, share, strength)
+    start = np.column_stack([np.log(share), np.log(strength)])
     lower, upper = np.full_like(start, np.log(LEAST_SHARE)), np.full_like(start, 5.0)
     lower[:, -1], upper[:, -1] = np.log(LEAST_STRENGTH), np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))
 
@@ -116,7 +127,7 @@ def fit(counts: Array) -> Array:
         return value, np.concatenate([by_share - mean * by_strength, by_strength], axis=-1)
 
     top = climb(height, start, lower, upper)
-    single = heaviest <= 1.0
+    single = (((table == 0) | (table == 1)) & (weight <= 1)[..., None]).all(axis=(0, -1))
     warn_where(single, SINGLES)
     warn_where(~single & (top[:, -1] >= upper[:, -1]), UNDERDISPERSED)
     warn_where(~single & (top[:, -1] <= lower[:, -1]), OVERDISPERSED)
@@ -133,3 +144,68 @@ def _strength(table: Array, weight: Array, share: Array) -> Array:
     room = np.maximum(weight - 1.0, 0.0).sum(axis=0)
     strength = room / np.maximum(excess, 1e-2) - 1.0
     return np.asarray(np.clip(strength, 0.01, 10.0 * np.maximum(weight.max(axis=0), 1.0)))
+
+
+def _ascended(table: Array, weight: Array, share: Array, strength: Array) -> tuple[Array, Array]:
+    """Shares (cells, K) and strength (cells,) near the top, by Newton's steps in log α.
+
+    The curvature is a diagonal and one outer product (T. Minka, Estimating a Dirichlet distribution, 2000): a
+    step costs no more than a slope. It is curtailed to bend downwards, and halved until the evidence rises.
+    """
+    least, most = LEAST_STRENGTH, MOST_STRENGTH * np.maximum(weight.max(axis=0), 1.0)
+
+    def inside(logs: Array) -> Array:
+        peak = logs.max(axis=-1, keepdims=True)
+        total = peak[:, 0] + np.log(np.exp(logs - peak).sum(axis=-1))
+        logs = logs + (np.clip(total, np.log(least), np.log(most)) - total)[:, None]
+        return np.asarray(np.maximum(logs, np.log(LEAST_SHARE) + np.minimum(total, np.log(most))[:, None]))
+
+    place = inside(np.log(share * strength[:, None]))
+    value = log_ratio(np.exp(place), table).sum(axis=0)
+    for _ in range(_NEWTON_STEPS):
+        step = _newton(np.exp(place), table, weight)
+        step = step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(axis=-1, keepdims=True), 1e-300))
+        for _ in range(10):
+            reached = inside(place + step)
+            risen = log_ratio(np.exp(reached), table).sum(axis=0)
+            worse = ~(risen >= value)
+            if not worse.any():
+                break
+            step = np.where(worse[:, None], 0.5 * step, step)
+        gain = np.where(worse, 0.0, risen - value)
+        place = np.where(worse[:, None], place, reached)
+        value = np.where(worse, value, risen)
+        if (gain <= 1e-12 * (1.0 + np.abs(value))).all():
+            break
+    alpha = np.exp(place)
+    total = alpha.sum(axis=-1)
+    return np.asarray(np.maximum(alpha / total[:, None], LEAST_SHARE)), total
+
+
+def _newton(alpha: Array, table: Array, weight: Array) -> Array:
+    """Newton's step in log α (cells, K)."""
+    strength = alpha.sum(axis=-1)
+    seen = table > 0
+    pooled = digamma_rise(strength, weight).sum(axis=0)[:, None]
+    slope = alpha * (_summed(digamma_rise, alpha, table, seen) - pooled)
+    bend = np.square(alpha) * _summed(_trigamma_rise, alpha, table, seen) + np.minimum(slope, 0.0)
+    bend = np.minimum(bend, -1e-300)
+    outer = -_trigamma_rise(strength, weight).sum(axis=0)
+    outer = np.minimum(outer, (1.0 - 1e-8) / (np.square(alpha) / -bend).sum(axis=-1))
+    push, pull = slope / bend, alpha / bend
+    share = outer * (alpha * push).sum(axis=-1) / (1.0 + outer * (alpha * pull).sum(axis=-1))
+    return np.asarray(pull * share[:, None] - push)
+
+
+def _trigamma_rise(x: Array, n: Array) -> Array:
+    """ψ′(x + n) − ψ′(x), which is the Hurwitz zeta function of 2."""
+    return np.asarray(special.zeta(2.0, x + n) - special.zeta(2.0, x))
+
+
+def _summed(
+    rise: Callable[[Array, Array], Array], alpha: Array, table: Array, seen: NDArray[np.bool_]
+) -> Array:
+    """Σ over groups of what a category's count makes rise (cells, K); what was not counted does not."""
+    risen = np.zeros(table.shape)
+    risen[seen] = rise(np.broadcast_to(alpha, table.shape)[seen], table[seen])
+    return np.asarray(risen.sum(axis=0))

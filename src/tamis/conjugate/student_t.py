@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Univariate, positive, probabilities
+from tamis.conjugate import normals
+from tamis.conjugate.distribution import Univariate, generator, positive, probabilities, together
 from tamis.families.family import Size
 from tamis.families.stirling import log_rising
 
@@ -18,7 +19,7 @@ _LOG_PI = float(np.log(np.pi))
 class StudentT(Univariate):
     """location + scale · t, with `freedom` degrees of freedom: the fewer, the heavier the tails.
 
-    With a freedom of 1 or less there is no mean (NaN), with 2 or less the variance is infinite.
+    With a freedom of 2 or less the variance is infinite, with 1 or less there is no mean and so none: NaN.
 
     >>> next_one = StudentT(5, location=10, scale=2)
     >>> [round(float(end), 3) for end in next_one.interval()], round(float(next_one.variance), 4)
@@ -30,8 +31,11 @@ class StudentT(Univariate):
     scale: Array  # batch
 
     def __init__(self, freedom: ArrayLike, location: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> None:
-        parameters = positive(freedom, "freedom"), floats(location, "location"), positive(scale, "scale")
-        nu, centre, width = np.broadcast_arrays(*parameters)
+        nu, centre, width = together(
+            freedom=positive(freedom, "freedom"),
+            location=normals.located(location),
+            scale=positive(scale, "scale"),
+        )
         object.__setattr__(self, "freedom", nu)
         object.__setattr__(self, "location", centre)
         object.__setattr__(self, "scale", width)
@@ -52,12 +56,15 @@ class StudentT(Univariate):
         return np.where(finite, np.square(self.scale) * spread, tail)
 
     def log_density(self, x: ArrayLike) -> Array:
-        deviation = np.abs(self._standard(x)) / np.sqrt(self.freedom)
-        return np.asarray(
+        value = floats(x, "x")
+        inside = np.isfinite(value)
+        deviation = np.abs(self._standard(np.where(inside, value, 0.0))) / np.sqrt(self.freedom)
+        density = (
             log_gamma_half(self.freedom, 1)
             - np.log(self.scale)
             - 0.5 * (self.freedom + 1.0) * log_one_plus_square(deviation)
         )
+        return np.where(inside, density, -np.inf)
 
     def cdf(self, x: ArrayLike) -> Array:
         return np.asarray(special.stdtr(self.freedom, self._standard(x)))
@@ -71,7 +78,9 @@ class StudentT(Univariate):
         return np.asarray((floats(x, "x") - self.location) / self.scale)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(self.location + self.scale * rng.standard_t(self.freedom, size=self._shape(size)))
+        return np.asarray(
+            self.location + self.scale * generator(rng).standard_t(self.freedom, size=self._shape(size))
+        )
 
 
 def log_gamma_half(freedom: Array, d: int) -> Array:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Size, Tallied, parameter, sized
+from tamis.families.family import Tallied, parameter
 from tamis.families.stirling import deviance
 
 
@@ -70,8 +70,8 @@ class Bernoulli(Tallied):
     def with_mean(self, mean: ArrayLike) -> Self:
         return type(self)(floats(mean, "mean")[..., 0])
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return (rng.random((*sized(size), *self.batch)) < self.probability).astype(np.float64)
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return (rng.random(shape) < self.probability).astype(np.float64)
 
     def log_density(self, x: ArrayLike) -> Array:
         inside, p = self.supports(x), self.probability
@@ -84,6 +84,6 @@ class Bernoulli(Tallied):
             special.entr(p) - special.xlog1py(1.0 - p, -p)
         )  # 1 − p alone would forget a small p
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         p, q = self.probability, other.probability
         return np.asarray(deviance(p, q) + deviance(1.0 - p, 1.0 - q))

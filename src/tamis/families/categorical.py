@@ -9,7 +9,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families import simplex
-from tamis.families.family import Size, Tallied, logarithm, observed, sized
+from tamis.families.family import Tallied, logarithm, observed
 from tamis.families.poisson import whole
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
@@ -84,9 +84,8 @@ class Categorical(Tallied):
     def with_mean(self, mean: ArrayLike) -> Self:
         return type(self)(simplex.completed(floats(mean, "mean"), 1.0, self.minimal), self.minimal)
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape = sized(size)
-        uniform = rng.random((*shape, *self.batch))
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        uniform = rng.random(shape)
         cumulative = np.cumsum(self.probabilities, axis=-1)
         cumulative /= cumulative[..., -1:]
         drawn = np.empty(uniform.shape)
@@ -105,12 +104,12 @@ class Categorical(Tallied):
     def entropy(self) -> Array:
         return np.asarray(special.entr(self.probabilities).sum(axis=-1))
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         return np.asarray(deviance(self.probabilities, other.probabilities).sum(axis=-1))
 
     def fit(self, statistic: Tally) -> Self:
         """From `observe`, or from `Tally.count` of categories, which needs no one-hot rows."""
-        weight, total = observed(statistic).weight.value, statistic.total.value
+        weight, total = observed(statistic, Tally).weight.value, statistic.total.value
         if statistic.terms is None:
             counts = simplex.completed(total, weight, self.minimal)
         else:

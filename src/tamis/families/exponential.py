@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Size, Tallied, parameter, sized
+from tamis.families.family import Tallied, parameter
 from tamis.families.stirling import excess
 
 
@@ -77,8 +77,8 @@ class Exponential(Tallied):
             )
         return type(self)(1.0 / mu)
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(rng.standard_exponential((*sized(size), *self.batch)) / self.rate)
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return np.asarray(rng.standard_exponential(shape) / self.rate)
 
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
@@ -89,5 +89,5 @@ class Exponential(Tallied):
     def entropy(self) -> Array:
         return np.asarray(1.0 - np.log(self.rate))
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         return excess((other.rate - self.rate) / self.rate)

@@ -6,6 +6,7 @@ against them. Where the derived formula would cancel (a Gaussian with a large me
 probability of 0), the family's own file says it in the usual parameters instead; the laws hold both to agree.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -78,9 +79,17 @@ class Family(ABC):
         """The member of the same family that has these mean parameters."""
         return self.with_natural(self.natural_of(mean))
 
-    @abstractmethod
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         """Independent draws: (*size, *batch, *event)."""
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(
+                f"got rng={rng!r}, expected a generator: pass np.random.default_rng() before the size"
+            )
+        return self._draw(rng, (*sized(size), *self.batch))
+
+    @abstractmethod
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws (*shape, *event), for a shape that ends in the batch's."""
 
     def expected_log_base(self) -> Array:
         """E[log h(x)] (*batch,): 0 unless the family says otherwise."""
@@ -103,7 +112,16 @@ class Family(ABC):
         return np.asarray(self.log_partition(self.natural) - inner - self.expected_log_base())
 
     def kl(self, other: Self) -> Array:
-        """KL(self ‖ other) in nats: the Bregman divergence of A."""
+        """KL(self ‖ other) in nats, for another member of the same family, over the same values."""
+        own, others = type(self).__name__, type(other).__name__
+        if type(other) is not type(self):
+            raise TypeError(f"got the divergence of {own} from {others}, expected two members of one family")
+        if other.support != self.support:
+            raise ValueError(f"got another {own} of {other.support}, expected {self.support}")
+        return self._kl(other)
+
+    def _kl(self, other: Self) -> Array:
+        """The Bregman divergence of A."""
         step = other.natural - self.natural
         return np.asarray(
             other.log_partition(other.natural)
@@ -117,7 +135,11 @@ class Family(ABC):
 
     @abstractmethod
     def fit(self, statistic: Any) -> Self:
-        """The maximum-likelihood member: the one whose E[T] is the observed mean of T."""
+        """The maximum-likelihood member: the one whose E[T] is the observed mean of T.
+
+        Called on any member, of which it keeps the form (categories, trials, minimal or full) and ignores the
+        parameters: `Gaussian(0, 1).fit(statistic)`, and not `Gaussian.fit(statistic)`.
+        """
 
 
 class Tallied(Family):
@@ -125,6 +147,10 @@ class Tallied(Family):
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Tally:
         values = floats(np.asarray(x), "x")
+        if values.ndim <= self.event_axes:
+            raise ValueError(
+                f"got x of shape {values.shape}, expected a row for each observation of {self.support}"
+            )
         inside = self.supports(values)
         if not inside.all():
             where = tuple(np.argwhere(~inside)[0].tolist())
@@ -133,7 +159,13 @@ class Tallied(Family):
         return Tally.observe(self.sufficient(values), weights, by)
 
     def fit(self, statistic: Tally) -> Self:
-        return self.with_mean(observed(statistic).mean)
+        mean = observed(statistic, Tally).mean
+        if mean.shape[-1] != self.natural.shape[-1]:
+            raise ValueError(
+                f"got a Tally of {mean.shape[-1]} terms, expected {self.natural.shape[-1]} for a "
+                f"{type(self).__name__}: use its observe"
+            )
+        return self.with_mean(mean)
 
 
 def parameter(data: ArrayLike, what: str) -> Array:
@@ -149,8 +181,21 @@ def logarithm(x: Array) -> Array:
         return np.asarray(np.log(x))
 
 
-def observed(statistic: Any) -> Any:
+def vectors(x: ArrayLike, d: int, what: str) -> Array:
+    """Vectors (..., d), or an error that names them: one number would be broadcast to all coordinates."""
+    values = floats(x, what)
+    if values.ndim == 0 or values.shape[-1] != d:
+        raise ValueError(f"got {what} of shape {values.shape}, expected {d} numbers: (..., {d})")
+    return values
+
+
+def observed(given: Any, kind: type[Sums]) -> Any:
     """The statistic itself, if all of its cells hold some weight: no member fits what was never seen."""
+    statistic: Any = given
+    if not isinstance(given, kind):
+        raise TypeError(
+            f"got a {type(statistic).__name__}, expected a {kind.__name__}: use the family's observe first"
+        )
     weight = statistic.weight.value
     if not (weight > 0).all():
         raise ValueError(
@@ -161,4 +206,8 @@ def observed(statistic: Any) -> Any:
 
 def sized(size: Size) -> tuple[int, ...]:
     """A size as a shape."""
-    return (size,) if isinstance(size, int) else size
+    given: Any = size
+    try:
+        return tuple(map(operator.index, given if isinstance(given, tuple | list) else (given,)))
+    except TypeError:
+        raise TypeError(f"got size={given!r}, expected a whole number or a tuple of them") from None

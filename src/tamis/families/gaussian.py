@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.family import Family, Size, observed, parameter, sized
+from tamis.families.family import Family, observed, parameter
 from tamis.families.stirling import excess
 from tamis.stats import Moments
 
@@ -81,10 +81,8 @@ class Gaussian(Family):
         mu = floats(mean, "mean")
         return type(self)(mu[..., 0], mu[..., 1] - mu[..., 0] ** 2)
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(
-            self.mean + np.sqrt(self.variance) * rng.standard_normal((*sized(size), *self.batch))
-        )
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal(shape))
 
     def expected_log_base(self) -> Array:
         return np.full(self.batch, -0.5 * _LOG_TAU)
@@ -98,7 +96,7 @@ class Gaussian(Family):
     def entropy(self) -> Array:
         return np.asarray(0.5 * (1.0 + _LOG_TAU + np.log(self.variance)))
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         ratio = excess((self.variance - other.variance) / other.variance)
         step = (self.mean - other.mean) ** 2 / other.variance
         return np.asarray(0.5 * (ratio + step))
@@ -108,7 +106,7 @@ class Gaussian(Family):
         return observe_columns(x, weights, by)
 
     def fit(self, statistic: Any) -> Self:
-        return type(self)(observed(statistic).mean, statistic.variance)
+        return type(self)(observed(statistic, Moments).mean, statistic.variance)
 
 
 def refuse_unless_gaussian(mean: Array, variance: Array) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Size, Tallied, parameter, sized
+from tamis.families.family import Tallied, logarithm, parameter
 from tamis.families.poisson import whole
 from tamis.families.stirling import deviance
 
@@ -66,7 +66,12 @@ class Geometric(Tallied):
         return np.asarray(np.exp(eta) / -np.expm1(eta))
 
     def natural_of(self, mean: ArrayLike) -> Array:
-        return self.with_mean(mean).natural
+        mu = floats(mean, "mean")
+        if not ((mu >= 0) & np.isfinite(mu)).all():
+            raise ValueError(f"got a mean of {mu.min()} to {mu.max()}, expected finite, and not below zero")
+        # log(μ / (1 + μ)), by way of the smaller of μ and 1/μ: the probability 1 / (1 + μ) forgets a small μ
+        small = np.minimum(mu, 1.0)
+        return np.where(mu > 1, -np.log1p(1.0 / np.maximum(mu, 1.0)), logarithm(small) - np.log1p(small))
 
     @property
     def natural(self) -> Array:
@@ -86,9 +91,9 @@ class Geometric(Tallied):
             raise ValueError(f"got a mean of {mu.min()}, expected not below zero")
         return type(self)(1.0 / (1.0 + mu))
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         # The whole part of an exponential time: exact, and without a largest count at tiny probabilities.
-        return np.floor(rng.standard_exponential((*sized(size), *self.batch)) / -self.natural[..., 0])
+        return np.floor(rng.standard_exponential(shape) / -self.natural[..., 0])
 
     def log_density(self, x: ArrayLike) -> Array:
         inside, p = self.supports(x), self.probability
@@ -100,7 +105,7 @@ class Geometric(Tallied):
         p = self.probability
         return np.asarray(-np.log(p) - special.xlog1py((1.0 - p) / p, -p))
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         """That of one trial, times the trials it takes."""
         p, q = self.probability, other.probability
         return np.asarray((deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)

@@ -10,10 +10,12 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.counts import expected_log_poisson, log_poisson
-from tamis.families.family import Size, Tallied, observed, parameter, sized
+from tamis.families.family import Tallied, observed, parameter
 from tamis.families.poisson import whole
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
+
+_MOST_DRAWN = 2.0**63 - 1024.0  # the largest float64 that is an int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +104,9 @@ class Multinomial(Tallied):
             simplex.completed(floats(mean, "mean"), self.trials, self.minimal), self.trials
         )
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape = (*sized(size), *self.batch)
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        if (self.trials > _MOST_DRAWN).any():
+            raise ValueError(f"got {self.trials.max()} trials, expected at most 2**63 − 1024 to draw from")
         return rng.multinomial(self.trials.astype(np.int64), self.probabilities, shape).astype(np.float64)
 
     def expected_log_base(self) -> Array:
@@ -122,7 +125,7 @@ class Multinomial(Tallied):
         each = expected_log_poisson(self._expected, p, np.broadcast_to(n[..., None], p.shape))
         return np.asarray(log_poisson(n, n) - each.sum(axis=-1))
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         if not (self.trials == other.trials).all():
             raise ValueError(
                 f"got {self.trials.tolist()} and {other.trials.tolist()} trials, expected as many: "
@@ -133,7 +136,7 @@ class Multinomial(Tallied):
         )
 
     def fit(self, statistic: Tally) -> Self:
-        whole_weight = observed(statistic).weight.value * self.trials
+        whole_weight = observed(statistic, Tally).weight.value * self.trials
         return self._with_shares(
             simplex.completed(statistic.total.value, whole_weight, self.minimal), whole_weight
         )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.family import Family, Size, observed, parameter, sized
+from tamis.families.family import Family, observed, parameter, vectors
 from tamis.families.gaussian import (
     observe_columns,
     quadratic_partition,
@@ -15,13 +15,12 @@ from tamis.families.gaussian import (
     variance_of,
 )
 from tamis.families.stirling import excess
-from tamis.linalg import Cholesky
+from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Moments
 
 Form = Literal["full", "diagonal", "spherical"]
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
-_ASYMMETRY = 1e-8  # of √(Σᵢᵢ Σⱼⱼ): what float32 and sums in another order leave is averaged away
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +64,7 @@ class MultivariateGaussian(Family):
         batch = np.broadcast_shapes(mu.shape[:-1], sigma.shape[: sigma.ndim - own])
         factor = None
         if form == "full":
-            sigma = _symmetric(sigma)
+            sigma = parameter(symmetric(sigma, "covariance"), "covariance")
             refuse_unless_gaussian(mu, np.diagonal(sigma, axis1=-2, axis2=-1))
             factor = Cholesky(np.broadcast_to(Cholesky.of(sigma, "covariance").lower, (*batch, d, d)))
         else:
@@ -101,8 +100,9 @@ class MultivariateGaussian(Family):
         first, second = self._split(floats(natural, "natural"))
         if self.form != "full":
             return np.asarray(quadratic_partition(first, np.broadcast_to(second, first.shape)).sum(axis=-1))
-        precision = Cholesky.of(-2.0 * second, "precision")
-        return np.asarray(0.5 * (precision.quadratic(first) - precision.log_determinant()))
+        precision, inside = Cholesky.where_definite(-2.0 * second)
+        value = 0.5 * (precision.quadratic(first) - precision.log_determinant())
+        return np.where(inside, value, np.inf)
 
     def mean_of(self, natural: ArrayLike) -> Array:
         return self.with_natural(natural).mean_parameters
@@ -139,8 +139,8 @@ class MultivariateGaussian(Family):
         square = (first**2).sum(axis=-1, keepdims=True) if self.form == "spherical" else first**2
         return self._with(first, (second - square) / (self.dimension / self._squares))
 
-    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        z = rng.standard_normal((*sized(size), *self.mean.shape))
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        z = rng.standard_normal((*shape, self.dimension))
         step = np.sqrt(self._variance) * z if self._factor is None else self._factor.colour(z)
         return np.asarray(self.mean + step)
 
@@ -159,7 +159,7 @@ class MultivariateGaussian(Family):
     def entropy(self) -> Array:
         return np.asarray(0.5 * (self.dimension * (1.0 + _LOG_TAU) + self._log_determinant))
 
-    def kl(self, other: Self) -> Array:
+    def _kl(self, other: Self) -> Array:
         """Half of Σ(m² − 1 − log m²) over the diagonal of M = L₂⁻¹L₁, Σm² below it, and |L₂⁻¹(μ₁ − μ₂)|²."""
         if other.form != self.form:
             raise ValueError(f"got forms {self.form!r} and {other.form!r}, expected the same: convert one")
@@ -193,7 +193,7 @@ class MultivariateGaussian(Family):
 
     def fit(self, statistic: Any) -> Self:
         """From moments of either form; the full covariance needs the full one."""
-        mean = observed(statistic).mean
+        mean = observed(statistic, Moments).mean
         if self.form == "full":
             return self._with(mean, statistic.covariance)
         if self.form == "spherical" and statistic.form == "diagonal":  # columns may have weights of their own
@@ -249,24 +249,7 @@ class MultivariateGaussian(Family):
         return first, 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
 
     def _vectors(self, x: ArrayLike) -> Array:
-        values = floats(x, "x")
-        if values.ndim == 0 or values.shape[-1] != self.dimension:
-            raise ValueError(f"got x of shape {values.shape}, expected {self.dimension} numbers: (..., d)")
-        return values
-
-
-def _symmetric(matrix: Array) -> Array:
-    """The matrix with both triangles equal; refused where they tell different stories."""
-    other = np.swapaxes(matrix, -1, -2)
-    scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
-    apart = np.abs(matrix - other) > _ASYMMETRY * scale[..., :, None] * scale[..., None, :]
-    if apart.any():
-        where = tuple(np.argwhere(apart)[0].tolist())
-        raise ValueError(
-            f"got a covariance with {matrix[where]} above the diagonal and {other[where]} below, "
-            "expected a symmetric matrix"
-        )
-    return parameter(0.5 * (matrix + other), "covariance")
+        return vectors(x, self.dimension, "x")
 
 
 def _stacked(members: list[Moments], batch: tuple[int, ...]) -> Moments:

@@ -131,7 +131,9 @@ class Exact:
         """New axes go between the words and the cells, where NumPy would put them before both."""
         fresh = (1,) * (len(shape) - len(self.shape))
         return self.reindex(
-            lambda words: np.broadcast_to(words.reshape(len(words), *fresh, *self.shape), (len(words), *shape))
+            lambda words: np.broadcast_to(
+                words.reshape(len(words), *fresh, *self.shape), (len(words), *shape)
+            )
         )
 
     def sum(self, axis: int) -> "Exact":

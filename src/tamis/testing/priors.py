@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import SearchStrategy
 from scipy import special
 
+from tamis import conjugate
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Dirichlet, Gamma, MultivariateT, NormalInverseGamma, NormalInverseWishart
 from tamis.conjugate.prior import Prior
@@ -25,6 +26,7 @@ from tamis.testing.charts import Chart
 
 _DRAWS = 4000
 _ERRORS = 6.0
+_NATS = 25.0  # 2 e^−25 is 3e-11
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class PriorCase:
     log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data), less its base
     chart: Chart
     log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each belief
+    batch: tuple[int, ...] = ()
 
 
 COLUMNS = 2  # of vectors
@@ -147,15 +150,16 @@ def _multinormal(both: Any, data: Moments) -> Array:
 def _betas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Beta(a, b, likelihood), _positive(batch), _positive(batch))
     density = _bits if likelihood == "bernoulli" else _waits
-    return PriorCase(name, Beta, priors, _tallies(batch), _one_number, density, charts.PROBABILITY)
+    chart = charts.PROBABILITY
+    return PriorCase(name, Beta, priors, _tallies(batch), _one_number, density, chart, batch=batch)
 
 
 def _gammas(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Gamma(a, b, likelihood), _positive(batch), _positive(batch))
     if likelihood == "exponential":
-        return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _times, charts.RATE)
+        return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _times, charts.RATE, batch=batch)
     base = lambda x: -special.gammaln(x + 1.0)  # noqa: E731
-    return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _events, charts.RATE, base)
+    return PriorCase(name, Gamma, priors, _tallies(batch), _one_number, _events, charts.RATE, base, batch)
 
 
 def _dirichlets(name: str, batch: Shape) -> PriorCase:
@@ -163,7 +167,7 @@ def _dirichlets(name: str, batch: Shape) -> PriorCase:
     density = lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1)  # noqa: E731
     zero = lambda x: np.zeros(x.shape[:-1])  # noqa: E731
     statistics, one = _tallies(batch, CATEGORIES), lambda x: Tally.of(1.0, x)
-    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.SHARES, zero)
+    return PriorCase(name, Dirichlet, priors, statistics, one, density, charts.SHARES, zero, batch)
 
 
 def _normals(name: str, batch: Shape) -> PriorCase:
@@ -171,14 +175,22 @@ def _normals(name: str, batch: Shape) -> PriorCase:
     priors = st.builds(NormalInverseGamma, location, positive, positive, positive)
     statistics = _moments(batch, full=False)
     chart = charts.MEAN_AND_VARIANCE
-    return PriorCase(name, NormalInverseGamma, priors, statistics, _one_row, _normal, chart)
+    return PriorCase(name, NormalInverseGamma, priors, statistics, _one_row, _normal, chart, batch=batch)
 
 
 def _multinormals(name: str, batch: Shape) -> PriorCase:
     statistics, zero = _moments(batch, full=True), lambda x: np.zeros(x.shape[:-1])
     chart = charts.MEAN_AND_COVARIANCE
     return PriorCase(
-        name, NormalInverseWishart, _wisharts(batch), statistics, _one_vector, _multinormal, chart, zero
+        name,
+        NormalInverseWishart,
+        _wisharts(batch),
+        statistics,
+        _one_vector,
+        _multinormal,
+        chart,
+        zero,
+        batch,
     )
 
 
@@ -299,6 +311,76 @@ def mode_is_a_maximum(prior: Prior, rng: np.random.Generator) -> None:
     assert (none | (highest <= peak + 1e-9 * (1.0 + np.abs(peak)))).all(), (
         f"{highest} is above the mode's {peak}"
     )
+
+
+def mode_is_where_the_density_is_flat(prior: Prior, rng: np.random.Generator) -> None:
+    """From a mode inside, opposite steps fall alike: they differ less than they fall; for one belief."""
+    mode, peak = prior.mode, prior.log_density(prior.mode)
+    for _ in range(5):
+        length, drawn = 1.0, prior.sample(rng)
+        while np.isfinite(peak) and length > 1e-12:
+            ahead, behind = (prior.log_density(_between(mode, drawn, way)) for way in (length, -length))
+            if max(abs(peak - ahead), abs(peak - behind)) < 1e-4:
+                fall = 2.0 * peak - ahead - behind
+                assert abs(ahead - behind) <= 0.5 * abs(fall) + 1e-11 * (1.0 + abs(peak)), (
+                    f"beside the mode {mode} of {prior} the log-density is {ahead} here, {behind} there"
+                )
+                break
+            length *= 0.5
+
+
+def _between(mode: Any, drawn: Any, way: float) -> Any:
+    if isinstance(mode, tuple):
+        return tuple(_between(m, d, way) for m, d in zip(mode, drawn, strict=True))
+    return mode + way * (drawn - mode)
+
+
+def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) -> None:
+    """Of many draws, as many lie below an end as its cdf says, in each coordinate and in a sum of them.
+
+    By Bernstein's inequality chance breaks one such comparison less than once in 1e10.
+    """
+    predictive = prior.predictive()
+    for one, drawn in _views(predictive, predictive.sample(rng, _DRAWS)):
+        for probability in (0.1, 0.5, 0.9):
+            end = one.quantile(probability)
+            expected, share = one.cdf(end), (drawn <= end).mean(axis=0)
+            error = np.sqrt(2.0 * _NATS * expected * (1.0 - expected) / _DRAWS) + _NATS / (1.5 * _DRAWS)
+            assert (np.abs(share - expected) <= error).all(), (
+                f"{share} of {_DRAWS} draws lie below {end}, and {expected} by the cdf of {one}"
+            )
+
+
+def _views(predictive: conjugate.Distribution, drawn: Array) -> list[tuple[conjugate.Univariate, Array]]:
+    """What a distribution says of single numbers, and these numbers in its draws."""
+    if isinstance(predictive, MultivariateT):
+        pooled = np.sqrt(predictive.scale.sum(axis=(-2, -1)))
+        sums = conjugate.StudentT(predictive.freedom, predictive.location.sum(axis=-1), pooled)
+        return [(predictive.marginals(), drawn), (sums, drawn.sum(axis=-1))]
+    if isinstance(predictive, conjugate.DirichletMultinomial):
+        alpha = predictive.concentration
+        first, others = alpha[..., :2].sum(axis=-1), alpha[..., 2:].sum(axis=-1)
+        two = conjugate.BetaBinomial(predictive.trials, first, others)
+        return [(predictive.marginals(), drawn), (two, drawn[..., :2].sum(axis=-1))]
+    assert isinstance(predictive, conjugate.Univariate)
+    return [(predictive, drawn)]
+
+
+def a_batch_is_its_members(prior: Prior, a: Any) -> None:
+    """A statistic of no batch updates each belief of a batch as it would by itself."""
+    after, evidence = prior.update(a), prior.log_evidence(a)
+    assert after.batch == prior.batch, f"a batch of {prior.batch} became one of {after.batch}"
+    for index in np.ndindex(prior.batch):
+        alone = _member(prior, index)
+        assert_same_belief(_member(after, index), alone.update(a), 1e-12)
+        assert_close(evidence[index], alone.log_evidence(a), 1e-11, "log-evidence")
+
+
+def _member(prior: Any, index: Shape) -> Prior:
+    rest = {"likelihood": prior.likelihood} if hasattr(prior, "likelihood") else {}
+    numbers = {name: value[index] for name, value in parameters_of(prior).items()}
+    member: Prior = type(prior)(**numbers, **rest)
+    return member
 
 
 def a_prior_is_a_statistic(prior: Any, a: Any) -> None:

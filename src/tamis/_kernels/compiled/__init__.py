@@ -1,6 +1,6 @@
 """The kernels of `reference.py`, compiled by Numba. Same functions, same bits; `tests/kernels` holds them so.
 
-All of them are compiled when the door first imports this package, in about ten seconds, and kept on disk.
+All of them are compiled when the door first imports this package, in 10 to 20 s, and kept on disk.
 """
 
 from tamis._kernels.compiled.digits import combine, multiply, read, settle
