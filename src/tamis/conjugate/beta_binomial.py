@@ -13,13 +13,12 @@ from tamis.conjugate.distribution import (
     almost,
     counted,
     drawable,
-    generator,
     positive,
     probabilities,
     together,
     whole,
 )
-from tamis.families.family import Size
+from tamis.families.family import Size, generator
 
 _BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB an array
 _MOST = 1 << 27  # terms in all: about a minute

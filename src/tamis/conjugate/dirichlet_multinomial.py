@@ -12,13 +12,12 @@ from tamis.conjugate.distribution import (
     Distribution,
     counted,
     drawable,
-    generator,
     positive,
     shape_of,
     together,
     whole,
 )
-from tamis.families.family import Size, vectors
+from tamis.families.family import Size, generator, vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,13 +1,12 @@
 """What a predictive distribution answers: density, cumulative function, quantiles, and draws from it."""
 
-import operator
 from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Size, parameter
+from tamis.families.family import Size, parameter, sized
 
 _LARGEST = 2.0**1000  # counts beyond are called infinite: there is no room left to compute with them
 # A cdf of exactly 0.3 may come out as 0.29999999999999993. For uniform beliefs and any number of trials up
@@ -101,23 +100,7 @@ def tail_of(coverage: float) -> float:
 
 def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of so many draws from each member of a batch."""
-    given: object = size
-    try:
-        draws = tuple(map(operator.index, size if isinstance(size, tuple | list) else (size,)))
-    except TypeError:
-        raise TypeError(f"got size={given!r}, expected a whole number or a tuple of them") from None
-    if any(length < 0 for length in draws):
-        raise ValueError(f"got size={given!r}, expected no number below zero")
-    return (*draws, *batch)
-
-
-def generator(rng: object) -> np.random.Generator:
-    """The generator itself, or an error that says where to get one."""
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(
-            f"got rng={rng!r}, expected a generator first, then the size: sample(np.random.default_rng(), 5)"
-        )
-    return rng
+    return (*sized(size), *batch)
 
 
 def together(**parameters: Array) -> tuple[Array, ...]:

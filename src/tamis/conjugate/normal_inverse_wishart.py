@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
-from tamis.conjugate.distribution import generator, positive
+from tamis.conjugate.distribution import positive
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import Gathered, MeanCovariance, MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_named
-from tamis.families.family import Size, parameter, vectors
+from tamis.families.family import Size, generator, parameter, vectors
 from tamis.families.stirling import bregman, deviance
 from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Keys, Moments
@@ -129,10 +129,10 @@ class NormalInverseWishart(Prior):
 
     @property
     def mean(self) -> MeanCovariance:
-        """E[mean] (NaN where the freedom is d or less) and E[covariance] (NaN where it is d + 1 or less)."""
+        """E[mean], NaN for a freedom of d or less; E[covariance], its diagonal infinite up to d + 1."""
         left = self.freedom - (self.dimension + 1.0)
-        share = np.where(left > 0, 1.0 / np.where(left > 0, left, 1.0), np.nan)
-        return MeanCovariance(self.marginal_of_mean().mean, share[..., None, None] * self.scale)
+        share = np.where(left > 0, 1.0 / np.where(left > 0, left, 1.0), np.inf)
+        return MeanCovariance(self.marginal_of_mean().mean, normals.moment(share, self.scale))
 
     @property
     def mode(self) -> MeanCovariance:

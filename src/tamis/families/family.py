@@ -81,11 +81,7 @@ class Family(ABC):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         """Independent draws: (*size, *batch, *event)."""
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(
-                f"got rng={rng!r}, expected a generator: pass np.random.default_rng() before the size"
-            )
-        return self._draw(rng, (*sized(size), *self.batch))
+        return self._draw(generator(rng), (*sized(size), *self.batch))
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -208,6 +204,18 @@ def sized(size: Size) -> tuple[int, ...]:
     """A size as a shape."""
     given: Any = size
     try:
-        return tuple(map(operator.index, given if isinstance(given, tuple | list) else (given,)))
+        draws = tuple(map(operator.index, given if isinstance(given, tuple | list) else (given,)))
     except TypeError:
         raise TypeError(f"got size={given!r}, expected a whole number or a tuple of them") from None
+    if any(length < 0 for length in draws):
+        raise ValueError(f"got size={given!r}, expected no number below zero")
+    return draws
+
+
+def generator(rng: object) -> np.random.Generator:
+    """The generator itself, or an error that says where to get one."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"got rng={rng!r}, expected a generator first, then the size: sample(np.random.default_rng(), 5)"
+        )
+    return rng
