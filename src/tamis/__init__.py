@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tamis import conjugate, expectations, families, stats, testing
+    from tamis import conjugate, decide, expectations, families, stats, testing
     from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
 
     __version__: str
@@ -21,6 +21,7 @@ __all__ = [
     "NormalInverseWishart",
     "__version__",
     "conjugate",
+    "decide",
     "expectations",
     "families",
     "stats",
@@ -34,7 +35,7 @@ _HOMES = {
     "NormalInverseGamma": "conjugate",
     "NormalInverseWishart": "conjugate",
 }
-_SUBMODULES = frozenset({"conjugate", "expectations", "families", "stats", "testing"})
+_SUBMODULES = frozenset({"conjugate", "decide", "expectations", "families", "stats", "testing"})
 
 
 # Hidden from type checkers, which would otherwise take any misspelt name for an object.

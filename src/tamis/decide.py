@@ -1,0 +1,211 @@
+"""log-joint → probabilities → decision under a loss, with a reject option; and calibration.
+
+Everything a classifier answers is derived here from log p(x, class), (n, classes). A decision is an index of
+an action; with a plain loss the actions are the classes themselves.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis.arrays import Array, floats
+
+REJECT = -1  # the index that stands for "unsure"
+
+
+def log_probabilities(log_joint: ArrayLike) -> Array:
+    """log p(class | x) from log p(x, class), (..., classes), by log-sum-exp: nothing underflows.
+
+    A row that every class calls impossible (all −∞) says nothing, and gets equal probabilities.
+
+    >>> float(log_probabilities([-120.0, -121.0])[0].round(6))
+    -0.313262
+    """
+    joint = _checked(log_joint)
+    return np.asarray(joint - _log_sum(joint))
+
+
+def log_evidence(log_joint: ArrayLike) -> Array:
+    """log p(x) = log Σ p(x, class): (..., classes) → (...,).
+
+    >>> float(log_evidence([-120.0, -121.0])) == float(np.log1p(np.exp(-1.0)) - 120.0)
+    True
+    """
+    joint = floats(log_joint, "the log-joint")
+    top = joint.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray((top + np.log(np.exp(joint - top).sum(axis=-1, keepdims=True)))[..., 0])
+
+
+def probabilities(log_joint: ArrayLike) -> Array:
+    """p(class | x); rows sum to one.
+
+    >>> probabilities([[0.0, 0.0], [-1e5, -1e5 - np.log(3.0)]]).round(6).tolist()
+    [[0.5, 0.5], [0.75, 0.25]]
+    """
+    p = np.exp(log_probabilities(log_joint))
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
+
+
+def expected_losses(log_joint: ArrayLike, loss: ArrayLike) -> Array:
+    """What each action is expected to cost, (n, actions), for a loss matrix (classes, actions).
+
+    `loss[c, a]` is what action a costs when the class is c.
+    """
+    costs = _checked_loss(loss, np.shape(log_joint)[-1])
+    return np.asarray(probabilities(log_joint) @ costs)
+
+
+def decide(
+    log_joint: ArrayLike, loss: ArrayLike | None = None, reject: float | None = None
+) -> NDArray[np.int64]:
+    """The action with the least expected loss, (n,); `REJECT` where even that costs more than rejecting.
+
+    Without a loss matrix a mistake costs 1, so that the most probable class is chosen, and `reject=0.1`
+    declines wherever the chance of a mistake is above a tenth. Ties go to the first.
+
+    >>> joint = np.log([[0.90, 0.10], [0.60, 0.40], [0.02, 0.98]])
+    >>> decide(joint).tolist(), decide(joint, reject=0.1).tolist()
+    ([0, 0, 1], [0, -1, 1])
+    >>> decide(joint, loss=[[0, 50], [1, 0]]).tolist()  # calling 0 a 1 is fifty times worse
+    [0, 0, 0]
+    """
+    classes = np.shape(log_joint)[-1]
+    costs = expected_losses(log_joint, 1.0 - np.eye(classes) if loss is None else loss)
+    chosen: NDArray[np.int64] = np.asarray(costs.argmin(axis=-1), dtype=np.int64)
+    if reject is None:
+        return chosen
+    if not reject >= 0:
+        raise ValueError(f"got reject={reject}, expected the cost of declining, at least 0")
+    # the chance of a mistake is a sum of probabilities: allow for its rounding, or 0.1 would reject 1 − 0.9
+    return np.where(costs.min(axis=-1) > reject + 1e-12, REJECT, chosen)
+
+
+def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
+    """The score above which at most a share `rate` of new negatives is expected.
+
+    Scores may be anything that grows with belief in the positive class; they should come from rows that the
+    model was not fitted to. With n negatives, calling positive what scores above their k-th largest errs on a
+    new one with probability at most k / (n + 1), whatever their distribution; the largest k that meets the
+    rate is used, and ∞ is returned if that is 0.
+
+    >>> threshold([1.0, 2.0, 3.0, 4.0, 9.0], [True, True, True, True, False], rate=0.25)
+    4.0
+    """
+    if not 0.0 <= rate <= 1.0:
+        raise ValueError(f"got a false-positive rate of {rate}, expected between 0 and 1, as 0.001")
+    values, mask = floats(scores, "scores"), np.asarray(negative, dtype=np.bool_)
+    if values.shape != mask.shape or values.ndim != 1:
+        raise ValueError(f"got scores {values.shape} and marks {mask.shape}, expected one mark a score")
+    found = np.sort(values[mask])
+    if np.isnan(found).any():
+        raise ValueError("a negative's score is NaN, expected numbers: drop or mend that row")
+    allowed = int(np.floor(rate * (len(found) + 1) + 1e-9))  # how many of n + 1 may lie above
+    if allowed <= 0:
+        return float("inf")
+    if allowed > len(found):
+        return float("-inf")
+    return float(found[len(found) - allowed])
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """Calibration by one number: log-joints are divided by it before they become probabilities.
+
+    Naive Bayes counts dependent evidence twice and is too sure of itself; a temperature above 1 makes it
+    as sure as it is right, and changes no decision between classes.
+
+    >>> rng = np.random.default_rng(0)
+    >>> joint = rng.normal(size=(4000, 2)) * 3
+    >>> labels = (rng.random(4000) > probabilities(joint)[:, 0]).astype(int)
+    >>> round(Temperature.fit(joint * 5, labels).value)
+    5
+    """
+
+    value: float
+
+    def apply(self, log_joint: ArrayLike) -> Array:
+        """The log-joint, cooled or heated; log p(x) of the result has no meaning, its probabilities do."""
+        return np.asarray(log_probabilities(log_joint) / self.value)
+
+    @classmethod
+    def fit(
+        cls,
+        log_joint: ArrayLike,
+        labels: Sequence[int] | NDArray[np.int64],
+        weights: ArrayLike | None = None,
+    ) -> "Temperature":
+        """The temperature with the least log-loss, from log-joints of rows the model was not fitted to.
+
+        The log-loss is convex in the inverse temperature, so Newton's steps inside a bracket find its only
+        minimum. It is kept between 2⁻²⁰ and 2²⁰: perfectly separated rows have no minimum.
+        """
+        logs = log_probabilities(log_joint)
+        truth = np.asarray(labels, dtype=np.int64)
+        if logs.ndim != 2 or truth.shape != logs.shape[:1] or not len(truth):
+            raise ValueError(
+                f"got log-joints {logs.shape} and labels {truth.shape}, expected (n, classes) and (n,)"
+            )
+        if truth.min() < 0 or truth.max() >= logs.shape[1]:
+            raise ValueError(
+                f"got labels {truth.min()} to {truth.max()}, expected indices of {logs.shape[1]} classes"
+            )
+        w = np.ones(len(truth)) if weights is None else floats(weights, "weights")
+        logs = np.maximum(logs, -1e6)  # an impossible class stays impossible, and finite
+        own = logs[np.arange(len(truth)), truth]
+
+        def derivatives(inverse: float) -> tuple[float, float]:
+            scaled = inverse * logs
+            p = np.exp(scaled - _log_sum(scaled))
+            mean = (p * logs).sum(axis=1)
+            spread = (p * np.square(logs - mean[:, None])).sum(axis=1)
+            return float(w @ (mean - own)), float(w @ spread)
+
+        return cls(1.0 / _minimise(derivatives, 2.0**-20, 2.0**20))
+
+
+def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
+    """The minimum of a convex function of one positive number, by Newton's steps kept inside a bracket."""
+    here = 1.0
+    for _ in range(200):
+        slope, curvature = derivatives(here)
+        if slope > 0:
+            most = here
+        else:
+            least = here
+        step = here - slope / curvature if curvature > 0 else here
+        inside = least < step < most
+        there = step if inside else float(np.sqrt(least * most))
+        if abs(there - here) <= 1e-12 * here:
+            return there
+        here = there
+    return here
+
+
+def _log_sum(joint: Array) -> Array:
+    top = joint.max(axis=-1, keepdims=True)
+    return np.asarray(top + np.log(np.exp(joint - top).sum(axis=-1, keepdims=True)))
+
+
+def _checked(log_joint: ArrayLike) -> Array:
+    joint = floats(log_joint, "the log-joint")
+    if joint.ndim == 0 or joint.shape[-1] == 0:
+        raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
+    if np.isnan(joint).any() or np.isposinf(joint).any():
+        raise ValueError("the log-joint holds NaN or ∞, expected logarithms of densities: check the model")
+    impossible = np.isneginf(joint).all(axis=-1, keepdims=True)
+    return np.where(impossible, 0.0, joint)
+
+
+def _checked_loss(loss: ArrayLike, classes: int) -> Array:
+    costs = floats(loss, "the loss matrix")
+    if costs.ndim != 2 or costs.shape[0] != classes:
+        raise ValueError(
+            f"got a loss matrix of shape {costs.shape}, expected ({classes}, actions): a row a class"
+        )
+    if not np.isfinite(costs).all():
+        raise ValueError("the loss matrix holds NaN or ∞, expected finite costs: a very large one will do")
+    return costs
