@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tamis.arrays import Array, floats
+from tamis.conjugate.distribution import tail_of
 from tamis.linalg import Cholesky
 
 Sampler = Callable[[np.random.Generator, int], Any]  # (generator, n) → n draws
@@ -36,9 +37,7 @@ class Expectation:
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
         """Where the expectation lies with this probability, by the central limit theorem."""
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"got a coverage of {coverage}, expected between 0 and 1, as 0.95")
-        reach = np.sqrt(2.0) * special.erfinv(coverage) * self.error
+        reach = -special.ndtri(tail_of(coverage)) * self.error
         return self.value - reach, self.value + reach
 
 

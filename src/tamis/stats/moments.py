@@ -56,7 +56,8 @@ class Moments(Sums):
         rows = Rows.of(data, weights, by, missing)
         second: Exact | None = None
         if form == "full":
-            weight, first, second = rows.weight(), rows.first(), second_moments(rows, exact)
+            weight, first = rows.weight(), rows.first()
+            second = second_moments(rows, exact, first)
         elif form == "diagonal":
             weight, (first, second) = rows.weight_by_column(), rows.powers()
         else:

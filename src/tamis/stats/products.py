@@ -6,7 +6,7 @@ zero: what is stored has no origin, and its error is that of the centred product
 column is cut into slices of 20 bits whose products BLAS adds without rounding (Ozaki's scheme).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis import _kernels
-from tamis._kernels import Floats
+from tamis._kernels import Floats, Words
 from tamis.stats.exact import Exact
 from tamis.stats.rows import Rows
 
@@ -51,8 +51,8 @@ def unpack(packed: Floats, d: int) -> Floats:
     return matrix
 
 
-def second_moments(rows: Rows, exact: bool) -> Exact:
-    """Σ w x xᵀ by group, packed (..., d(d+1)/2)."""
+def second_moments(rows: Rows, exact: bool, first: Exact | None = None) -> Exact:
+    """Σ w x xᵀ by group, packed (..., d(d+1)/2); `first` is Σ w x of these rows, if that is known already."""
     rows.refuse_unless_squarable()
     n, d = rows.values.shape
     left, right = triangle(d)
@@ -63,41 +63,37 @@ def second_moments(rows: Rows, exact: bool) -> Exact:
         return Exact.zeros(rows.shape(len(left)))
     if n <= _FEW * rows.groups or (exact and deep):
         return _by_product(rows, left, right)
-    method = _sliced if exact else _centred
-    parts = [method(part) for part in rows.split()]
-    if rows.keys is None:
-        return parts[0]
-    return _stacked(parts)
+    if exact:
+        return _of_groups(rows, [_summed(_sliced_blocks(part), d) for part in rows.split()])
+    # by BLAS about the mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ
+    weight, first = rows.weight(), rows.first() if first is None else first
+    centre = centre_of(weight, first)
+    pairs = zip(rows.split(), centre.reshape(rows.groups, d), strict=True)
+    about = _of_groups(rows, [_summed(_centred_blocks(part, own), d) for part, own in pairs])
+    return about + crossing(weight, first, centre, (left, right))
 
 
 def _by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
     step = max(1, (1 << 22) // max(1, len(rows.values)))  # pairs at a time: at most 32 MB of products
     pieces = [rows.products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
-    if len(pieces) == 1:
-        return pieces[0]
-    low = min(piece.low for piece in pieces)
-    length = max(piece.low + len(piece.words) for piece in pieces) - low
-    return Exact.of_words(np.concatenate([_in_window(piece, low, length) for piece in pieces], axis=-1), low)
+    return pieces[0] if len(pieces) == 1 else _joined(pieces, lambda words: np.concatenate(words, axis=-1))
 
 
-def _stacked(parts: list[Exact]) -> Exact:
+def _of_groups(rows: Rows, parts: list[Exact]) -> Exact:
+    """One sum a group, along the first axis; of rows that are not grouped, the only one."""
+    return parts[0] if rows.keys is None else _joined(parts, lambda words: np.stack(words, axis=1))
+
+
+def _joined(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
+    """Sums put together, once their words stand in one window."""
     low = min(part.low for part in parts)
     length = max(part.low + len(part.words) for part in parts) - low
-    return Exact.of_words(np.stack([_in_window(part, low, length) for part in parts], axis=1), low)
-
-
-def _in_window(part: Exact, low: int, length: int) -> NDArray[np.int64]:
-    words = np.zeros((length, *part.shape), dtype=np.int64)
-    words[part.low - low : part.low - low + len(part.words)] = part.words
-    return words
-
-
-def _centred(rows: Rows) -> Exact:
-    """One group by BLAS about its mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ."""
-    weight, first = rows.weight(), rows.first()
-    centre = centre_of(weight, first)
-    about = _summed(_centred_blocks(rows, centre), rows.values.shape[1])
-    return about + crossing(weight, first, centre, triangle(rows.values.shape[1]))
+    aligned = []
+    for part in parts:
+        words = np.zeros((length, *part.shape), dtype=np.int64)
+        words[part.low - low : part.low - low + len(part.words)] = part.words
+        aligned.append(words)
+    return Exact.of_words(join(aligned), low)
 
 
 def centre_of(weight: Exact, first: Exact) -> Floats:
@@ -138,11 +134,6 @@ def _summed(blocks: Iterator[Floats], d: int) -> Exact:
         rows = np.stack(stack)
         total += Exact(*_kernels.deposit(rows, _kernels.span(rows)[0]))
     return total
-
-
-def _sliced(rows: Rows) -> Exact:
-    """One group, every bit kept."""
-    return _summed(_sliced_blocks(rows), rows.values.shape[1])
 
 
 def _sliced_blocks(rows: Rows) -> Iterator[Floats]:
