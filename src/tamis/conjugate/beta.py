@@ -11,7 +11,7 @@ from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
 from tamis.conjugate.beta_geometric import BetaGeometric
-from tamis.conjugate.distribution import positive, tail_of, together
+from tamis.conjugate.distribution import tail_of, together
 from tamis.conjugate.prior import (
     Interval,
     Prior,
@@ -20,7 +20,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, generator
+from tamis.families.family import Size, generator, positive
 from tamis.stats import Exact, Keys, Tally
 
 Likelihood = Literal["bernoulli", "geometric"]

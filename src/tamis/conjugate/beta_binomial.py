@@ -8,17 +8,8 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
-from tamis.conjugate.distribution import (
-    Univariate,
-    almost,
-    counted,
-    drawable,
-    positive,
-    probabilities,
-    together,
-    whole,
-)
-from tamis.families.family import Size, generator
+from tamis.conjugate.distribution import Univariate, almost, counted, drawable, probabilities, together, whole
+from tamis.families.family import Size, generator, positive
 
 _BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB an array
 _MOST = 1 << 27  # terms in all: about a minute

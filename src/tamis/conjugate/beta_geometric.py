@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
-from tamis.conjugate.distribution import Counting, positive, together, whole
-from tamis.families.family import Size, generator
+from tamis.conjugate.distribution import Counting, together, whole
+from tamis.families.family import Size, generator, positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)

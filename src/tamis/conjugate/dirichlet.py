@@ -11,7 +11,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import simplex
 from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial, draw_shares
-from tamis.conjugate.distribution import positive, tail_of, together
+from tamis.conjugate.distribution import tail_of, together
 from tamis.conjugate.prior import (
     Interval,
     Prior,
@@ -21,7 +21,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, parameter, vectors
+from tamis.families.family import Size, parameter, positive, vectors
 from tamis.stats import Exact, Keys, Tally
 
 _SHARES = 1e-6  # of the weight: shares of float32 sum to one no better, as those of a Categorical need not

@@ -8,16 +8,8 @@ from numpy.typing import ArrayLike
 from tamis.arrays import Array
 from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
-from tamis.conjugate.distribution import (
-    Distribution,
-    counted,
-    drawable,
-    positive,
-    shape_of,
-    together,
-    whole,
-)
-from tamis.families.family import Size, generator, vectors
+from tamis.conjugate.distribution import Distribution, counted, drawable, shape_of, together, whole
+from tamis.families.family import Size, generator, positive, vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
+from tamis.families import counts
 from tamis.families.family import Size, parameter, sized
 
 _LARGEST = 2.0**1000  # counts beyond are called infinite: there is no room left to compute with them
@@ -135,15 +136,6 @@ def probabilities(probability: ArrayLike) -> Array:
     return p
 
 
-def positive(value: ArrayLike, what: str) -> Array:
-    """Finite numbers above zero, or an error that names them."""
-    array = floats(value, what)
-    if not ((array > 0) & np.isfinite(array)).all():
-        wrong = array[~((array > 0) & np.isfinite(array))].flat[0]
-        raise ValueError(f"got a {what} of {wrong}, expected a finite number above zero")
-    return array
-
-
 def counted(value: ArrayLike, what: str) -> Array:
     """Counts 0, 1, 2, …, or an error that names them."""
     array = floats(value, what)
@@ -155,6 +147,5 @@ def counted(value: ArrayLike, what: str) -> Array:
 def whole(x: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
     """Which x are counts 0, 1, 2, …, and x with 0 in the place of all others."""
     value = floats(x, "x")
-    with np.errstate(invalid="ignore"):
-        counts = (value >= 0) & (value == np.floor(value)) & np.isfinite(value)
-    return counts, np.where(counts, value, 0.0)
+    inside = counts.whole(value)
+    return inside, np.where(inside, value, 0.0)

@@ -9,7 +9,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
-from tamis.conjugate.distribution import positive, tail_of, together
+from tamis.conjugate.distribution import tail_of, together
 from tamis.conjugate.lomax import Lomax
 from tamis.conjugate.negative_binomial import NegativeBinomial
 from tamis.conjugate.prior import (
@@ -21,7 +21,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, generator
+from tamis.families.family import Size, generator, positive
 from tamis.stats import Exact, Keys, Tally
 
 Likelihood = Literal["poisson", "exponential"]

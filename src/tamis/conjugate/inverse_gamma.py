@@ -8,8 +8,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
-from tamis.conjugate.distribution import Univariate, positive, probabilities, together
-from tamis.families.family import Size, generator
+from tamis.conjugate.distribution import Univariate, probabilities, together
+from tamis.families.family import Size, generator, positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Univariate, positive, probabilities, together
-from tamis.families.family import Size, generator
+from tamis.conjugate.distribution import Univariate, probabilities, together
+from tamis.families.family import Size, generator, positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)

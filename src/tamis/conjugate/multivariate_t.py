@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
-from tamis.conjugate.distribution import Distribution, positive
+from tamis.conjugate.distribution import Distribution
 from tamis.conjugate.student_t import StudentT, log_gamma_half, log_one_plus_square
-from tamis.families.family import Size, generator, parameter, vectors
+from tamis.families.family import Size, generator, parameter, positive, vectors
 from tamis.linalg import Cholesky, symmetric
 
 

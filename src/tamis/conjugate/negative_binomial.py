@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Counting, positive, together, whole
-from tamis.families.family import Size, generator
+from tamis.conjugate.distribution import Counting, together, whole
+from tamis.families.family import Size, generator, positive
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
 _POISSON = 1e15  # from here on a Poisson count is normal: its skewness is below 1e-7, and 2**53 is near

@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals, rates
-from tamis.conjugate.distribution import positive, together
+from tamis.conjugate.distribution import together
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_grouped, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
-from tamis.families.family import Size, generator
+from tamis.families.family import Size, generator, positive
 from tamis.families.stirling import deviance
 from tamis.stats import Keys, Moments
 

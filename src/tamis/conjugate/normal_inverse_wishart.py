@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
-from tamis.conjugate.distribution import positive
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import Gathered, MeanCovariance, MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_named
-from tamis.families.family import Size, generator, parameter, vectors
+from tamis.families.family import Size, generator, parameter, positive, vectors
 from tamis.families.stirling import bregman, deviance
 from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Keys, Moments

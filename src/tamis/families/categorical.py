@@ -9,8 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families import simplex
+from tamis.families.counts import whole
 from tamis.families.family import Tallied, logarithm, observed
-from tamis.families.poisson import whole
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 

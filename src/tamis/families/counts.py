@@ -9,6 +9,7 @@ Poisson counts given their sum, so this is theirs too.
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
@@ -20,6 +21,11 @@ _SUMMED = 256.0
 _TOP = 512
 _ORDER = 14
 _CHUNK = 2048  # cells summed at a time: 8 MB an intermediate
+
+
+def whole(value: Array) -> NDArray[np.bool_]:
+    """Whether each value is one of 0, 1, 2, …"""
+    return np.asarray(np.isfinite(value) & (value >= 0) & (value == np.floor(value)))
 
 
 def log_poisson(x: Array, mean: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Tallied, parameter
+from tamis.families.family import Tallied, parameter, positive
 from tamis.families.stirling import excess
 
 
@@ -27,11 +27,7 @@ class Exponential(Tallied):
     rate: Array  # batch
 
     def __init__(self, rate: ArrayLike) -> None:
-        value = parameter(rate, "rate")
-        broken = ~(np.isfinite(value) & (value > 0))
-        if broken.any():
-            raise ValueError(f"got a rate of {value[broken][0]}, expected a finite number above zero")
-        object.__setattr__(self, "rate", value)
+        object.__setattr__(self, "rate", parameter(positive(rate, "rate"), "rate"))
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -171,6 +171,15 @@ def parameter(data: ArrayLike, what: str) -> Array:
     return value
 
 
+def positive(value: ArrayLike, what: str) -> Array:
+    """Finite numbers above zero, or an error that names them."""
+    array = floats(value, what)
+    if not ((array > 0) & np.isfinite(array)).all():
+        wrong = array[~((array > 0) & np.isfinite(array))].flat[0]
+        raise ValueError(f"got a {what} of {wrong}, expected a finite number above zero")
+    return array
+
+
 def logarithm(x: Array) -> Array:
     """log x, and −∞ at 0 without a warning."""
     with np.errstate(divide="ignore"):

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
+from tamis.families.counts import whole
 from tamis.families.family import Tallied, logarithm, parameter
-from tamis.families.poisson import whole
 from tamis.families.stirling import deviance
 
 

@@ -9,9 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families import simplex
-from tamis.families.counts import expected_log_poisson, log_poisson
+from tamis.families.counts import expected_log_poisson, log_poisson, whole
 from tamis.families.family import Tallied, observed, parameter
-from tamis.families.poisson import whole
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.counts import expected_log_poisson, log_poisson
+from tamis.families.counts import expected_log_poisson, log_poisson, whole
 from tamis.families.family import Tallied, logarithm, parameter
 from tamis.families.stirling import deviance
 
@@ -97,8 +97,3 @@ class Poisson(Tallied):
 
     def _kl(self, other: Self) -> Array:
         return deviance(self.rate, other.rate)
-
-
-def whole(value: Array) -> NDArray[np.bool_]:
-    """Whether each value is one of 0, 1, 2, …"""
-    return np.asarray(np.isfinite(value) & (value >= 0) & (value == np.floor(value)))
