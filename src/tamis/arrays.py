@@ -6,7 +6,8 @@ The only module that knows of frames, of other array libraries and of dtypes.
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +69,45 @@ def matrix(data: object) -> Matrix:
     if values.ndim == 1:
         return Matrix(_plain(_floats(values[:, None], "data", _in_column)), flat=True)
     return Matrix(_plain(_floats(values, "data", _in_column)))
+
+
+def scipy_sparse() -> Any:
+    """SciPy's sparse module, loaded when it is first needed."""
+    return importlib.import_module("scipy.sparse")
+
+
+def frame(data: Any) -> Any:
+    """A frame in narwhals' wrapper; None for a series and for anything that is no frame."""
+    wrapped = _narwhals(data)
+    return wrapped if hasattr(wrapped, "columns") else None
+
+
+def column(values: NDArray[Any], name: str) -> Array:
+    """A column (n,) as float64, missing as NaN; `name` is how a message calls it."""
+    return _floats(values, name, lambda index, value: f"{name} holds {value} in row {index[0]}")
+
+
+def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
+    """What a narwhals series holds, by its type."""
+    kind = series.dtype
+    if kind == importlib.import_module("narwhals.stable.v2").Boolean:
+        return "bool"
+    if not kind.is_numeric():
+        return "category"
+    return "integer" if kind.is_integer() else "number"
+
+
+def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
+    """What a Python value is; None if it is missing."""
+    if isinstance(value, str | bytes):
+        return "category"
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    if isinstance(value, int | np.integer):
+        return "integer"
+    if _is_missing(value):
+        return None
+    return "number" if isinstance(value, Real) or hasattr(value, "__float__") else "category"
 
 
 def _narwhals(data: Any) -> Any:
@@ -154,6 +194,8 @@ def _floats(values: NDArray[Any], what: str, place: _Place) -> Array:
     kind = values.dtype.kind
     if kind == "O":
         return _floats_of_objects(values, place)
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers")
     if kind not in "fiub":
         raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {_INSTEAD}")
     if kind in "iu" and values.dtype.itemsize == 8:
@@ -172,8 +214,9 @@ def _floats_of_objects(values: NDArray[Any], place: _Place) -> Array:
             if isinstance(value, str | bytes):
                 raise TypeError
             found[index] = np.nan if _is_missing(value) else float(value)
-        except (TypeError, ValueError):
-            raise TypeError(f"{place(index, repr(value))}, expected numbers: {_INSTEAD}") from None
+        except (TypeError, ValueError) as problem:
+            reason = _INSTEAD if isinstance(value, str | bytes) else str(problem)
+            raise TypeError(f"{place(index, repr(value))}, expected numbers: {reason}") from None
     return found
 
 
@@ -195,10 +238,22 @@ def _is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def encode(labels: object) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values among the labels, in no promised order, and each label's index among them."""
+def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
+    """The distinct values among the labels, in no promised order, and each label's index among them.
+
+    `missing=True` lets through what is None, NaN or NA, under the index -1.
+    """
     items = _items(labels)
     if isinstance(items, np.ndarray):
+        if items.dtype.kind == "f" and np.isnan(items).any():
+            absent = np.isnan(items)
+            if not missing:
+                _refuse_missing(int(np.argmax(absent)), np.nan)
+            found = np.full(len(items), -1, dtype=np.int64)
+            names, found[~absent] = encode(items[~absent])
+            return names, found
+        if items.dtype.kind in "iu" and (dense := _encode_range(items)) is not None:
+            return dense
         values, codes = np.unique(items, return_inverse=True)
         return values.tolist(), codes.astype(np.int64)
     index: dict[Any, int] = {}
@@ -208,15 +263,37 @@ def encode(labels: object) -> tuple[list[Any], NDArray[np.int64]]:
             code = index.get(item)
         except TypeError:
             raise TypeError(
-                f"label {row} is {item!r}, expected something hashable: a string, a number, a tuple"
+                f"label {row} is {item!r}: an argument must be a string, a number or another hashable value"
             ) from None
         if code is None:
             if _is_missing(item):
-                raise ValueError(f"label {row} is {item!r}, expected a value: drop the row, or label it")
+                if not missing:
+                    _refuse_missing(row, item)
+                found[row] = -1
+                continue
             code = len(index)
             index[item.item() if isinstance(item, np.generic) else item] = code
         found[row] = code
     return list(index), found
+
+
+def _refuse_missing(row: int, item: object) -> None:
+    raise ValueError(f"label {row} is {item!r}, expected a value: drop the row, or label it")
+
+
+def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | None:
+    """Integers that lie close together, without sorting them: 5 ns each where `np.unique` takes 80."""
+    if not len(items):
+        return None
+    least, most = int(items.min()), int(items.max())
+    if most - least > 2 * len(items) + 64:
+        return None
+    place = (items - np.asarray(least, dtype=items.dtype)).astype(np.int64, copy=False)
+    seen = np.zeros(most - least + 1, dtype=np.bool_)
+    seen[place] = True
+    if seen.all():
+        return list(range(least, most + 1)), place
+    return (np.flatnonzero(seen) + least).tolist(), (np.cumsum(seen) - 1)[place]
 
 
 def _items(labels: Any) -> list[Any] | NDArray[Any]:
@@ -234,8 +311,12 @@ def _items(labels: Any) -> list[Any] | NDArray[Any]:
     values = to_numpy(labels)
     if values.ndim != 1:
         raise ValueError(f"got labels of shape {values.shape}, expected one label a row: pass one column")
-    if values.dtype.kind in "biuSU" or (values.dtype.kind == "f" and not np.isnan(values).any()):
+    if values.dtype.kind in "US":  # a dictionary is faster than sorting strings
+        return list(values.tolist())
+    if values.dtype.kind in "biuf":
         return values
+    if values.dtype.kind == "c":
+        raise ValueError("Complex data not supported: got complex labels, expected strings or numbers")
     if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] in ("ns", "ps", "fs", "as"):
         coarse = values.astype(values.dtype.str[:2] + "8[us]")
         if (coarse != values).any():

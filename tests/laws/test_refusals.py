@@ -225,7 +225,7 @@ def test_weights_are_one_finite_number_a_row(weights: Any, kind: type[Exception]
         (
             [["a"], ["b"], ["c"]],
             TypeError,
-            "label 0 is ['a'], expected something hashable: a string, a number, a tuple",
+            "label 0 is ['a']: an argument must be a string, a number or another hashable value",
         ),
         (good, ValueError, "got labels of shape (3, 2), expected one label a row: pass one column"),
         (

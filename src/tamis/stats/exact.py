@@ -86,6 +86,8 @@ class Exact:
     @property
     def value(self) -> Floats:
         """The numbers rounded to float64."""
+        if self.low == 0 and len(self.words) == 1:  # counts: a word is a float
+            return self.words[0].astype(np.float64)
         return self.pair[0]
 
     @property

@@ -30,10 +30,23 @@ class Keys(Sequence[Hashable]):
     @classmethod
     def of(cls, labels: object) -> tuple["Keys", NDArray[np.int64]]:
         """The keys among the labels, and for each label the index of its key."""
-        found, codes = encode(labels)
+        if isinstance(labels, Filed):
+            return labels.keys, labels.group
+        return cls._ordered(*encode(labels))
+
+    @classmethod
+    def encode(cls, values: object) -> tuple["Keys", NDArray[np.int64]]:
+        """As `of`, and -1 for each value that is missing."""
+        return cls._ordered(*encode(values, missing=True))
+
+    @classmethod
+    def _ordered(cls, found: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
         order = _order(found)
-        place = np.empty(len(found), dtype=np.int64)
+        if order == list(range(len(found))):
+            return cls(tuple(found)), codes
+        place = np.empty(len(found) + 1, dtype=np.int64)
         place[order] = np.arange(len(found))
+        place[-1] = -1
         return cls(tuple(found[i] for i in order)), place[codes]
 
     def union(self, other: "Keys") -> tuple["Keys", NDArray[np.int64], NDArray[np.int64]]:
@@ -42,6 +55,8 @@ class Keys(Sequence[Hashable]):
             same = np.arange(len(self.values))
             return self, same, same
         known = set(self.values)
+        if known.issuperset(other.values):
+            return self, np.arange(len(self.values)), self.find(other.values)
         merged = list(self.values) + [value for value in other.values if value not in known]
         keys = Keys(tuple(merged[i] for i in _order(merged)))
         place = {value: i for i, value in enumerate(keys.values)}
@@ -71,6 +86,26 @@ class Keys(Sequence[Hashable]):
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.values[:6]))
         return f"Keys({shown}{', …' if len(self.values) > 6 else ''})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filed:
+    """Labels that were read once: their keys, and of each row the index of its key. Any `by=` takes it."""
+
+    keys: Keys
+    group: NDArray[np.int64]  # (n,)
+
+    @classmethod
+    def of(cls, labels: object) -> "Filed":
+        """Read the labels."""
+        return cls(*Keys.of(labels))
+
+    def take(self, rows: NDArray[np.int64] | slice) -> "Filed":
+        """These rows alone; keys that have none left stay."""
+        return Filed(self.keys, self.group[rows])
+
+    def __len__(self) -> int:
+        return len(self.group)
 
 
 def _places(place: dict[Hashable, int], values: tuple[Hashable, ...]) -> NDArray[np.int64]:

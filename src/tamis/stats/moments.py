@@ -7,7 +7,8 @@ import numpy as np
 
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
-from tamis.stats.products import centre_of, crossing, second_moments, triangle, unpack
+from tamis.stats.keys import Keys
+from tamis.stats.products import centre_of, crossing, pack, second_moments, triangle, unpack
 from tamis.stats.rows import Rows
 from tamis.stats.sums import Sums
 
@@ -66,6 +67,52 @@ class Moments(Sums):
         if rows.table.flat and form != "full":
             moments = moments._with(**{name: _without_column(part) for name, part in moments.parts().items()})
         return moments._pruned()
+
+    @classmethod
+    def about(
+        cls,
+        centre: Floats,
+        weight: Floats,
+        first: Floats,
+        second: Floats | None = None,
+        form: Form = "diagonal",
+        keys: Keys | None = None,
+    ) -> Self:
+        """From sums of x − centre, as an expectation step makes them: (..., d), and for the full form (..., d, d).
+
+        The centre need not be the mean; near it, little is lost to rounding in the sums that are given.
+        """
+        n, s = Exact.of(weight), Exact.of(first)
+        own = n.reindex(lambda w: w[..., None]) if form == "full" else n
+        shifted = s + own.times(centre)
+        squares = None
+        if second is not None:
+            pairs = triangle(first.shape[-1]) if form == "full" else None
+            packed = pack(second) if form == "full" else second
+            squares = Exact.of(packed) + crossing(n, shifted, centre, pairs)
+        return cls(weight=n, first=shifted, second=squares, form=form, keys=keys)._pruned()
+
+    def refuse_impossible(self) -> None:
+        """Raise if no rows have these moments: more was taken away than was there."""
+        weight = self.weight.value
+        total = weight[..., None] if self.form == "full" else weight
+        wrong = (weight < 0).any() or ((total == 0) & (self.first.value != 0)).any()
+        if self.second is not None and not wrong:
+            second = self.second.value
+            on_diagonal = np.full(second.shape[-1:], True)
+            if self.form == "full":
+                left, right = triangle(self.first.shape[-1])
+                on_diagonal = left == right
+            squares = second[..., on_diagonal]
+            with np.errstate(over="ignore", invalid="ignore"):
+                # n Σx² ≥ (Σx)², but for the rounding of both sides
+                wrong = bool((squares * total < np.square(self.first.value) * (1 - 1e-12)).any())
+            wrong |= bool(((total == 0) & (squares != 0)).any())
+        if wrong:
+            raise ValueError(
+                "more would be taken away than was learned, expected rows that were learned, with their "
+                "weights: nothing was changed"
+            )
 
     @property
     def mean(self) -> Floats:

@@ -66,6 +66,22 @@ class Sums:
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
         return self._with(keys=None, **rows)._pruned()
 
+    def over(self, keys: Keys) -> Self:
+        """The same statistic over these keys, its own among them, with nothing under the others."""
+        if self.keys is None:
+            raise ValueError(f"this {type(self).__name__} is not filed by label: observe with by=labels")
+        if self.keys == keys:
+            return self
+        index = keys.find(self.keys)
+        if (index < 0).any():
+            missing = self.keys[int(np.argmin(index))]
+            raise KeyError(f"{missing!r} is a label of this {type(self).__name__}, and not among {keys!r}")
+        return self._spread(keys, index)
+
+    def unfiled(self) -> Self:
+        """The same sums, their first axis without names."""
+        return self._with(keys=None)
+
     def pooled(self) -> Self:
         """The sum over all labels."""
         if self.keys is None:

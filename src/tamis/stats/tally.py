@@ -31,10 +31,11 @@ class Tally(Sums):
     terms: Keys | None = None  # names of the last axis: categories, words
 
     @classmethod
-    def of(cls, weight: ArrayLike, total: ArrayLike) -> Self:
-        """From numbers: weights of the batch's shape, totals with one axis more."""
+    def of(cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None) -> Self:
+        """From numbers: weights of the batch's shape, totals with one axis more; filed and named, if asked."""
         summed = Exact.of(total)
-        return cls(weight=Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1])), total=summed)
+        weighed = Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1]))
+        return cls(weight=weighed, total=summed, keys=keys, terms=terms)._pruned()
 
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:

@@ -1,0 +1,146 @@
+"""columns → statistic by class → their density in each class: what naive Bayes, discriminants and mixtures share.
+
+A block is some columns and the family they follow. It is a pair (observe, infer) for those columns; a model of
+whole rows is blocks side by side and a distribution of classes (`generative.py`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.stats import Filed, Keys, Sums
+from tamis.tables import Rows, Sparse, Table
+
+Estimate = Literal["mle", "map", "mean", "predictive"]
+ESTIMATES = ("mle", "map", "mean", "predictive")
+
+E = TypeVar("E")  # rows as a block keeps them
+S = TypeVar("S", bound=Sums)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Columns of categories: what each may be, and the index of each row's value, -1 where it is missing."""
+
+    keys: tuple[Keys, ...]  # d of them
+    codes: NDArray[np.int64]  # (n, d)
+
+    def take(self, rows: Rows) -> "Codes":
+        return Codes(self.keys, np.ascontiguousarray(self.codes[rows]))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """To what part each row belongs to each class: responsibilities times weights."""
+
+    keys: Keys
+    parts: Array  # (n, K)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block(ABC, Generic[E, S]):
+    """Columns of one family."""
+
+    kind: ClassVar[str]  # the family's name, as users write it
+
+    columns: tuple[int, ...] | None = None  # places in the table; all of them if None
+    estimate: Estimate = "mean"
+
+    def __post_init__(self) -> None:
+        if self.estimate not in ESTIMATES:
+            raise ValueError(f"got estimate={self.estimate!r}, expected one of {', '.join(ESTIMATES)}")
+
+    @abstractmethod
+    def encode(self, table: Table) -> E:
+        """The block's columns as it keeps them, checked."""
+
+    @abstractmethod
+    def observe(self, rows: E, filed: Filed, weights: Array | None = None) -> S:
+        """Sum the rows by label, exactly."""
+
+    def share(self, rows: E, shares: Shares, given: "Density[E] | None" = None) -> S:
+        """Sum the rows by share: class by class, unless the block knows better.
+
+        `given` is the density that the shares come from, for a block that has missing values to guess.
+        """
+        ones = np.zeros(len(shares.parts), dtype=np.int64)
+        found = None
+        for k, key in enumerate(shares.keys):
+            weights = np.ascontiguousarray(shares.parts[:, k])
+            part = self.observe(rows, Filed(Keys((key,)), ones), weights)
+            found = part if found is None else found + part
+        if found is None:
+            raise ValueError("got no classes to share the rows among, expected at least one")
+        return found
+
+    @abstractmethod
+    def infer(self, statistic: S, keys: Keys) -> "Density[E]":
+        """The density in each class of these keys, which the statistic's are among."""
+
+    @abstractmethod
+    def refuse_impossible(self, statistic: S) -> None:
+        """Raise if no rows have this statistic: what is left when more was taken away than was there."""
+
+    def places(self, table: Table) -> Sequence[int]:
+        """The block's columns as places in a table."""
+        return range(table.width) if self.columns is None else self.columns
+
+    def of(self, columns: tuple[int, ...]) -> Self:
+        """The same block for other columns."""
+        return replace(self, columns=columns)
+
+
+class Contrast(NamedTuple):
+    """What speaks for one class against another: `terms` and `rest` of a row sum to its log-odds."""
+
+    terms: Any  # (n, d): of each column; sparse if the rows are, and then less what zeros say
+    rest: Array  # (n,): of no column alone
+
+
+class Density(ABC, Generic[E]):
+    """log p(columns | class), for each class."""
+
+    keys: Keys
+
+    @abstractmethod
+    def scores(self, rows: E) -> Array:
+        """log p(x | class), all columns together, (n, K); what is missing is left out."""
+
+    @abstractmethod
+    def contrasts(self, rows: E, for_: int, against: int) -> "Contrast":
+        """log p(x | one class) − log p(x | another), column by column."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        """A row for each class index in the group: d columns (n,)."""
+
+    def log_evidence(self) -> float:
+        """log p(columns | classes), with the parameters integrated out."""
+        raise NotImplementedError
+
+
+def taken(rows: Any, index: Rows) -> Any:
+    """Some of a block's rows."""
+    return rows.take(index) if isinstance(rows, Codes | Sparse) else np.ascontiguousarray(rows[index])
+
+
+def numbers(table: Table, columns: Sequence[int]) -> Array:
+    """Columns as float64, NaN where missing; ∞ is refused."""
+    values = table.numbers(columns)
+    if np.isinf(values.sum()) and (broken := np.isinf(values)).any():
+        row, j = np.argwhere(broken)[0].tolist()
+        raise ValueError(
+            f"{table.name(columns[j])} holds {values[row, j]} in row {row}, expected finite numbers or NaN: "
+            "mend that row"
+        )
+    return values
+
+

@@ -1,0 +1,232 @@
+"""categories → counts by class → how often each value of a column comes, in each class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.models.block import Block, Codes, Contrast, Density, Shares
+from tamis.models.multinomial_counts import filed_weight, refuse_negative
+from tamis.stats import Exact, Filed, Keys, Tally
+from tamis.tables import Table
+
+_RANGE = 1 << 16  # integers of a narrower range are their own codes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryColumns(Block[Codes, Tally]):
+    """Each column a category, of its own distribution in each class.
+
+    One Tally holds all columns; its terms are pairs of a column's place and a value. A value that no class
+    has seen gets the pseudo-count that every value has; without one it says nothing.
+    """
+
+    kind: ClassVar[str] = "categorical"
+
+    alpha: float = 1.0
+    numbered: bool = False  # whether numbers are 0, 1, 2 … up to the largest seen, as scikit-learn has them
+    least: ArrayLike | None = None  # at least so many values, of every column or of each
+
+    def encode(self, table: Table) -> Codes:
+        columns = self.places(table)
+        if isinstance(table.data, np.ndarray) and (found := _integers(table.data, columns)) is not None:
+            return self._checked(found, table, columns)
+        pairs = [table.categories(j) for j in columns]
+        codes = np.empty((table.rows, len(columns)), dtype=np.int64)
+        for j, (_, column) in enumerate(pairs):
+            codes[:, j] = column
+        return self._checked(Codes(tuple(keys for keys, _ in pairs), codes), table, columns)
+
+    def _checked(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
+        for place, keys in zip(columns, codes.keys, strict=True):
+            if self.numbered and keys and _is_number(keys[0]) and keys[0] < 0:
+                raise ValueError(
+                    f"Negative values in data: {table.name(place)} holds {keys[0]}, expected 0, 1, 2 …"
+                )
+        return codes
+
+    def observe(self, rows: Codes, filed: Filed, weights: Array | None = None) -> Tally:
+        terms, offsets = _terms(rows)
+        words, low = _kernels.deposit_codes(
+            rows.codes, offsets, np.zeros(0) if weights is None else weights, filed.group, len(filed.keys)
+        )
+        total = Exact(words.reshape(len(words), len(filed.keys), int(offsets[-1])), low)
+        return self._filed(Tally(weight=filed_weight(filed, weights), total=total, keys=filed.keys), terms)
+
+    def share(self, rows: Codes, shares: Shares, given: Density[Codes] | None = None) -> Tally:
+        terms, offsets = _terms(rows)
+        total = np.zeros((len(shares.keys), int(offsets[-1])))
+        for j in range(rows.codes.shape[1]):
+            seen = rows.codes[:, j] >= 0
+            cells = rows.codes[seen, j] + offsets[j]
+            for k in range(len(shares.keys)):
+                total[k] += np.bincount(cells, shares.parts[seen, k], minlength=total.shape[1])
+        return self._filed(Tally.of(shares.parts.sum(axis=0), total, shares.keys), terms)
+
+    def _filed(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
+        """With its terms named, in their order, less those of which nothing was seen."""
+        keys, place = Keys.of(terms)
+        total = tally.total.spread(place, len(keys), axis=-1)
+        return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys)._pruned()
+
+    def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:
+        seen = statistic.over(keys)
+        counts = seen.total.value  # (K, terms)
+        columns = self._columns(statistic)
+        sizes = self._sizes(columns)
+        if self.estimate == "map" and self.alpha < 1:
+            raise ValueError(f"estimate='map' needs alpha of at least 1, got {self.alpha}: raise it, or use 'mean'")
+        less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
+        pseudo = self.alpha + less
+        tables, absent = [], []
+        for (places, _), size in zip(columns, sizes, strict=True):
+            own = counts[:, places] + pseudo
+            whole = counts[:, places].sum(axis=1) + pseudo * size
+            empty = whole == 0
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs = np.where(empty[:, None], -np.log(max(size, 1)), np.log(own) - np.log(whole)[:, None])
+                rest = np.log(pseudo) - np.log(whole) if pseudo > 0 else np.zeros(len(keys))
+            tables.append(logs)
+            absent.append(np.where(empty, -np.log(max(size, 1)), rest))
+        return Values(
+            keys,
+            tuple(Keys(values) for _, values in columns),
+            tuple(tables),
+            np.array(absent).reshape(len(columns), len(keys)),
+            tuple(counts[:, places] for places, _ in columns),
+            self.alpha,
+            sizes,
+        )
+
+    def _columns(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
+        """Of each column, where its terms are, and their values."""
+        width = self._width(statistic)
+        places: list[list[int]] = [[] for _ in range(width)]
+        values: list[list[Any]] = [[] for _ in range(width)]
+        for place, term in enumerate(statistic.terms or ()):
+            column, value = term  # type: ignore[misc]  # pairs, as `_terms` makes them
+            places[column].append(place)
+            values[column].append(value)
+        return [(where, tuple(what)) for where, what in zip(places, values, strict=True)]
+
+    def _width(self, statistic: Tally) -> int:
+        if self.columns is not None:
+            return len(self.columns)
+        return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
+
+    def _sizes(self, columns: list[tuple[list[int], tuple[Any, ...]]]) -> NDArray[np.int64]:
+        """How many values each column has."""
+        found = [
+            1 + int(max(values)) if self.numbered and all(map(_is_number, values)) and values else len(values)
+            for _, values in columns
+        ]
+        if self.least is None:
+            return np.array(found, dtype=np.int64)
+        least = np.asarray(self.least)
+        if least.dtype.kind not in "iu" or least.shape not in ((), (len(found),)):
+            raise ValueError(
+                f"'min_categories' should have integral type and shape ({len(found)},) or (): got {self.least!r}"
+            )
+        return np.maximum(np.array(found, dtype=np.int64), least)
+
+    def refuse_impossible(self, statistic: Tally) -> None:
+        refuse_negative(statistic)
+
+
+def _integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
+    """Whole numbers of a narrow range, as their own codes; None if they are not that."""
+    values = data if len(columns) == data.shape[1] else data[:, list(columns)]
+    if not len(values) or values.dtype.kind not in "iubf":
+        return None
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all() or (values != np.floor(values)).any():
+            return None
+    least, most = values.min(axis=0), values.max(axis=0)
+    spans = most.astype(np.float64) - least.astype(np.float64)
+    if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > 2**52:
+        return None
+    if values.dtype.kind == "f" or (least < 0).any() or (least > 0).any() or values.dtype.kind == "b":
+        whole = (values.astype(np.int64) - least.astype(np.int64)).astype(np.int64, copy=False)
+    else:
+        whole = values.astype(np.int64, copy=False)
+    keys = tuple(
+        Keys(tuple(range(int(a), int(b) + 1))) for a, b in zip(least.tolist(), most.tolist(), strict=True)
+    )
+    return Codes(keys, np.ascontiguousarray(whole))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+def _terms(rows: Codes) -> tuple[list[tuple[int, Any]], NDArray[np.int64]]:
+    """A pair of column and value for each cell, and where each column's cells begin (d + 1,)."""
+    terms = [(j, value) for j, keys in enumerate(rows.keys) for value in keys]
+    offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
+    return terms, offsets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values(Density[Codes]):
+    """log p(value | class) of each column."""
+
+    keys: Keys
+    values: tuple[Keys, ...]  # d
+    tables: tuple[Array, ...]  # d of (K, values)
+    absent: Array  # (d, K): of a value that is in no table
+    counts: tuple[Array, ...]  # d of (K, values)
+    alpha: float
+    sizes: NDArray[np.int64]  # (d,)
+
+    def scores(self, rows: Codes) -> Array:
+        codes, offsets, table = self._gathered(rows)
+        return _kernels.gather_scores(codes, offsets, table, np.zeros(len(self.keys)))
+
+    def contrasts(self, rows: Codes, for_: int, against: int) -> Contrast:
+        codes, offsets, table = self._gathered(rows)
+        with np.errstate(invalid="ignore"):
+            difference = table[:, for_] - table[:, against]
+        difference = np.append(np.where(np.isnan(difference), 0.0, difference), 0.0)
+        terms = difference[np.where(codes < 0, len(difference) - 1, codes + offsets[:-1])]
+        return Contrast(terms, np.zeros(len(terms)))
+
+    def _gathered(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """The rows' codes, and a table (cells, K) in the order of the rows' own keys."""
+        found = []
+        for keys, values, table, rest in zip(rows.keys, self.values, self.tables, self.absent, strict=True):
+            if keys == values:
+                found.append(table.T)
+                continue
+            place = values.find(keys)
+            wide = np.concatenate([table, rest[:, None]], axis=1)
+            found.append(wide[:, place].T)  # -1 is the last: of no value seen
+        offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
+        stacked = np.concatenate(found) if found else np.zeros((0, len(self.keys)))
+        return rows.codes, offsets, np.ascontiguousarray(stacked)
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        drawn = []
+        for values, table in zip(self.values, self.tables, strict=True):
+            column = np.empty(len(group), dtype=object)
+            for k in np.unique(group).tolist():
+                shares = np.exp(table[k])
+                here = group == k
+                chosen = rng.choice(len(values), size=int(here.sum()), p=shares / shares.sum())
+                column[here] = np.array([*values, None], dtype=object)[chosen]
+            drawn.append(column)
+        return drawn
+
+    def log_evidence(self) -> float:
+        if not self.alpha > 0:
+            raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+        found = 0.0
+        for counts, size in zip(self.counts, self.sizes.tolist(), strict=True):
+            whole = self.alpha * size
+            found += float((gammaln(counts + self.alpha) - gammaln(self.alpha)).sum())
+            found -= float((gammaln(counts.sum(axis=1) + whole) - gammaln(whole)).sum())
+        return found

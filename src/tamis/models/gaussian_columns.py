@@ -1,0 +1,180 @@
+"""numbers → diagonal Moments by class → a Gaussian, or its Student t, for each column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.conjugate import NormalInverseGamma
+from tamis.conjugate.student_t import StudentT
+from tamis.models.block import Block, Contrast, Density, Shares, numbers
+from tamis.stats import Filed, Keys, Moments
+from tamis.tables import Table
+
+_LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
+_LOG_TAU = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianColumns(Block[Array, Moments]):
+    """Each column a Gaussian of its own in each class.
+
+    `smoothing` times the largest variance of any column is added to every variance, as scikit-learn does.
+    The prior is that of a column whose mean and variance are those of all classes together, worth
+    `strength` observations, unless one is given.
+    """
+
+    kind: ClassVar[str] = "gaussian"
+
+    smoothing: float = 0.0
+    strength: float = 1.0
+    prior: NormalInverseGamma | None = None
+
+    def encode(self, table: Table) -> Array:
+        return numbers(table, self.places(table))
+
+    def observe(self, rows: Array, filed: Filed, weights: Array | None = None) -> Moments:
+        return Moments.observe(rows, weights, filed, missing=True)
+
+    def share(self, rows: Array, shares: Shares, given: Density[Array] | None = None) -> Moments:
+        """By BLAS, about the mean of these rows: good to rounding, where `observe` is exact."""
+        present = ~np.isnan(rows)
+        whole = bool(present.all())
+        count = present.sum(axis=0)
+        filled = rows if whole else np.where(present, rows, 0.0)
+        centre = filled.sum(axis=0) / np.maximum(count, 1)
+        about = filled - centre if whole else np.where(present, rows - centre, 0.0)
+        parts = shares.parts
+        weight = np.broadcast_to(parts.sum(axis=0)[:, None], (parts.shape[1], rows.shape[1]))
+        return Moments.about(
+            centre=np.broadcast_to(centre, weight.shape),
+            weight=weight if whole else parts.T @ present,
+            first=parts.T @ about,
+            second=parts.T @ np.square(about),
+            keys=shares.keys,
+        )
+
+    def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
+        belief = self._prior(statistic)
+        seen = statistic.over(keys)
+        if self.estimate == "predictive":
+            after = _updated(belief, seen)
+            return Student(keys, after.predictive(), belief, seen)
+        if self.estimate == "mle":
+            with np.errstate(invalid="ignore", divide="ignore"):
+                mean, variance = seen.mean, seen.variance
+            nothing = ~(seen.weight.value > 0)
+            mean, variance = np.where(nothing, 0.0, mean), np.where(nothing, 1.0, variance)
+            variance = variance + self.smoothing * _largest(statistic)
+        else:
+            after = _updated(belief, seen)
+            mean, variance = after.mode if self.estimate == "map" else after.mean
+            variance = np.where(np.isfinite(variance), variance, after.scale / after.shape)
+        return Normal(keys, mean, np.maximum(variance, _LEAST), belief, seen)
+
+    def _prior(self, statistic: Moments) -> NormalInverseGamma:
+        if self.prior is not None:
+            return self.prior
+        pooled = statistic.pooled()
+        weight = pooled.weight.value
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(weight > 0, pooled.mean, 0.0)
+            variance = np.where(weight > 0, pooled.variance, 1.0)
+        floor = 1e-9 * max(_largest(statistic), 1e-9)
+        return NormalInverseGamma.from_mean(mean, self.strength, np.maximum(variance, floor))
+
+    def refuse_impossible(self, statistic: Moments) -> None:
+        statistic.refuse_impossible()
+
+
+def _updated(belief: NormalInverseGamma, seen: Moments) -> NormalInverseGamma:
+    """(K, d), the rows of keys of which nothing was seen holding the belief itself."""
+    spread = NormalInverseGamma(
+        *(
+            np.broadcast_to(part, seen.first.shape)
+            for part in (belief.location, belief.strength, belief.shape, belief.scale)
+        )
+    )
+    return spread.update(seen.unfiled())
+
+
+def _largest(statistic: Moments) -> float:
+    """The largest variance of any column, all classes together; 0 if nothing was seen."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = statistic.pooled().variance
+    return float(np.nanmax(variance, initial=0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normal(Density[Array]):
+    """One member a column and class."""
+
+    keys: Keys
+    mean: Array  # (K, d)
+    variance: Array  # (K, d)
+    belief: NormalInverseGamma
+    seen: Moments
+
+    def scores(self, rows: Array) -> Array:
+        precision, log_scale = self._parameters()
+        return _kernels.gaussian_scores(rows, self.mean, precision, log_scale, np.zeros(len(self.keys)))
+
+    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
+        precision, log_scale = self._parameters()
+        terms = [
+            log_scale[k] - 0.5 * precision[k] * np.square(rows - self.mean[k]) for k in (for_, against)
+        ]
+        return Contrast(np.where(np.isnan(rows), 0.0, terms[0] - terms[1]), np.zeros(len(rows)))
+
+    def _parameters(self) -> tuple[Array, Array]:
+        return 1.0 / self.variance, -0.5 * (np.log(self.variance) + _LOG_TAU)
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        noise = rng.standard_normal((len(group), self.mean.shape[1]))
+        return list((self.mean[group] + np.sqrt(self.variance[group]) * noise).T)
+
+    def log_evidence(self) -> float:
+        return _log_evidence(self.belief, self.seen)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Student(Density[Array]):
+    """The Gaussian with its mean and variance integrated out."""
+
+    keys: Keys
+    members: StudentT  # (K, d)
+    belief: NormalInverseGamma
+    seen: Moments
+
+    def scores(self, rows: Array) -> Array:
+        found = np.empty((len(rows), len(self.keys)))
+        for k in range(len(self.keys)):
+            found[:, k] = self._terms(rows, k).sum(axis=1)
+        return found
+
+    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
+        return Contrast(self._terms(rows, for_) - self._terms(rows, against), np.zeros(len(rows)))
+
+    def _terms(self, rows: Array, k: int) -> Array:
+        members = self.members
+        one = StudentT(members.freedom[k], members.location[k], members.scale[k])
+        missing = np.isnan(rows)
+        return np.where(missing, 0.0, one.log_density(np.where(missing, 0.0, rows)))
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        members = self.members
+        each = StudentT(members.freedom[group], members.location[group], members.scale[group])
+        return list(each.sample(rng).T)
+
+    def log_evidence(self) -> float:
+        return _log_evidence(self.belief, self.seen)
+
+
+def _log_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
+    return float(belief.log_evidence(seen.unfiled()).sum())
+
+

@@ -1,0 +1,223 @@
+"""rows with labels, or without → one statistic → p(class) · p(row | class).
+
+A classifier whose labels are given and a mixture whose labels are not are one model. Where a label is known
+the row belongs to its class; where it is missing the row is shared among the classes by the current posterior.
+All labels: a classifier, in one pass. None: a mixture, by EM. Some: semi-supervised learning.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.models.block import Block, Contrast, Density, Shares, taken
+from tamis.protocols import total
+from tamis.stats import Filed, Joint, Keys, Sums, Tally
+from tamis.tables import Rows, Table
+
+CLASSES = "classes"  # the part of the statistic that counts classes
+
+_CELLS = 1 << 22  # shares that are in memory at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Rows as the blocks of a model keep them."""
+
+    blocks: Mapping[str, Any]
+    rows: int
+
+    def take(self, rows: Rows) -> "Encoded":
+        """These rows, in this order."""
+        count = len(np.arange(self.rows)[rows])
+        return Encoded({name: taken(block, rows) for name, block in self.blocks.items()}, count)
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Rows, their labels as far as these are known, and their weights."""
+
+    rows: Encoded
+    filed: Filed  # -1 where the label is missing
+    weights: Array | None = None  # (n,)
+
+    def take(self, rows: Rows) -> "Evidence":
+        """These rows, in this order."""
+        index = np.arange(len(self.rows))[rows]
+        weights = None if self.weights is None else self.weights[index]
+        return Evidence(self.rows.take(rows), self.filed.take(index), weights)
+
+    def known(self) -> "Evidence":
+        """The rows whose label is known."""
+        labelled = self.filed.group >= 0
+        return self if labelled.all() else self.take(labelled)
+
+    def unknown(self) -> "Evidence | None":
+        """The rows whose label is missing; None if there are none."""
+        missing = self.filed.group < 0
+        return self.take(missing) if missing.any() else None
+
+    def weight(self) -> Array:
+        """Of each row."""
+        return np.ones(len(self.rows)) if self.weights is None else self.weights
+
+
+@dataclass(frozen=True)
+class Generative:
+    """Blocks of columns, independent of each other given the class, and the distribution of classes.
+
+    `prior` gives the classes' probabilities by label; else they are counted, with `alpha` pseudo-counts each,
+    or even if `even`. `classes` are there whether or not they were seen.
+    """
+
+    blocks: Mapping[str, Block[Any, Any]]
+    prior: Mapping[Any, float] | None = None
+    even: bool = False
+    alpha: float = 0.0
+    classes: Keys = Keys(())
+    weighed: float = 1.0  # of a row whose label is missing
+
+    def encode(self, table: Table) -> Encoded:
+        """The columns as the blocks keep them, checked."""
+        return Encoded({name: block.encode(table) for name, block in self.blocks.items()}, table.rows)
+
+    def observe(self, data: Evidence, given: "Posterior | None" = None, /) -> Joint:
+        """Sum the rows by class; those without a label by what the given posterior thinks of them."""
+        return self.expect(data, given)[0]
+
+    def expect(self, data: Evidence, given: "Posterior | None" = None, /) -> tuple[Joint, float]:
+        """As `observe`, and log p of the rows that have no label under the given posterior."""
+        known = self._observe_known(data.known())
+        unknown = data.unknown()
+        if unknown is None:
+            return known, 0.0
+        if given is None:
+            raise ValueError("some labels are missing, expected all of them, or a posterior to guess them by")
+        parts, likelihood = [known], 0.0
+        for block in _blocks(len(unknown.rows), len(given.keys)):
+            part, found = self._observe_unknown(unknown.take(block), given)
+            parts.append(part)
+            likelihood += found
+        return total(parts), likelihood
+
+    def _observe_known(self, data: Evidence) -> Joint:
+        counts = Tally.count(data.filed, data.weights)
+        parts: dict[str, Sums] = {CLASSES: counts}
+        for name, block in self.blocks.items():
+            parts[name] = block.observe(data.rows.blocks[name], data.filed, data.weights)
+        return Joint(parts)
+
+    def _observe_unknown(self, data: Evidence, given: "Posterior") -> tuple[Joint, float]:
+        joint = given.log_joint(data.rows)
+        evidence = _kernels.log_sum_rows(joint)
+        weights = data.weight() * self.weighed
+        with np.errstate(invalid="ignore"):
+            parts = np.exp(joint - evidence[:, None])
+        parts[~np.isfinite(evidence)] = 1.0 / len(given.keys)  # impossible in every class: no one's more
+        shares = Shares(given.keys, np.ascontiguousarray(parts * weights[:, None]))
+        likelihood = float(weights @ np.maximum(evidence, -1e300))
+        return self.gather(data.rows, shares, given), likelihood
+
+    def gather(self, rows: Encoded, shares: Shares, given: "Posterior | None" = None) -> Joint:
+        """Sum the rows by share."""
+        weight = shares.parts.sum(axis=0)
+        parts: dict[str, Sums] = {CLASSES: Tally.of(weight.sum(), weight, terms=shares.keys)}
+        for name, block in self.blocks.items():
+            density = None if given is None else given.densities[name]
+            parts[name] = block.share(rows.blocks[name], shares, density)
+        return Joint(parts)
+
+    def infer(self, statistic: Joint, /) -> "Posterior":
+        """Densities and class probabilities."""
+        keys = self.keys(statistic)
+        densities = {name: block.infer(statistic[name], keys) for name, block in self.blocks.items()}
+        return Posterior(keys, self._log_prior(statistic, keys), densities)
+
+    def keys(self, statistic: Joint) -> Keys:
+        """All classes: seen or declared."""
+        return classes_of(statistic).union(self.classes)[0]
+
+    def _log_prior(self, statistic: Joint, keys: Keys) -> Array:
+        if self.prior is not None:
+            shares = np.array([self.prior[key] for key in keys], dtype=np.float64)
+        elif self.even:
+            shares = np.ones(len(keys))
+        else:
+            counted: Any = statistic[CLASSES]
+            shares = np.full(len(keys), float(self.alpha))
+            shares[keys.find(counted.terms)] += counted.total.value
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(shares) - np.log(shares.sum()))
+
+    def refuse_impossible(self, statistic: Joint) -> None:
+        """Raise if no rows have this statistic."""
+        counted: Any = statistic[CLASSES]
+        if (counted.total.value < 0).any():
+            raise ValueError(
+                "more would be taken away than was learned, expected rows that were learned, with their "
+                "weights: nothing was changed"
+            )
+        seen = set(counted.terms)
+        for name, block in self.blocks.items():
+            part: Any = statistic[name]
+            if not seen.issuperset(part.keys):
+                raise ValueError(
+                    "more would be taken away than was learned of a class, expected rows that were learned: "
+                    "nothing was changed"
+                )
+            block.refuse_impossible(part)
+
+
+def classes_of(statistic: Joint) -> Keys:
+    """The classes of which something was seen."""
+    counted: Any = statistic[CLASSES]
+    found: Keys = counted.terms
+    return found
+
+
+def _blocks(n: int, classes: int) -> Iterator[slice]:
+    step = max(1, _CELLS // max(1, classes))
+    for start in range(0, n, step):
+        yield slice(start, start + step)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """p(class) and p(columns | class)."""
+
+    keys: Keys
+    log_prior: Array  # (K,)
+    densities: Mapping[str, Density[Any]]
+
+    def log_joint(self, rows: Encoded, /) -> Array:
+        """log p(row, class), (n, K)."""
+        joint = np.broadcast_to(self.log_prior, (len(rows), len(self.keys)))
+        for name, density in self.densities.items():
+            joint = joint + density.scores(rows.blocks[name])
+        return np.asarray(joint)
+
+    def contrasts(self, rows: Encoded, for_: int, against: int) -> dict[str, Contrast]:
+        """Of each block, what speaks for one class against another."""
+        return {
+            name: density.contrasts(rows.blocks[name], for_, against)
+            for name, density in self.densities.items()
+        }
+
+    def draw(
+        self, rng: np.random.Generator, n: int
+    ) -> tuple[NDArray[np.int64], dict[str, list[NDArray[Any]]]]:
+        """Class indices (n,), and of each block its columns."""
+        shares = np.exp(self.log_prior)
+        group = rng.choice(len(self.keys), size=n, p=shares / shares.sum()).astype(np.int64)
+        return group, {name: list(density.draw(rng, group)) for name, density in self.densities.items()}
+
+    def log_evidence(self) -> float:
+        """log p(columns | classes), with the parameters integrated out."""
+        return sum(density.log_evidence() for density in self.densities.values())

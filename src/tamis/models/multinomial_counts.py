@@ -1,0 +1,224 @@
+"""counts → Tally by class → how often each column is the one that is counted: words in a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.families.stirling import log_rising
+from tamis.models import linear_scores
+from tamis.models.block import Block, Contrast, Density, Shares, numbers
+from tamis.models.linear_scores import Rows
+from tamis.stats import Exact, Filed, Keys, Tally
+from tamis.tables import Sparse, Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultinomialCounts(Block[Rows, Tally]):
+    """All columns together are counts of draws from one distribution a class.
+
+    The density is that of the draws in their order: the number of orders, the same for every class, is left out.
+    A missing count counts as none.
+    """
+
+    kind: ClassVar[str] = "multinomial"
+
+    alpha: ArrayLike = 1.0  # pseudo-counts, of every column or of each
+
+    def encode(self, table: Table) -> Rows:
+        return count_rows(table, self.places(table))
+
+    def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Tally:
+        return tallied(rows, filed, weights)
+
+    def share(self, rows: Rows, shares: Shares, given: Density[Rows] | None = None) -> Tally:
+        return Tally.of(shares.parts.sum(axis=0), linear_scores.total(rows, shares.parts), shares.keys)
+
+    def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
+        seen = statistic.over(keys)
+        counts, weight = seen.total.value, seen.weight.value
+        alpha = pseudo_counts(self.alpha, counts.shape[-1])
+        lengths = counts.sum(axis=-1) / np.where(weight > 0, weight, 1.0)
+        if self.estimate == "predictive":
+            return Urn(keys, counts + alpha, alpha, lengths)
+        less = {"mle": -alpha, "map": -1.0, "mean": 0.0}[self.estimate]
+        return Draws(keys, log_shares(counts + (alpha + less)), counts, alpha, lengths)
+
+    def refuse_impossible(self, statistic: Tally) -> None:
+        refuse_negative(statistic)
+
+
+def count_rows(table: Table, columns: Sequence[int]) -> Rows:
+    """Columns of counts, at least 0, missing as 0; sparse ones stay so."""
+    if table.sparse is not None:
+        chosen = table if len(columns) == table.width else table.select(columns)
+        rows: Rows = chosen.data  # type: ignore[assignment]  # which is sparse, as the table's is
+        values = rows.values if isinstance(rows, Sparse) else rows
+    else:
+        rows = values = numbers(table, columns)
+    least = values.min(initial=0.0)
+    if np.isnan(least) or not np.isfinite(values.sum()):
+        values = np.nan_to_num(values, nan=0.0, posinf=np.inf)
+        least = -np.inf if np.isinf(values).any() else values.min(initial=0.0)
+        rows = Sparse(rows.indptr, rows.indices, values, rows.columns) if isinstance(rows, Sparse) else values
+    if least < 0:
+        wrong = values[(values < 0) | np.isinf(values)].flat[0]
+        place = ""
+        if not isinstance(rows, Sparse):
+            row, j = np.argwhere((values < 0) | np.isinf(values))[0].tolist()
+            place = f" in row {row} of {table.name(columns[j])}"
+        raise ValueError(
+            f"Negative values in data: got {wrong:g}{place}, expected counts, finite and at least 0"
+            if wrong < 0
+            else f"got {wrong}{place}, expected counts, finite and at least 0"
+        )
+    return rows
+
+
+def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:
+    """Σ w x by label, exactly: weight (K,), total (K, d)."""
+    if not isinstance(rows, Sparse):
+        return Tally.observe(rows, weights, filed)
+    return Tally(
+        weight=filed_weight(filed, weights), total=sparse_total(rows, filed, weights), keys=filed.keys
+    )._pruned()
+
+
+def sparse_total(rows: Sparse, filed: Filed, weights: Array | None) -> Exact:
+    """Σ w x by label (K, d), exactly."""
+    words, low = _kernels.deposit_sparse(
+        rows.indptr,
+        rows.indices,
+        rows.values,
+        np.zeros(0) if weights is None else weights,
+        filed.group,
+        len(filed.keys),
+        rows.columns,
+    )
+    return Exact(words.reshape(len(words), len(filed.keys), rows.columns), low)
+
+
+def filed_weight(filed: Filed, weights: Array | None) -> Exact:
+    """Σ w by label (K,), exactly."""
+    return Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight if weights is not None else (
+        Exact.of_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64))
+    )
+
+
+def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
+    """One for each column, finite and at least 0."""
+    given = np.asarray(alpha, dtype=np.float64)
+    if given.shape not in ((), (columns,)):
+        raise ValueError(
+            f"When alpha is an array, it should contains `n_features`: got shape {given.shape}, "
+            f"expected one number, or one for each of the {columns} columns"
+        )
+    if not (np.isfinite(given) & (given >= 0)).all():
+        raise ValueError(f"got alpha={given.min():g}, expected pseudo-counts of at least 0")
+    return np.broadcast_to(given, (columns,))
+
+
+def log_shares(counts: Array) -> Array:
+    """log of the shares of each row (K, d); a row of nothing says nothing."""
+    if (counts < 0).any():
+        raise ValueError("estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'")
+    total = counts.sum(axis=-1, keepdims=True)
+    even = np.where(total > 0, 0.0, 1.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(counts + even) - np.log(total + even * counts.shape[-1]))
+
+
+def refuse_negative(statistic: Tally) -> None:
+    """Raise if a weight or a count is below zero, or there is a count and no weight."""
+    weight, total = statistic.weight.value, statistic.total.value
+    if (weight < 0).any() or (total < 0).any() or (total[weight == 0] != 0).any():
+        raise ValueError(
+            "more would be taken away than was learned, expected rows that were learned, with their weights: "
+            "nothing was changed"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws(Density[Rows]):
+    """Shares that are known: the score of a row is linear in its counts."""
+
+    keys: Keys
+    log_shares: Array  # (K, d)
+    counts: Array  # (K, d)
+    alpha: Array  # (d,)
+    lengths: Array  # (K,): mean number of draws a row
+
+    def scores(self, rows: Rows) -> Array:
+        return linear_scores.scores(rows, self.log_shares)
+
+    def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
+        with np.errstate(invalid="ignore"):
+            factors = self.log_shares[for_] - self.log_shares[against]
+        n = len(rows)
+        return Contrast(linear_scores.products(rows, np.nan_to_num(factors, nan=0.0)), np.zeros(n))
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        return _draws(rng, np.exp(self.log_shares[group]), self.lengths[group])
+
+    def log_evidence(self) -> float:
+        return _log_evidence(self.counts, self.alpha)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Urn(Density[Rows]):
+    """Shares that are integrated out: each draw makes the next of its kind likelier (Pólya's urn)."""
+
+    keys: Keys
+    concentration: Array  # (K, d)
+    alpha: Array  # (d,)
+    lengths: Array  # (K,)
+
+    def scores(self, rows: Rows) -> Array:
+        found = np.empty((len(rows), len(self.keys)))
+        for k in range(len(self.keys)):
+            terms, rest = self._terms(rows, k)
+            found[:, k] = np.asarray(terms.sum(axis=1)).ravel() + rest
+        return found
+
+    def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
+        (ours, our_rest), (theirs, their_rest) = self._terms(rows, for_), self._terms(rows, against)
+        return Contrast(ours - theirs, our_rest - their_rest)
+
+    def _terms(self, rows: Rows, k: int) -> tuple[Any, Array]:
+        """log Γ(a_j + x_j) / Γ(a_j) of each column, and −log of that of the totals."""
+        own = self.concentration[k]
+        if isinstance(rows, Sparse):
+            terms = rows.matrix()
+            terms.data = log_rising(own[rows.indices], rows.values)
+            length = np.asarray(rows.matrix().sum(axis=1)).ravel()
+        else:
+            terms = log_rising(own, rows)
+            length = rows.sum(axis=1)
+        return terms, -log_rising(np.broadcast_to(own.sum(), length.shape), length)
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        shares = np.stack([rng.dirichlet(np.maximum(self.concentration[k], 1e-12)) for k in group])
+        return _draws(rng, shares, self.lengths[group])
+
+    def log_evidence(self) -> float:
+        return _log_evidence(self.concentration - self.alpha, self.alpha)
+
+
+def _draws(rng: np.random.Generator, shares: Array, lengths: Array) -> Sequence[NDArray[Any]]:
+    """A row for each of the shares (n, d), its length a Poisson number about the class's mean length."""
+    found = [rng.multinomial(rng.poisson(mean), row / row.sum()) for row, mean in zip(shares, lengths, strict=True)]
+    return list(np.array(found, dtype=np.float64).reshape(shares.shape).T)
+
+
+def _log_evidence(counts: Array, alpha: Array) -> float:
+    """Of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
+    if not (alpha > 0).all():
+        raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+    whole = float(alpha.sum())
+    rising = gammaln(counts + alpha).sum() - len(counts) * gammaln(alpha).sum()
+    return float(rising - (gammaln(counts.sum(axis=1) + whole) - gammaln(whole)).sum())

@@ -1,0 +1,307 @@
+"""flags or counts → Σx by class → a Bernoulli or a Poisson of its own for each column."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from tamis.arrays import Array
+from tamis.conjugate import Beta, Gamma, NegativeBinomial
+from tamis.models import linear_scores
+from tamis.models.block import Block, Contrast, Density, Shares, numbers
+from tamis.models.linear_scores import Rows
+from tamis.models.multinomial_counts import filed_weight, sparse_total
+from tamis.stats import Exact, Filed, Keys, Moments, Tally
+from tamis.tables import Sparse, Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateColumns(Block[Rows, Moments]):
+    """Columns whose statistic is how much was seen and what it came to: Moments without squares."""
+
+    def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Moments:
+        if not isinstance(rows, Sparse):
+            return Moments.observe(rows, weights, filed, form="none", missing=True)
+        first, weight = sparse_total(rows, filed, weights), filed_weight(filed, weights)
+        spread = weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *first.shape)))
+        return Moments(weight=spread, first=first, form="none", keys=filed.keys)._pruned()
+
+    def share(self, rows: Rows, shares: Shares, given: Density[Rows] | None = None) -> Moments:
+        first = linear_scores.total(_filled(rows), shares.parts)
+        present = _present(rows)
+        weight = (
+            np.broadcast_to(shares.parts.sum(axis=0)[:, None], first.shape)
+            if present is None
+            else shares.parts.T @ present
+        )
+        return Moments(weight=Exact.of(weight), first=Exact.of(first), form="none", keys=shares.keys)._pruned()
+
+    def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
+        return self._density(keys, statistic.over(keys), statistic.pooled())
+
+    @abstractmethod
+    def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
+        """The density from the sums of each class (K, d) and of all together (d,)."""
+
+    def refuse_impossible(self, statistic: Moments) -> None:
+        statistic.refuse_impossible()
+        if (statistic.first.value < 0).any():
+            raise ValueError(
+                "more would be taken away than was learned, expected rows that were learned, with their "
+                "weights: nothing was changed"
+            )
+
+
+def _present(rows: Rows) -> Array | None:
+    """1 where there is a value (n, d); None if nothing is missing."""
+    if isinstance(rows, Sparse):
+        return None
+    missing = np.isnan(rows)
+    return (~missing).astype(np.float64) if missing.any() else None
+
+
+def _filled(rows: Rows) -> Rows:
+    return rows if isinstance(rows, Sparse) else np.nan_to_num(rows, nan=0.0)
+
+
+def _tally(seen: Moments) -> Tally:
+    """As a batch of one-term tallies, which priors update on."""
+    return Tally(weight=seen.weight, total=seen.first.reindex(lambda w: w[..., None]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BernoulliColumns(RateColumns):
+    """Each column a flag, of its own probability in each class; absence counts as presence does."""
+
+    kind: ClassVar[str] = "bernoulli"
+
+    alpha: float = 1.0  # pseudo-observations of either outcome
+    threshold: float | None = None  # what is above it is present; None: the data says 0 or 1 itself
+
+    def encode(self, table: Table) -> Rows:
+        columns = self.places(table)
+        if table.sparse is not None:
+            chosen = table if len(columns) == table.width else table.select(columns)
+            rows = chosen.sparse
+            if rows is not None and (self.threshold is None or self.threshold >= 0):
+                matrix = rows.matrix()
+                matrix.sum_duplicates()
+                values = self._flags(matrix.data[:, None], table, columns)[:, 0]
+                return Sparse(
+                    matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values, rows.columns
+                )
+        return self._flags(numbers(table, columns), table, columns)
+
+    def _flags(self, values: Array, table: Table, columns: Sequence[int]) -> Array:
+        missing = np.isnan(values)
+        if self.threshold is not None:
+            flags = (values > self.threshold).astype(np.float64)
+            return np.where(missing, np.nan, flags) if missing.any() else flags
+        wrong = ~missing & (values != 0) & (values != 1)
+        if wrong.any():
+            row, j = np.argwhere(wrong)[0].tolist()
+            name = table.name(columns[j]) if table.sparse is None else "the sparse matrix"
+            raise ValueError(
+                f"{name} holds {values[row, j]:g}, expected 0 or 1: set a threshold, or choose another family"
+            )
+        return values
+
+    def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
+        ones, weight = seen.first.value, seen.weight.value
+        less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
+        up, down = ones + (self.alpha + less), weight - ones + (self.alpha + less)
+        if (up < 0).any() or (down < 0).any():
+            raise ValueError(
+                "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
+            )
+        both = up + down
+        nothing = both == 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_up = np.where(nothing, -np.log(2.0), np.log(up) - np.log(both))
+            log_down = np.where(nothing, -np.log(2.0), np.log(down) - np.log(both))
+        return Flags(keys, log_up, log_down, seen, self.alpha)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flags(Density[Rows]):
+    """log p(1) and log p(0) of each class and column."""
+
+    keys: Keys
+    log_up: Array  # (K, d)
+    log_down: Array  # (K, d)
+    seen: Moments
+    alpha: float
+
+    def scores(self, rows: Rows) -> Array:
+        certain = np.isneginf(self.log_up) | np.isneginf(self.log_down)
+        present = _present(rows)
+        if not certain.any():
+            found = linear_scores.scores(_filled(rows), self.log_up - self.log_down)
+            absent = self.log_down.sum(axis=1)
+            return np.asarray(found + (absent if present is None else present @ self.log_down.T))
+        dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
+        filled = np.nan_to_num(dense, nan=0.0)
+        others = (1.0 if present is None else present) - filled
+        return linear_scores.scores(filled, self.log_up) + linear_scores.scores(others, self.log_down)
+
+    def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
+        with np.errstate(invalid="ignore"):
+            up = np.nan_to_num(self.log_up[for_] - self.log_up[against], nan=0.0, posinf=np.inf, neginf=-np.inf)
+            down = np.nan_to_num(
+                self.log_down[for_] - self.log_down[against], nan=0.0, posinf=np.inf, neginf=-np.inf
+            )
+        if isinstance(rows, Sparse):
+            rest = np.full(len(rows), down.sum())
+            return Contrast(linear_scores.products(rows, up - down), rest)
+        terms = np.where(rows > 0, up, down)
+        return Contrast(np.where(np.isnan(rows), 0.0, terms), np.zeros(len(rows)))
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        p = np.exp(self.log_up[group])
+        return list((rng.random(p.shape) < p).astype(np.float64).T)
+
+    def log_evidence(self) -> float:
+        if not self.alpha > 0:
+            raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+        prior = Beta(*(np.full(self.log_up.shape, self.alpha) for _ in range(2)))
+        return float(prior.log_evidence(_tally(self.seen)).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonColumns(RateColumns):
+    """Each column a count, of its own rate in each class.
+
+    The prior is a rate like that of all classes together, worth `alpha` observations, unless one is given.
+    """
+
+    kind: ClassVar[str] = "poisson"
+
+    alpha: float = 1.0
+    prior: Gamma | None = None
+
+    def encode(self, table: Table) -> Rows:
+        columns = self.places(table)
+        if table.sparse is not None:
+            chosen = table if len(columns) == table.width else table.select(columns)
+            found: Rows = chosen.data  # type: ignore[assignment]  # sparse
+            values = found.values if isinstance(found, Sparse) else found
+        else:
+            found = values = numbers(table, columns)
+        wrong = values < 0
+        if wrong.any() or np.isinf(values).any():
+            raise ValueError(
+                f"Negative values in data: got {values.min():g}, expected counts, finite and at least 0"
+                if wrong.any()
+                else "got inf, expected counts, finite and at least 0"
+            )
+        return found
+
+    def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
+        total, weight = seen.first.value, seen.weight.value
+        shape, rate = self._belief(pooled, total.shape)
+        if self.estimate == "predictive":
+            return Overdispersed(keys, shape + total, rate + weight, seen, shape, rate)
+        more = {"mle": (-shape, -rate), "map": (-1.0, 0.0), "mean": (0.0, 0.0)}[self.estimate]
+        upper, lower = shape + total + more[0], rate + weight + more[1]
+        if self.estimate == "map":
+            upper = np.maximum(upper, 0.0)  # the density falls from 0 on, so its mode is 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = np.where(lower > 0, upper / lower, 0.0)
+        return Rates(keys, rates, seen, shape, rate)
+
+    def _belief(self, pooled: Moments, size: tuple[int, ...]) -> tuple[Array, Array]:
+        """Shape and rate of the gamma distribution, (K, d)."""
+        if self.prior is not None:
+            return np.broadcast_to(self.prior.a, size), np.broadcast_to(self.prior.b, size)
+        weight = pooled.weight.value
+        # half an event more than was seen, so that a count never seen is not thought impossible
+        rate = (pooled.first.value + 0.5) / np.where(weight > 0, weight, 1.0)
+        return np.broadcast_to(self.alpha * rate, size), np.full(size, float(self.alpha))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates(Density[Rows]):
+    """A rate for each class and column."""
+
+    keys: Keys
+    rates: Array  # (K, d)
+    seen: Moments
+    shape: Array  # (K, d) of the prior
+    rate: Array  # (K, d)
+
+    def scores(self, rows: Rows) -> Array:
+        present = _present(rows)
+        with np.errstate(divide="ignore"):
+            found = linear_scores.scores(_filled(rows), np.log(self.rates))
+        expected = self.rates.sum(axis=1) if present is None else present @ self.rates.T
+        return np.asarray(found - expected - _log_factorials(rows)[:, None])
+
+    def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            up = np.nan_to_num(
+                np.log(self.rates[for_]) - np.log(self.rates[against]), nan=0.0, posinf=np.inf, neginf=-np.inf
+            )
+        step = self.rates[against] - self.rates[for_]
+        terms = linear_scores.products(_filled(rows), up)
+        if isinstance(rows, Sparse):
+            return Contrast(terms, np.full(len(rows), step.sum()))
+        return Contrast(np.where(np.isnan(rows), 0.0, terms + step), np.zeros(len(rows)))
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        return list(rng.poisson(self.rates[group]).astype(np.float64).T)
+
+    def log_evidence(self) -> float:
+        return _rate_evidence(self.seen, self.shape, self.rate)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overdispersed(Density[Rows]):
+    """The Poisson with its rate integrated out: negative binomial."""
+
+    keys: Keys
+    shape: Array  # (K, d), of the belief after the data
+    rate: Array  # (K, d)
+    seen: Moments
+    prior_shape: Array
+    prior_rate: Array
+
+    def scores(self, rows: Rows) -> Array:
+        dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
+        return np.stack([self._terms(dense, k).sum(axis=1) for k in range(len(self.keys))], axis=1)
+
+    def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
+        dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
+        return Contrast(self._terms(dense, for_) - self._terms(dense, against), np.zeros(len(dense)))
+
+    def _terms(self, rows: Array, k: int) -> Array:
+        missing = np.isnan(rows)
+        member = NegativeBinomial(self.shape[k], self.rate[k])
+        return np.where(missing, 0.0, member.log_density(np.where(missing, 0.0, rows)))
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        rates = rng.gamma(self.shape[group]) / self.rate[group]
+        return list(rng.poisson(rates).astype(np.float64).T)
+
+    def log_evidence(self) -> float:
+        return _rate_evidence(self.seen, self.prior_shape, self.prior_rate)
+
+
+def _rate_evidence(seen: Moments, shape: Array, rate: Array) -> float:
+    """But for −Σ log x!, which no prior changes and no statistic keeps."""
+    if not ((shape > 0) & (rate > 0)).all():
+        raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+    return float(Gamma(shape, rate).log_evidence(_tally(seen)).sum())
+
+
+def _log_factorials(rows: Rows) -> Array:
+    """Σ_j log x_j! (n,)."""
+    if not isinstance(rows, Sparse):
+        return np.asarray(gammaln(np.nan_to_num(rows, nan=0.0) + 1.0).sum(axis=1))
+    matrix = rows.matrix()
+    matrix.sum_duplicates()
+    matrix.data = gammaln(matrix.data + 1.0)
+    return np.asarray(matrix.sum(axis=1)).ravel()

@@ -1,0 +1,70 @@
+"""Statistics side by side are a statistic: what each part does, the whole does."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tamis.stats.keys import Keys
+from tamis.stats.sums import Sums
+
+
+@dataclass(frozen=True, slots=True)
+class Joint(Mapping[str, Sums]):
+    """Named statistics of the same rows, added, subtracted and scaled together.
+
+    >>> from tamis.stats import Moments, Tally
+    >>> monday = Joint({"sky": Tally.count(["sun", "rain"]), "heat": Moments.observe([21.0, 14.0])})
+    >>> week = monday + monday * 6
+    >>> week["sky"].table(), float(week["heat"].mean), week - monday * 6 == monday
+    ({'rain': 7.0, 'sun': 7.0}, 17.5, True)
+    """
+
+    __array_ufunc__: ClassVar[None] = None  # as in Sums
+
+    parts: Mapping[str, Sums]
+
+    def __add__(self, other: "Joint") -> "Joint":
+        if not isinstance(other, Joint):
+            return NotImplemented
+        self._refuse_unless_alike(other)
+        return Joint({name: part + other.parts[name] for name, part in self.parts.items()})
+
+    def __radd__(self, other: object) -> "Joint":
+        if isinstance(other, int) and other == 0:  # so that sum(parts) works
+            return self
+        return NotImplemented
+
+    def __sub__(self, other: "Joint") -> "Joint":
+        if not isinstance(other, Joint):
+            return NotImplemented
+        self._refuse_unless_alike(other)
+        return Joint({name: part - other.parts[name] for name, part in self.parts.items()})
+
+    def __mul__(self, weight: float) -> "Joint":
+        return Joint({name: part * weight for name, part in self.parts.items()})
+
+    def __rmul__(self, weight: float) -> "Joint":
+        return self * weight
+
+    def over(self, keys: Keys) -> "Joint":
+        """All parts over these keys."""
+        return Joint({name: part.over(keys) for name, part in self.parts.items()})
+
+    def __getitem__(self, name: str) -> Sums:
+        return self.parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.parts.items()))
+
+    def _refuse_unless_alike(self, other: "Joint") -> None:
+        if self.parts.keys() != other.parts.keys():
+            raise ValueError(
+                f"cannot combine statistics of {', '.join(self)} with statistics of {', '.join(other)}: "
+                "expected the same parts"
+            )

@@ -1,0 +1,220 @@
+"""Data of any kind → columns of numbers, counts, flags and categories, read once and checked.
+
+Arrays, SciPy's sparse matrices and frames all become a `Table`. Nothing is guessed that a type does not say:
+a whole number may be a count or a category, and the model's user chooses.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import arrays
+from tamis.arrays import Array, Matrix
+from tamis.stats.keys import Keys
+
+Kind = Literal["number", "integer", "bool", "category"]
+Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
+
+_KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
+_CELLS = 1 << 20  # of a sparse matrix that are made dense at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparse:
+    """Rows of few numbers: entries of row i are at indptr[i] to indptr[i + 1]."""
+
+    indptr: NDArray[np.int64]  # (n + 1,)
+    indices: NDArray[np.int64]  # (entries,)
+    values: Array  # (entries,)
+    columns: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def matrix(self) -> Any:
+        """As SciPy's CSR array."""
+        sparse = arrays.scipy_sparse()
+        return sparse.csr_array((self.values, self.indices, self.indptr), shape=(len(self), self.columns))
+
+    def dense(self, rows: slice) -> Array:
+        """These rows with their zeros."""
+        start, stop, _ = rows.indices(len(self))
+        span = slice(int(self.indptr[start]), int(self.indptr[stop]))
+        found = np.zeros((stop - start, self.columns))
+        row = np.repeat(np.arange(stop - start), np.diff(self.indptr[start : stop + 1]))
+        np.add.at(found, (row, self.indices[span]), self.values[span])
+        return found
+
+    def take(self, rows: Rows) -> "Sparse":
+        """These rows, in this order."""
+        index = np.arange(len(self))[rows]
+        lengths = np.diff(self.indptr)[index]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[index] - indptr[:-1], lengths)
+        return Sparse(indptr, self.indices[entries], self.values[entries], self.columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """n rows of columns; a missing value is NaN among numbers and None among categories."""
+
+    data: NDArray[Any] | Sparse | tuple[Any, ...]  # (n, d) of numbers; or a column each (n,), of any kind
+    rows: int
+    kinds: tuple[Kind, ...] | Kind  # of each column, or one for all
+    names: tuple[object, ...] | None = None
+
+    @classmethod
+    def of(cls, data: object) -> "Table":
+        """Read the data.
+
+        >>> Table.of([[1.5, "red"], [2.5, None]]).kinds
+        ('number', 'category')
+        """
+        if isinstance(data, Table):
+            return data
+        if isinstance(data, Matrix):
+            return cls(data.values, len(data.values), "number", data.names)
+        if hasattr(data, "tocsr"):
+            return _of_sparse(data)
+        if arrays.is_frame(data) and (frame := arrays.frame(data)) is not None:
+            return _of_frame(frame)
+        values = arrays.to_numpy(data)
+        if values.ndim != 2:
+            raise ValueError(
+                f"Expected 2D array, got {values.ndim}D array instead, of shape {values.shape}. Reshape your "
+                "data: X[:, None] if it is one column, X[None] if it is one row"
+            )
+        if values.dtype.kind in "OUS":
+            return _of_columns([values[:, j] for j in range(values.shape[1])], len(values))
+        if values.dtype.kind in "iub":
+            return cls(values, len(values), _KINDS[values.dtype.kind])
+        return cls(arrays.matrix(values).values, len(values), "number")
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        if isinstance(self.data, Sparse):
+            return self.data.columns
+        return len(self.data) if isinstance(self.data, tuple) else int(self.data.shape[1])
+
+    @property
+    def sparse(self) -> Sparse | None:
+        """The data, if it is sparse."""
+        return self.data if isinstance(self.data, Sparse) else None
+
+    def kind(self, column: int) -> Kind:
+        """What the column holds."""
+        return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
+
+    def name(self, column: int) -> str:
+        """How a message calls the column."""
+        return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
+
+    def numbers(self, columns: Sequence[int] | None = None) -> Array:
+        """Columns as float64 (n, len(columns)), NaN where missing; all columns if none are named."""
+        if columns is not None and len(columns) == self.width and list(columns) == list(range(self.width)):
+            columns = None
+        if isinstance(self.data, Sparse):
+            dense = self.data.dense(slice(None))
+            return dense if columns is None else np.ascontiguousarray(dense[:, list(columns)])
+        if isinstance(self.data, np.ndarray):
+            chosen = self.data if columns is None else self.data[:, list(columns)]
+            return arrays.matrix(chosen).values
+        places = range(self.width) if columns is None else columns
+        found = np.empty((self.rows, len(places)))
+        for place, j in enumerate(places):
+            found[:, place] = arrays.column(self.data[j], self.name(j))
+        return found
+
+    def categories(self, column: int) -> tuple[Keys, NDArray[np.int64]]:
+        """The values in a column, and for each row the index of its value, -1 where it is missing."""
+        if isinstance(self.data, Sparse):
+            raise TypeError("got a sparse matrix, expected dense columns of categories: call .toarray()")
+        values = self.data[:, column] if isinstance(self.data, np.ndarray) else self.data[column]
+        try:
+            return Keys.encode(values)
+        except TypeError as problem:
+            raise TypeError(f"{self.name(column)}: {problem}") from None
+
+    def take(self, rows: Rows) -> "Table":
+        """These rows, in this order."""
+        count = len(np.arange(self.rows)[rows])
+        if isinstance(self.data, Sparse):
+            return Table(self.data.take(rows), count, self.kinds, self.names)
+        if isinstance(self.data, np.ndarray):
+            return Table(np.ascontiguousarray(self.data[rows]), count, self.kinds, self.names)
+        return Table(tuple(values[rows] for values in self.data), count, self.kinds, self.names)
+
+    def select(self, columns: Sequence[int]) -> "Table":
+        """These columns, in this order."""
+        kinds = self.kinds if isinstance(self.kinds, str) else tuple(self.kinds[j] for j in columns)
+        names = None if self.names is None else tuple(self.names[j] for j in columns)
+        if isinstance(self.data, tuple):
+            return Table(tuple(self.data[j] for j in columns), self.rows, kinds, names)
+        if isinstance(self.data, Sparse):
+            return _of_sparse(self.data.matrix()[:, list(columns)])
+        return Table(self.numbers(columns), self.rows, kinds, names)
+
+    def blocks(self, cells: int = _CELLS) -> Iterator[slice]:
+        """The rows in runs of about so many cells."""
+        step = max(1, cells // max(1, self.width))
+        for start in range(0, self.rows, step):
+            yield slice(start, min(start + step, self.rows))
+
+
+def _of_sparse(data: Any) -> Table:
+    if data.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
+    matrix = data.tocsr()
+    values = np.asarray(matrix.data, dtype=np.float64)
+    indices = np.asarray(matrix.indices, dtype=np.int64)
+    n, d = matrix.shape
+    return Table(
+        Sparse(np.asarray(matrix.indptr, dtype=np.int64), indices, values, int(d)),
+        int(n),
+        _KINDS.get(data.dtype.kind, "number"),
+    )
+
+
+def _of_frame(frame: Any) -> Table:
+    names = tuple(frame.columns)
+    kinds: list[Kind] = []
+    columns: list[Any] = []
+    for series in frame.iter_columns():
+        kind, values = _of_series(series)
+        kinds.append(kind)
+        columns.append(values)
+    if all(kind == "number" for kind in kinds) and columns:
+        return Table(np.ascontiguousarray(np.column_stack(columns)), len(frame), "number", names)
+    return Table(tuple(columns), len(frame), tuple(kinds), names)
+
+
+def _of_series(series: Any) -> tuple[Kind, Any]:
+    kind = arrays.series_kind(series)
+    if kind == "category":
+        found = np.empty(len(series), dtype=object)
+        found[:] = series.to_list()
+        return _of_objects(found)
+    values = series.to_numpy()
+    if values.dtype.kind == "O" or (kind == "integer" and values.dtype.kind == "f"):  # because of nulls
+        values = np.array(series.to_list(), dtype=object)
+    return kind, values if values.dtype.kind in "iub" else arrays.column(values, f"column {series.name!r}")
+
+
+def _of_columns(columns: list[NDArray[Any]], rows: int) -> Table:
+    found = [_of_objects(values) for values in columns]
+    kinds = tuple(kind for kind, _ in found)
+    if found and all(kind == "number" for kind in kinds):
+        return Table(np.ascontiguousarray(np.column_stack([values for _, values in found])), rows, "number")
+    return Table(tuple(values for _, values in found), rows, kinds)
+
+
+def _of_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
+    """A column of Python values: of numbers or flags if all are, else of categories."""
+    kinds = {arrays.object_kind(value) for value in values.tolist()} - {None}
+    if kinds <= {"number", "integer"}:
+        return ("integer" if kinds == {"integer"} else "number"), arrays.column(values, "the column")
+    return ("bool" if kinds == {"bool"} else "category"), values
