@@ -8,34 +8,65 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tamis import conjugate, decide, expectations, families, stats, testing
+    from tamis import conjugate, decide, estimators, expectations, families, models, stats, testing, validate
     from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
+    from tamis.estimators import (
+        BernoulliNB,
+        CategoricalNB,
+        ComplementNB,
+        GaussianNB,
+        MultinomialNB,
+        NaiveBayes,
+        PoissonNB,
+        load,
+    )
 
     __version__: str
 
 __all__ = [
+    "BernoulliNB",
     "Beta",
+    "CategoricalNB",
+    "ComplementNB",
     "Dirichlet",
     "Gamma",
+    "GaussianNB",
+    "MultinomialNB",
+    "NaiveBayes",
     "NormalInverseGamma",
     "NormalInverseWishart",
+    "PoissonNB",
     "__version__",
     "conjugate",
     "decide",
+    "estimators",
     "expectations",
     "families",
+    "load",
+    "models",
     "stats",
     "testing",
+    "validate",
 ]
 
 _HOMES = {
+    "BernoulliNB": "estimators",
     "Beta": "conjugate",
+    "CategoricalNB": "estimators",
+    "ComplementNB": "estimators",
     "Dirichlet": "conjugate",
     "Gamma": "conjugate",
+    "GaussianNB": "estimators",
+    "MultinomialNB": "estimators",
+    "NaiveBayes": "estimators",
     "NormalInverseGamma": "conjugate",
     "NormalInverseWishart": "conjugate",
+    "PoissonNB": "estimators",
+    "load": "estimators",
 }
-_SUBMODULES = frozenset({"conjugate", "decide", "expectations", "families", "stats", "testing"})
+_SUBMODULES = frozenset(
+    {"conjugate", "decide", "estimators", "expectations", "families", "models", "stats", "testing", "validate"}
+)
 
 
 # Hidden from type checkers, which would otherwise take any misspelt name for an object.

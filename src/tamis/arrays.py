@@ -195,7 +195,9 @@ def _floats(values: NDArray[Any], what: str, place: _Place) -> Array:
     if kind == "O":
         return _floats_of_objects(values, place)
     if kind == "c":
-        raise ValueError(f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers")
+        raise ValueError(
+            f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers"
+        )
     if kind not in "fiub":
         raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {_INSTEAD}")
     if kind in "iu" and values.dtype.itemsize == 8:
@@ -215,8 +217,8 @@ def _floats_of_objects(values: NDArray[Any], place: _Place) -> Array:
                 raise TypeError
             found[index] = np.nan if _is_missing(value) else float(value)
         except (TypeError, ValueError) as problem:
-            reason = _INSTEAD if isinstance(value, str | bytes) else str(problem)
-            raise TypeError(f"{place(index, repr(value))}, expected numbers: {reason}") from None
+            said = f" ({problem})" if str(problem) else ""
+            raise TypeError(f"{place(index, repr(value))}, expected numbers{said}: {_INSTEAD}") from None
     return found
 
 

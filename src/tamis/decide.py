@@ -46,7 +46,15 @@ def probabilities(log_joint: ArrayLike) -> Array:
     >>> probabilities([[0.0, 0.0], [-1e5, -1e5 - np.log(3.0)]]).round(6).tolist()
     [[0.5, 0.5], [0.75, 0.25]]
     """
-    p = np.exp(log_probabilities(log_joint))
+    if isinstance(log_joint, np.ndarray) and log_joint.size and log_joint.ndim:  # at once: this is timed
+        with np.errstate(invalid="ignore"):
+            p: Array = np.exp(log_joint - log_joint.max(axis=-1, keepdims=True))
+        whole = p.sum(axis=-1, keepdims=True)
+        if whole.min() >= 1.0:  # not so if any was NaN or ∞, or all were −∞
+            p /= whole
+            return p
+    joint = _checked(log_joint)
+    p = np.exp(joint - joint.max(axis=-1, keepdims=True))
     return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
@@ -194,6 +202,8 @@ def _checked(log_joint: ArrayLike) -> Array:
     joint = floats(log_joint, "the log-joint")
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
+    if np.isfinite(joint.sum()):  # as nearly always; the rest looks closer
+        return joint
     if np.isnan(joint).any() or np.isposinf(joint).any():
         raise ValueError("the log-joint holds NaN or ∞, expected logarithms of densities: check the model")
     impossible = np.isneginf(joint).all(axis=-1, keepdims=True)

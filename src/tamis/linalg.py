@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import eigh, solve_triangular
 
 from tamis.arrays import Array
 
@@ -104,6 +104,27 @@ class Cholesky:
         """M⁻¹ (..., d, d)."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
         return self.solve(identity)
+
+
+def eigen(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues (d,), least first, and eigenvectors (d, d) in columns, of a symmetric matrix."""
+    values, vectors = eigh(matrix, check_finite=False)
+    return np.asarray(values), np.asarray(vectors)
+
+
+def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
+    """Directions (d, rank) of unit variance for a covariance (d, d) that may be singular.
+
+    In units of the columns' own spread, variances below `flat` of the largest are taken for rounding, and
+    their directions left out.
+    """
+    spread = np.sqrt(np.diagonal(matrix))
+    scale = np.where(spread > 0, spread, 1.0)
+    values, vectors = eigen(matrix / (scale[:, None] * scale))
+    kept = values > flat * max(float(values[-1]), 0.0)
+    if not kept.any():
+        raise ValueError(f"the {what} is zero, expected some variance in some column: {_MORE_ROWS}")
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None])
 
 
 def _refuse_unless_square(matrix: Array, what: str) -> None:

@@ -117,6 +117,8 @@ class Table:
         """Columns as float64 (n, len(columns)), NaN where missing; all columns if none are named."""
         if columns is not None and len(columns) == self.width and list(columns) == list(range(self.width)):
             columns = None
+        if columns is None and self.kinds == "number" and isinstance(self.data, np.ndarray):
+            return self.data
         if isinstance(self.data, Sparse):
             dense = self.data.dense(slice(None))
             return dense if columns is None else np.ascontiguousarray(dense[:, list(columns)])

@@ -129,7 +129,6 @@ def test_words_are_not_numbers(observe: Callable[[Any], Sums]) -> None:
     "data",
     [
         np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]"),
-        np.array([1 + 2j]),
         [datetime.date(2026, 1, 1)],
         [b"1.5"],
         pl.DataFrame({"a": [[1.0], [2.0]]}),
@@ -139,6 +138,11 @@ def test_other_things_are_not_numbers_either(data: Any) -> None:
     assert refusal(lambda: Moments.observe(data), kind=TypeError).endswith(
         "encode it, or use a categorical family"
     )
+
+
+def test_complex_numbers_are_refused() -> None:
+    assert "expected real numbers" in refusal(lambda: Moments.observe(np.array([1 + 2j])), kind=ValueError)
+
 
 
 SPARSE = (

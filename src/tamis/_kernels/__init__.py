@@ -1,7 +1,8 @@
 """The one door to the kernels: it picks who computes.
 
 `reference` (NumPy) serves until enough work has passed to pay for loading Numba, then `compiled` does.
-Both give the same bits, so the choice can be seen on a clock and nowhere else.
+Both give the same bits, so the choice can be seen on a clock and nowhere else. (`log_sum_rows` alone is left
+to the exp and log of each, and may differ in its last digits.)
 """
 
 import importlib
@@ -10,15 +11,21 @@ from types import ModuleType
 import numpy as np
 
 from tamis._kernels import reference
-from tamis._kernels.reference import Floats, Words
+from tamis._kernels.reference import Floats, Indices, Words
 
 __all__ = [
     "Floats",
+    "Indices",
     "Words",
     "combine",
     "deposit",
+    "deposit_codes",
     "deposit_powers",
     "deposit_products",
+    "deposit_sparse",
+    "gather_scores",
+    "gaussian_scores",
+    "log_sum_rows",
     "multiply",
     "read",
     "settle",
@@ -28,7 +35,9 @@ __all__ = [
 
 _CALL = 500  # one NumPy call costs what 500 cells do
 _PATIENCE = 4_000_000  # cells: about 0.6 s of NumPy, half of what loading Numba takes
+_SCORE = 16  # a term of a score costs NumPy a sixteenth of what a cell of a sum does
 _ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
+_ONE_EACH: Floats = np.zeros(0)
 
 
 class _Door:
@@ -90,6 +99,70 @@ def deposit_products(
         x, x_bounds, y, y_bounds, _ONE_GROUP if group is None else group, groups
     )
     return settled
+
+
+def deposit_sparse(
+    indptr: Words,
+    indices: Indices,
+    values: Floats,
+    weights: Floats | None,
+    group: Words | None,
+    groups: int,
+    columns: int,
+) -> tuple[Words, int]:
+    """Settled sums of the rows of a sparse matrix (CSR), times their weights, by group and column.
+
+    Words are (length, groups * columns); indices are int32 or int64. Entries named twice are added. All
+    numbers must be finite, and indices in their ranges: nobody checks them here.
+    """
+    kernel = _door.kernels(values.size + groups * columns // 4).deposit_sparse
+    weigh = _ONE_EACH if weights is None else weights
+    rows = _ONE_GROUP if group is None else group
+    settled: tuple[Words, int] = kernel(indptr, indices, values, weigh, rows, groups, columns)
+    return settled
+
+
+def deposit_codes(
+    codes: Words,
+    offsets: Words,
+    weights: Floats | None = None,
+    group: Words | None = None,
+    groups: int = 1,
+) -> tuple[Words, int]:
+    """Settled weights of the rows in each category of (n, d) codes, by group; -1 is missing.
+
+    Category c of column j is cell offsets[j] + c of the offsets[d] cells that a group has. Codes and
+    weights are not checked here.
+    """
+    kernel = _door.kernels(codes.size // 4 + groups * int(offsets[-1]) // 4).deposit_codes
+    weigh = _ONE_EACH if weights is None else weights
+    settled: tuple[Words, int] = kernel(codes, offsets, weigh, _ONE_GROUP if group is None else group, groups)
+    return settled
+
+
+def gaussian_scores(
+    x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
+) -> Floats:
+    """constant[k] + Σ_j (log_scale[k, j] - precision[k, j] / 2 * (x[i, j] - mean[k, j])**2): (n, K).
+
+    What is missing (NaN) in a row is left out of its sums.
+    """
+    kernel = _door.kernels(x.size * len(constant) // _SCORE).gaussian_scores
+    scores: Floats = kernel(x, mean, precision, log_scale, constant)
+    return scores
+
+
+def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
+    """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K); a code of -1 adds nothing."""
+    kernel = _door.kernels(codes.size * len(constant) // _SCORE).gather_scores
+    scores: Floats = kernel(codes, offsets, table, constant)
+    return scores
+
+
+def log_sum_rows(scores: Floats) -> Floats:
+    """log Σ_k exp(scores[i, k]) of each row (n,), from -inf to inf; equal to a few ulps whoever computes."""
+    totals: Floats = _door.kernels(scores.size // _SCORE).log_sum_rows(scores)
+    return totals
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:

@@ -12,7 +12,10 @@ either end. Two settled arrays are equal if and only if the numbers are.
 Floats come as (n, m) arrays with their `bounds` (2, m), as `span` gives them. They are summed by group:
 `group` (n,) numbers the group of each row, or is empty when all rows are one group.
 
-`compiled` has the same functions; `tests/kernels` keeps the two equal to the bit.
+Sparse rows, or codes of categories, name the cells that they add to; scores are sums over the columns, in
+their order, for each row and class.
+
+`compiled` has the same functions; `tests/kernels` keeps the two equal to the bit (`log_sum_rows` nearly).
 """
 
 import numpy as np
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Words = NDArray[np.int64]
 Digits = NDArray[np.uint64]
+Indices = NDArray[np.int32] | NDArray[np.int64]
 
 BITS = 32
 MASK = (1 << BITS) - 1
@@ -29,6 +33,8 @@ SMALLEST = -1126  # no significand scaled to 53 bits has a unit below 2**-1126 (
 # Where scaling stops: no product of two floats has a bit below this word, so only what was scaled down
 # can reach it, and float64 has long called that zero.
 DEEPEST = 2 * SMALLEST // BITS
+WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly, in whatever order
+BLOCK = 1 << 17  # numbers that fit a second-level cache
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
@@ -64,20 +70,16 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
 
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
     """Settled sums of the rows by group: words (length, groups * m) and their position."""
-    significand, unit = _significands(values)
-    digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
-    return _gathered(digits, np.sign(values), unit, _window(bounds, 53), group, groups)
+    cell = _cells(values, group)
+    return _gathered(*_digits(values), _window(bounds, 53), cell, groups * values.shape[1])
 
 
 def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
 ) -> tuple[Words, int]:
     """Settled sums of exact products `x * y`; `y` has the shape of `x`, or one column for all."""
-    a, a_unit = _significands(x)
-    b, b_unit = _significands(y)
-    sign = np.sign(x) * np.sign(y)
     window = _window(x_bounds + y_bounds, 106)
-    return _gathered(_long_product(a, b), sign, a_unit + b_unit, window, group, groups)
+    return _gathered(*_product_digits(x, y), window, _cells(x, group), groups * x.shape[1])
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
@@ -86,10 +88,80 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
     return *first, *deposit_products(values, bounds, values, bounds, group, groups)
 
 
+def deposit_sparse(
+    indptr: Words,
+    indices: Indices,
+    values: Floats,
+    weights: Floats,
+    group: Words,
+    groups: int,
+    columns: int,
+) -> tuple[Words, int]:
+    """Settled sums by group of the rows of a sparse matrix (CSR): words (length, groups * columns).
+
+    Rows are multiplied by `weights` (n,), or by 1 if these are empty. Entries named twice are added.
+    All numbers must be finite.
+    """
+    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    entries = slice(int(indptr[0]), int(indptr[-1]))
+    cell = indices[entries] + (group[rows] if group.size else 0 * rows) * columns
+    return _scattered(values[entries], weights[rows] if weights.size else weights, cell, groups * columns)
+
+
+def deposit_codes(
+    codes: Words, offsets: Words, weights: Floats, group: Words, groups: int
+) -> tuple[Words, int]:
+    """Settled sums by group of the weights of the rows in each category: words (length, groups * cells).
+
+    Category c of column j is cell `offsets[j] + c` of the `offsets[d]` that a group has; a code (n, d) of -1
+    is missing. Rows weigh 1 each if `weights` is empty; all weights must be finite.
+    """
+    rows, j = np.nonzero(codes >= 0)
+    cell = offsets[j] + codes[rows, j] + (group[rows] if group.size else 0 * rows) * offsets[-1]
+    amounts = weights[rows] if weights.size else np.ones(len(rows))
+    return _scattered(amounts, np.zeros(0), cell, groups * int(offsets[-1]))
+
+
+def _scattered(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[Words, int]:
+    """Settled sums of values, times weights unless these are empty, in the cells named; all are (n,)."""
+    with np.errstate(over="ignore", under="ignore"):
+        amounts = values * weights if weights.size else values
+        total = np.abs(amounts).sum()
+    if total < WHOLE and (values == np.trunc(values)).all() and (weights == np.trunc(weights)).all():
+        words = np.bincount(cell, amounts, cells).astype(np.int64)[None]
+        return (words, 0) if total < HALF else settle(words, 0)
+    bounds = span(values[:, None])[0]
+    if not weights.size:
+        return _gathered(*_digits(values), _window(bounds, 53), cell, cells)
+    bounds = bounds + span(weights[:, None])[0]
+    return _gathered(*_product_digits(values, weights), _window(bounds, 106), cell, cells)
+
+
+def _cells(values: Floats, group: Words) -> Words:
+    """The cell of each of (n, m) values."""
+    n, m = values.shape
+    rows = group if group.size else np.zeros(n, dtype=np.int64)
+    cell: Words = (rows * m)[:, None] + np.arange(m)
+    return cell
+
+
 def _window(bounds: Words, bits: int) -> tuple[int, int]:
     """Position and number of the words that hold every bit of numbers of that many bits, 2**30 of them."""
     low = (int(bounds[1].min(initial=0)) - bits) // BITS
     return low, int(bounds[0].max(initial=0)) // BITS - low + 4
+
+
+def _digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+    """|value| as digits, the last of them zero: room for a shift; its sign, and the exponent of its unit."""
+    significand, unit = _significands(values)
+    digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
+    return digits, np.sign(values), unit
+
+
+def _product_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+    a, a_unit = _significands(x)
+    b, b_unit = _significands(y)
+    return _long_product(a, b), np.sign(x) * np.sign(y), a_unit + b_unit
 
 
 def _significands(values: Floats) -> tuple[Digits, Words]:
@@ -111,18 +183,15 @@ def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
 
 
 def _gathered(
-    digits: tuple[Digits, ...], sign: Floats, unit: Words, window: tuple[int, int], group: Words, groups: int
+    digits: tuple[Digits, ...], sign: Floats, unit: Words, window: tuple[int, int], cell: Words, cells: int
 ) -> tuple[Words, int]:
-    """Settled sums by group of integers written in digits, times sign * 2**unit; all are (n, m)."""
-    n, m = sign.shape
+    """Settled sums in cells of integers written in digits, times sign * 2**unit; all have one shape."""
     low, length = window
-    cells = groups * m
     words = np.zeros(length * cells, dtype=np.int64)
     signed = sign.astype(np.int64)
-    rows = group if group.size else np.zeros(n, dtype=np.int64)
-    place = np.where(signed == 0, 0, unit // BITS - low) * cells + (rows * m)[:, None] + np.arange(m)
+    place = np.where(signed == 0, 0, unit // BITS - low) * cells + cell
     shift = (unit % BITS).astype(np.uint64)
-    carry = np.zeros((n, m), dtype=np.uint64)
+    carry = np.zeros(sign.shape, dtype=np.uint64)
     for j, digit in enumerate(digits):
         shifted = (digit << shift) | carry
         carry = shifted >> np.uint64(BITS)
@@ -227,3 +296,76 @@ def _magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
         borrow = (digit < 0).astype(np.int64)
         digits[j] = digit & MASK
     return digits
+
+
+def gaussian_scores(
+    x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
+) -> Floats:
+    """constant[k] + Σ_j log_scale[k, j] - Σ_j precision[k, j] / 2 * (x[i, j] - mean[k, j])**2: (n, K).
+
+    Both sums run over the columns that are not missing (NaN) in row i, in the order of the columns, the
+    first sum first.
+    """
+    n, d = x.shape
+    if (d + 1) * n * len(constant) > BLOCK and n > 1:
+        halves = x[: n // 2], x[n // 2 :]
+        return np.concatenate(
+            [gaussian_scores(half, mean, precision, log_scale, constant) for half in halves]
+        )
+    terms = np.empty((d + 1, n, len(constant)))
+    distance = terms[1:]
+    np.subtract(x.T[:, :, None], mean.T[:, None], out=distance)
+    np.multiply(distance, distance, out=distance)
+    np.multiply(distance, (0.5 * precision).T[:, None], out=distance)
+    missing = np.isnan(x)
+    if not np.count_nonzero(missing):  # any() takes a microsecond more, which one row feels
+        scales = np.empty((d + 1, len(constant)))
+        scales[0] = constant
+        np.negative(log_scale.T, out=scales[1:])
+        terms[0] = _in_order(scales)
+        return _in_order(terms)
+    absent = missing.T[:, :, None]
+    scales = np.where(absent, 0.0, -log_scale.T[:, None])
+    terms[0] = _in_order(np.concatenate([np.broadcast_to(constant, (1, n, len(constant))), scales]))
+    distance[...] = np.where(absent, 0.0, distance)
+    return _in_order(terms)
+
+
+def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
+    """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K), in the order of the columns.
+
+    A code of -1 is missing and adds nothing.
+    """
+    n, d = codes.shape
+    if (d + 1) * n * len(constant) > BLOCK and n > 1:
+        halves = codes[: n // 2], codes[n // 2 :]
+        return np.concatenate([gather_scores(half, offsets, table, constant) for half in halves])
+    terms = np.empty((d + 1, n, len(constant)))
+    terms[0] = constant
+    missing = codes.T < 0
+    cell = np.where(missing, 0, codes.T + offsets[:-1, None])
+    if len(table):
+        np.negative(table[cell], out=terms[1:])
+    terms[1:][missing] = 0.0
+    return _in_order(terms)
+
+
+def _in_order(terms: Floats) -> Floats:
+    """terms[0] - terms[1] - terms[2] - …, from left to right.
+
+    NumPy adds pairwise where it can, and so in an order that depends on the shape; it never subtracts so.
+    """
+    total: Floats = np.subtract.reduce(terms, axis=0)
+    return total
+
+
+def log_sum_rows(scores: Floats) -> Floats:
+    """log Σ_k exp(scores[i, k]) of each row (n,); a row of -inf gives -inf.
+
+    The twins agree to 1e-14 of the largest score (or of 1), not to the bit: each has its own exp and log.
+    """
+    top = scores.max(axis=1, initial=-np.inf)
+    finite = np.isfinite(top)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = np.log(np.exp(scores - np.where(finite, top, 0.0)[:, None]).sum(axis=1))
+    return np.asarray(np.where(finite, top + rest, top))

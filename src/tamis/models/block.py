@@ -7,6 +7,7 @@ whole rows is blocks side by side and a distribution of classes (`generative.py`
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -23,15 +24,31 @@ E = TypeVar("E")  # rows as a block keeps them
 S = TypeVar("S", bound=Sums)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Codes:
-    """Columns of categories: what each may be, and the index of each row's value, -1 where it is missing."""
+    """Columns of categories as indices of their values, -1 where one is missing.
 
-    keys: tuple[Keys, ...]  # d of them
+    Either the values are named, or they are whole numbers and count up from `least`, which needs no names
+    until somebody asks for them.
+    """
+
     codes: NDArray[np.int64]  # (n, d)
+    named: tuple[Keys, ...] | None = None  # d of them
+    least: NDArray[np.int64] | None = None  # (d,)
+
+    @cached_property
+    def keys(self) -> tuple[Keys, ...]:
+        """The values of each column."""
+        if self.named is not None:
+            return self.named
+        sizes = self.codes.max(axis=0, initial=-1) + 1
+        starts = np.zeros_like(sizes) if self.least is None else self.least
+        return tuple(
+            Keys(tuple(range(a, a + size))) for a, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        )
 
     def take(self, rows: Rows) -> "Codes":
-        return Codes(self.keys, np.ascontiguousarray(self.codes[rows]))
+        return Codes(np.ascontiguousarray(self.codes[rows]), self.named, self.least)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -59,8 +76,12 @@ class Block(ABC, Generic[E, S]):
             raise ValueError(f"got estimate={self.estimate!r}, expected one of {', '.join(ESTIMATES)}")
 
     @abstractmethod
-    def encode(self, table: Table) -> E:
-        """The block's columns as it keeps them, checked."""
+    def encode(self, table: Table, learn: bool = True) -> E:
+        """The block's columns as it keeps them, checked; more strictly if they are to be learned."""
+
+    def admits(self, values: Array) -> bool:
+        """Whether rows of plain numbers (n, d) are sure to be learned without a complaint; False if unsure."""
+        return False
 
     @abstractmethod
     def observe(self, rows: E, filed: Filed, weights: Array | None = None) -> S:
@@ -92,6 +113,25 @@ class Block(ABC, Generic[E, S]):
     def places(self, table: Table) -> Sequence[int]:
         """The block's columns as places in a table."""
         return range(table.width) if self.columns is None else self.columns
+
+    def values(self, table: Table) -> Array:
+        """The block's columns as float64, NaN where missing; ∞ is refused."""
+        found = table.numbers(self.columns)
+        if np.isinf(found.sum()) and (broken := np.isinf(found)).any():
+            row, j = np.argwhere(broken)[0].tolist()
+            raise ValueError(
+                f"{table.name(self.places(table)[j])} holds {found[row, j]} in row {row}, expected finite "
+                "numbers or NaN: mend that row"
+            )
+        return found
+
+    def sparse(self, table: Table) -> Sparse | None:
+        """The block's columns as they are, if they are sparse and finite."""
+        chosen = table if self.columns is None else table.select(self.columns)
+        rows = chosen.sparse
+        if rows is not None and np.isinf(rows.values.sum()) and np.isinf(rows.values).any():
+            raise ValueError("the sparse matrix holds inf, expected finite numbers: mend that row")
+        return rows
 
     def of(self, columns: tuple[int, ...]) -> Self:
         """The same block for other columns."""
@@ -130,17 +170,3 @@ class Density(ABC, Generic[E]):
 def taken(rows: Any, index: Rows) -> Any:
     """Some of a block's rows."""
     return rows.take(index) if isinstance(rows, Codes | Sparse) else np.ascontiguousarray(rows[index])
-
-
-def numbers(table: Table, columns: Sequence[int]) -> Array:
-    """Columns as float64, NaN where missing; ∞ is refused."""
-    values = table.numbers(columns)
-    if np.isinf(values.sum()) and (broken := np.isinf(values)).any():
-        row, j = np.argwhere(broken)[0].tolist()
-        raise ValueError(
-            f"{table.name(columns[j])} holds {values[row, j]} in row {row}, expected finite numbers or NaN: "
-            "mend that row"
-        )
-    return values
-
-

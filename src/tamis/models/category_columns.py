@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.block import Block, Codes, Contrast, Density, Shares
-from tamis.models.multinomial_counts import filed_weight, refuse_negative
+from tamis.models.multinomial_counts import NoEvidence, filed_weight, refuse_negative
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Table
 
@@ -32,21 +32,31 @@ class CategoryColumns(Block[Codes, Tally]):
     numbered: bool = False  # whether numbers are 0, 1, 2 … up to the largest seen, as scikit-learn has them
     least: ArrayLike | None = None  # at least so many values, of every column or of each
 
-    def encode(self, table: Table) -> Codes:
+    def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.places(table)
-        if isinstance(table.data, np.ndarray) and (found := _integers(table.data, columns)) is not None:
-            return self._checked(found, table, columns)
+        found = _integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
+        if found is not None:
+            return self._checked(found, table, columns) if learn else found
         pairs = [table.categories(j) for j in columns]
         codes = np.empty((table.rows, len(columns)), dtype=np.int64)
         for j, (_, column) in enumerate(pairs):
             codes[:, j] = column
-        return self._checked(Codes(tuple(keys for keys, _ in pairs), codes), table, columns)
+        found = Codes(codes, tuple(keys for keys, _ in pairs))
+        return self._checked(found, table, columns) if learn else found
+
+    def admits(self, values: Array) -> bool:
+        return bool(values.min() >= 0 and values.max() < _RANGE)  # not so if any is NaN
 
     def _checked(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
-        for place, keys in zip(columns, codes.keys, strict=True):
-            if self.numbered and keys and _is_number(keys[0]) and keys[0] < 0:
+        if not self.numbered:
+            return codes
+        firsts = (
+            [keys[0] if keys else 0 for keys in codes.keys] if codes.least is None else codes.least.tolist()
+        )
+        for place, first in zip(columns, firsts, strict=True):
+            if _is_number(first) and first < 0:
                 raise ValueError(
-                    f"Negative values in data: {table.name(place)} holds {keys[0]}, expected 0, 1, 2 …"
+                    f"Negative values in data: {table.name(place)} holds {first:g}, expected 0, 1, 2 …"
                 )
         return codes
 
@@ -80,7 +90,9 @@ class CategoryColumns(Block[Codes, Tally]):
         columns = self._columns(statistic)
         sizes = self._sizes(columns)
         if self.estimate == "map" and self.alpha < 1:
-            raise ValueError(f"estimate='map' needs alpha of at least 1, got {self.alpha}: raise it, or use 'mean'")
+            raise ValueError(
+                f"estimate='map' needs alpha of at least 1, got {self.alpha}: raise it, or use 'mean'"
+            )
         less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
         pseudo = self.alpha + less
         tables, absent = [], []
@@ -93,7 +105,7 @@ class CategoryColumns(Block[Codes, Tally]):
                 rest = np.log(pseudo) - np.log(whole) if pseudo > 0 else np.zeros(len(keys))
             tables.append(logs)
             absent.append(np.where(empty, -np.log(max(size, 1)), rest))
-        return Values(
+        return Values.of(
             keys,
             tuple(Keys(values) for _, values in columns),
             tuple(tables),
@@ -138,26 +150,60 @@ class CategoryColumns(Block[Codes, Tally]):
         refuse_negative(statistic)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Tables of whole numbers laid out so that a number is its own place: no dictionary is asked."""
+
+    least: NDArray[np.int64]  # (d,)
+    widths: NDArray[np.int64]  # (d,): from the least to the largest number seen
+    offsets: NDArray[np.int64]  # (d + 1,): a cell more than the width, for what was not seen
+    table: Array  # (cells, K)
+
+    @classmethod
+    def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
+        """None if some value is no whole number, or they lie too far apart."""
+        found, least, widths = [], [], []
+        for keys, table, rest in zip(values, tables, absent, strict=True):
+            if not keys or not all(_is_number(key) and key == int(key) for key in keys):  # type: ignore[arg-type,call-overload]
+                return None
+            numbers = np.array([int(key) for key in keys], dtype=object)  # type: ignore[call-overload]
+            width = int(numbers.max() - numbers.min()) + 1
+            if width > _RANGE or abs(numbers).max() > 2**52:
+                return None
+            cells = np.repeat(rest[None, :], width + 1, axis=0)
+            cells[(numbers - numbers.min()).astype(np.int64)] = table.T
+            found.append(cells)
+            least.append(int(numbers.min()))
+            widths.append(width)
+        offsets = np.concatenate([[0], np.cumsum(np.array(widths) + 1)]).astype(np.int64)
+        return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(found)))
+
+    def codes(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places in the grid of numbers that count up from `least`; -1 stays -1."""
+        places = codes + (least - self.least)
+        outside = (places < 0) | (places >= self.widths)
+        if outside.any() or (codes < 0).any():
+            places = np.where(outside, self.widths, places)
+            places = np.where(codes < 0, -1, places)
+        return np.ascontiguousarray(places)
+
+
 def _integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
     """Whole numbers of a narrow range, as their own codes; None if they are not that."""
     values = data if len(columns) == data.shape[1] else data[:, list(columns)]
     if not len(values) or values.dtype.kind not in "iubf":
         return None
-    if values.dtype.kind == "f":
-        if not np.isfinite(values).all() or (values != np.floor(values)).any():
-            return None
+    if values.dtype.kind == "f" and (not np.isfinite(values).all() or (values != np.floor(values)).any()):
+        return None
     least, most = values.min(axis=0), values.max(axis=0)
     spans = most.astype(np.float64) - least.astype(np.float64)
     if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > 2**52:
         return None
-    if values.dtype.kind == "f" or (least < 0).any() or (least > 0).any() or values.dtype.kind == "b":
-        whole = (values.astype(np.int64) - least.astype(np.int64)).astype(np.int64, copy=False)
-    else:
-        whole = values.astype(np.int64, copy=False)
-    keys = tuple(
-        Keys(tuple(range(int(a), int(b) + 1))) for a, b in zip(least.tolist(), most.tolist(), strict=True)
-    )
-    return Codes(keys, np.ascontiguousarray(whole))
+    whole = values.astype(np.int64, copy=False)
+    start = least.astype(np.int64)
+    if start.any():
+        whole = whole - start
+    return Codes(np.ascontiguousarray(whole), least=start)
 
 
 def _is_number(value: object) -> bool:
@@ -182,6 +228,21 @@ class Values(Density[Codes]):
     counts: tuple[Array, ...]  # d of (K, values)
     alpha: float
     sizes: NDArray[np.int64]  # (d,)
+    grid: "Grid | None"
+
+    @classmethod
+    def of(
+        cls,
+        keys: Keys,
+        values: tuple[Keys, ...],
+        tables: tuple[Array, ...],
+        absent: Array,
+        counts: tuple[Array, ...],
+        alpha: float,
+        sizes: NDArray[np.int64],
+    ) -> "Values":
+        """With a grid, if all values are whole numbers of a narrow range."""
+        return cls(keys, values, tables, absent, counts, alpha, sizes, Grid.of(values, tables, absent))
 
     def scores(self, rows: Codes) -> Array:
         codes, offsets, table = self._gathered(rows)
@@ -196,7 +257,9 @@ class Values(Density[Codes]):
         return Contrast(terms, np.zeros(len(terms)))
 
     def _gathered(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-        """The rows' codes, and a table (cells, K) in the order of the rows' own keys."""
+        """The rows' codes, and a table (cells, K) in the order of the rows' own keys, or of the grid."""
+        if rows.least is not None and self.grid is not None:
+            return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
         found = []
         for keys, values, table, rest in zip(rows.keys, self.values, self.tables, self.absent, strict=True):
             if keys == values:
@@ -223,7 +286,7 @@ class Values(Density[Codes]):
 
     def log_evidence(self) -> float:
         if not self.alpha > 0:
-            raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+            raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
         found = 0.0
         for counts, size in zip(self.counts, self.sizes.tolist(), strict=True):
             whole = self.alpha * size

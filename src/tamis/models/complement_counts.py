@@ -7,7 +7,7 @@ import numpy as np
 
 from tamis.models.block import Density
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import Draws, MultinomialCounts, pseudo_counts
+from tamis.models.multinomial_counts import Draws, MultinomialCounts, NoEvidence, pseudo_counts
 from tamis.stats import Keys, Tally
 
 
@@ -31,11 +31,11 @@ class ComplementCounts(MultinomialCounts):
             logs = np.log(others / others.sum(axis=1, keepdims=True))
         weights = logs / logs.sum(axis=1, keepdims=True) if self.norm else -logs
         lengths = counts.sum(axis=-1) / np.where(weight > 0, weight, 1.0)
-        return Complement(keys, weights, counts, alpha, lengths)
+        return Complement(keys, weights, counts, alpha, lengths, certain=True)
 
 
 class Complement(Draws):
     """Linear weights in the place of log-shares."""
 
     def log_evidence(self) -> float:
-        raise ValueError("complement naive Bayes has no evidence: it is no model of the counts")
+        raise NoEvidence("complement naive Bayes has no evidence: it is no model of the counts")

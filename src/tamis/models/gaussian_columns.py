@@ -11,11 +11,12 @@ from tamis import _kernels
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.conjugate.student_t import StudentT
-from tamis.models.block import Block, Contrast, Density, Shares, numbers
+from tamis.models.block import Block, Contrast, Density, Shares
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
 
 _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
+_SQUARABLE = 1e100  # below, sums of squares are far from the range's end
 _LOG_TAU = float(np.log(2.0 * np.pi))
 
 
@@ -34,8 +35,11 @@ class GaussianColumns(Block[Array, Moments]):
     strength: float = 1.0
     prior: NormalInverseGamma | None = None
 
-    def encode(self, table: Table) -> Array:
-        return numbers(table, self.places(table))
+    def encode(self, table: Table, learn: bool = True) -> Array:
+        return self.values(table)
+
+    def admits(self, values: Array) -> bool:
+        return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
 
     def observe(self, rows: Array, filed: Filed, weights: Array | None = None) -> Moments:
         return Moments.observe(rows, weights, filed, missing=True)
@@ -74,7 +78,7 @@ class GaussianColumns(Block[Array, Moments]):
             after = _updated(belief, seen)
             mean, variance = after.mode if self.estimate == "map" else after.mean
             variance = np.where(np.isfinite(variance), variance, after.scale / after.shape)
-        return Normal(keys, mean, np.maximum(variance, _LEAST), belief, seen)
+        return Normal.of(keys, mean, np.maximum(variance, _LEAST), belief, seen)
 
     def _prior(self, statistic: Moments) -> NormalInverseGamma:
         if self.prior is not None:
@@ -118,20 +122,27 @@ class Normal(Density[Array]):
     variance: Array  # (K, d)
     belief: NormalInverseGamma
     seen: Moments
+    _precision: Array  # (K, d): 1 / variance
+    _log_scale: Array  # (K, d): log of the density at the mean
+    _nothing: Array  # (K,): zeros
+
+    @classmethod
+    def of(
+        cls, keys: Keys, mean: Array, variance: Array, belief: NormalInverseGamma, seen: Moments
+    ) -> "Normal":
+        """With what every score needs worked out."""
+        log_scale = -0.5 * (np.log(variance) + _LOG_TAU)
+        return cls(keys, mean, variance, belief, seen, 1.0 / variance, log_scale, np.zeros(len(keys)))
 
     def scores(self, rows: Array) -> Array:
-        precision, log_scale = self._parameters()
-        return _kernels.gaussian_scores(rows, self.mean, precision, log_scale, np.zeros(len(self.keys)))
+        return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_scale, self._nothing)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
-        precision, log_scale = self._parameters()
         terms = [
-            log_scale[k] - 0.5 * precision[k] * np.square(rows - self.mean[k]) for k in (for_, against)
+            self._log_scale[k] - 0.5 * self._precision[k] * np.square(rows - self.mean[k])
+            for k in (for_, against)
         ]
         return Contrast(np.where(np.isnan(rows), 0.0, terms[0] - terms[1]), np.zeros(len(rows)))
-
-    def _parameters(self) -> tuple[Array, Array]:
-        return 1.0 / self.variance, -0.5 * (np.log(self.variance) + _LOG_TAU)
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         noise = rng.standard_normal((len(group), self.mean.shape[1]))
@@ -176,5 +187,3 @@ class Student(Density[Array]):
 
 def _log_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
     return float(belief.log_evidence(seen.unfiled()).sum())
-
-

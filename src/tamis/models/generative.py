@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.block import Block, Contrast, Density, Shares, taken
+from tamis.models.gaussian_steps import Pass
 from tamis.protocols import total
 from tamis.stats import Filed, Joint, Keys, Sums, Tally
 from tamis.tables import Rows, Table
@@ -62,6 +63,8 @@ class Evidence:
     def unknown(self) -> "Evidence | None":
         """The rows whose label is missing; None if there are none."""
         missing = self.filed.group < 0
+        if missing.all():
+            return self if len(self.rows) else None
         return self.take(missing) if missing.any() else None
 
     def weight(self) -> Array:
@@ -84,9 +87,16 @@ class Generative:
     classes: Keys = Keys(())
     weighed: float = 1.0  # of a row whose label is missing
 
-    def encode(self, table: Table) -> Encoded:
-        """The columns as the blocks keep them, checked."""
-        return Encoded({name: block.encode(table) for name, block in self.blocks.items()}, table.rows)
+    def encode(self, table: Table, learn: bool = True) -> Encoded:
+        """The columns as the blocks keep them, checked; more strictly if they are to be learned."""
+        return Encoded({name: block.encode(table, learn) for name, block in self.blocks.items()}, table.rows)
+
+    def admits(self, values: Array) -> bool:
+        """Whether rows of plain numbers are sure to be learned without a complaint; False if unsure."""
+        return all(
+            (block.columns is None or len(block.columns) == values.shape[1]) and block.admits(values)
+            for block in self.blocks.values()
+        )
 
     def observe(self, data: Evidence, given: "Posterior | None" = None, /) -> Joint:
         """Sum the rows by class; those without a label by what the given posterior thinks of them."""
@@ -100,12 +110,43 @@ class Generative:
             return known, 0.0
         if given is None:
             raise ValueError("some labels are missing, expected all of them, or a posterior to guess them by")
-        parts, likelihood = [known], 0.0
+        guessed, likelihood = self.guess(unknown, given)
+        return known + guessed, likelihood
+
+    def guess(
+        self,
+        unknown: Evidence,
+        given: "Posterior",
+        hard: bool = False,
+        ready: Pass | None = None,
+    ) -> tuple[Joint, float]:
+        """Sum rows that have no label by what the posterior thinks of them, and log p of them.
+
+        If `hard`, each row goes wholly to its most probable class, and the likelihood is that of the two
+        together. A pass made `ready` by `prepare` saves time at every step but the first; see `em.steps` for
+        what it leaves out.
+        """
+        over = self.prepare(unknown, given) if ready is None else ready
+        if over is not None:
+            ((name, density),) = given.densities.items()
+            found = over.expect(density, given.log_prior, hard, rough=ready is not None)
+            if found is not None:
+                counts = Tally.of(found.weight.sum(), found.weight, terms=given.keys)
+                return Joint({CLASSES: counts, name: found.statistic}), found.log_likelihood
+        parts, likelihood = [], 0.0
         for block in _blocks(len(unknown.rows), len(given.keys)):
-            part, found = self._observe_unknown(unknown.take(block), given)
+            part, more = self._observe_unknown(unknown.take(block), given, hard)
             parts.append(part)
-            likelihood += found
+            likelihood += more
         return total(parts), likelihood
+
+    def prepare(self, unknown: Evidence, given: "Posterior") -> Pass | None:
+        """Rows without labels made ready for steps of EM, if the model is one block that has a short way."""
+        if len(self.blocks) != 1:
+            return None
+        weights = None if unknown.weights is None and self.weighed == 1.0 else unknown.weight() * self.weighed
+        ((name, rows),) = unknown.rows.blocks.items()
+        return Pass.over(rows, weights, given.densities[name])
 
     def _observe_known(self, data: Evidence) -> Joint:
         counts = Tally.count(data.filed, data.weights)
@@ -114,13 +155,16 @@ class Generative:
             parts[name] = block.observe(data.rows.blocks[name], data.filed, data.weights)
         return Joint(parts)
 
-    def _observe_unknown(self, data: Evidence, given: "Posterior") -> tuple[Joint, float]:
+    def _observe_unknown(self, data: Evidence, given: "Posterior", hard: bool) -> tuple[Joint, float]:
         joint = given.log_joint(data.rows)
         evidence = _kernels.log_sum_rows(joint)
         weights = data.weight() * self.weighed
         with np.errstate(invalid="ignore"):
             parts = np.exp(joint - evidence[:, None])
         parts[~np.isfinite(evidence)] = 1.0 / len(given.keys)  # impossible in every class: no one's more
+        if hard:
+            evidence = joint.max(axis=1)
+            parts = np.eye(len(given.keys))[parts.argmax(axis=1)]
         shares = Shares(given.keys, np.ascontiguousarray(parts * weights[:, None]))
         likelihood = float(weights @ np.maximum(evidence, -1e300))
         return self.gather(data.rows, shares, given), likelihood
@@ -198,10 +242,10 @@ class Posterior:
 
     def log_joint(self, rows: Encoded, /) -> Array:
         """log p(row, class), (n, K)."""
-        joint = np.broadcast_to(self.log_prior, (len(rows), len(self.keys)))
+        joint: Array = self.log_prior
         for name, density in self.densities.items():
             joint = joint + density.scores(rows.blocks[name])
-        return np.asarray(joint)
+        return joint
 
     def contrasts(self, rows: Encoded, for_: int, against: int) -> dict[str, Contrast]:
         """Of each block, what speaks for one class against another."""

@@ -10,9 +10,11 @@ from tamis.tables import Sparse
 Rows = Array | Sparse
 
 
-def scores(rows: Rows, table: Array) -> Array:
-    """rows (n, d) · tableᵀ (K, d) → (n, K); 0 · −∞ is 0."""
+def scores(rows: Rows, table: Array, certain: bool = True) -> Array:
+    """rows (n, d) · tableᵀ (K, d) → (n, K); 0 · −∞ is 0. Not `certain` says that there is no −∞."""
     matrix: Any = rows.matrix() if isinstance(rows, Sparse) else rows
+    if not certain:
+        return np.asarray(matrix @ table.T)
     impossible = np.isneginf(table)
     if not impossible.any():
         return np.asarray(matrix @ table.T)

@@ -12,10 +12,16 @@ from tamis import _kernels
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
 from tamis.models import linear_scores
-from tamis.models.block import Block, Contrast, Density, Shares, numbers
+from tamis.models.block import Block, Contrast, Density, Shares
 from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Sparse, Table
+
+_LARGEST = 2.0**52  # a count above has no fraction left to be exact about
+
+
+class NoEvidence(ValueError, AttributeError):
+    """The parameters cannot be integrated out; `hasattr` takes it for an attribute that is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +36,19 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     alpha: ArrayLike = 1.0  # pseudo-counts, of every column or of each
 
-    def encode(self, table: Table) -> Rows:
-        return count_rows(table, self.places(table))
+    def encode(self, table: Table, learn: bool = True) -> Rows:
+        rows = self.sparse(table)
+        values = self.values(table) if rows is None else rows.values
+        least = values.min(initial=0.0)
+        if np.isnan(least):
+            values = np.nan_to_num(values, nan=0.0)
+            least = values.min(initial=0.0)
+        if learn and least < 0:
+            refuse_negative_counts(values, table, self.places(table))
+        return values if rows is None else Sparse(rows.indptr, rows.indices, values, rows.columns)
+
+    def admits(self, values: Array) -> bool:
+        return bool(values.min() >= 0 and values.max() < _LARGEST)  # not so if any is NaN
 
     def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Tally:
         return tallied(rows, filed, weights)
@@ -47,37 +64,20 @@ class MultinomialCounts(Block[Rows, Tally]):
         if self.estimate == "predictive":
             return Urn(keys, counts + alpha, alpha, lengths)
         less = {"mle": -alpha, "map": -1.0, "mean": 0.0}[self.estimate]
-        return Draws(keys, log_shares(counts + (alpha + less)), counts, alpha, lengths)
+        logs = log_shares(counts + (alpha + less))
+        return Draws(keys, logs, counts, alpha, lengths, certain=bool(np.isneginf(logs.min(initial=0.0))))
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
 
 
-def count_rows(table: Table, columns: Sequence[int]) -> Rows:
-    """Columns of counts, at least 0, missing as 0; sparse ones stay so."""
-    if table.sparse is not None:
-        chosen = table if len(columns) == table.width else table.select(columns)
-        rows: Rows = chosen.data  # type: ignore[assignment]  # which is sparse, as the table's is
-        values = rows.values if isinstance(rows, Sparse) else rows
-    else:
-        rows = values = numbers(table, columns)
-    least = values.min(initial=0.0)
-    if np.isnan(least) or not np.isfinite(values.sum()):
-        values = np.nan_to_num(values, nan=0.0, posinf=np.inf)
-        least = -np.inf if np.isinf(values).any() else values.min(initial=0.0)
-        rows = Sparse(rows.indptr, rows.indices, values, rows.columns) if isinstance(rows, Sparse) else values
-    if least < 0:
-        wrong = values[(values < 0) | np.isinf(values)].flat[0]
-        place = ""
-        if not isinstance(rows, Sparse):
-            row, j = np.argwhere((values < 0) | np.isinf(values))[0].tolist()
-            place = f" in row {row} of {table.name(columns[j])}"
-        raise ValueError(
-            f"Negative values in data: got {wrong:g}{place}, expected counts, finite and at least 0"
-            if wrong < 0
-            else f"got {wrong}{place}, expected counts, finite and at least 0"
-        )
-    return rows
+def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) -> None:
+    """Raise for the first count below zero, naming its place if the rows are dense."""
+    wrong = np.argwhere(values < 0)[0].tolist()
+    place = "" if len(wrong) == 1 else f" in row {wrong[0]} of {table.name(columns[wrong[1]])}"
+    raise ValueError(
+        f"Negative values in data: got {values[tuple(wrong)]:g}{place}, expected counts of at least 0"
+    )
 
 
 def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:
@@ -105,8 +105,10 @@ def sparse_total(rows: Sparse, filed: Filed, weights: Array | None) -> Exact:
 
 def filed_weight(filed: Filed, weights: Array | None) -> Exact:
     """Σ w by label (K,), exactly."""
-    return Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight if weights is not None else (
-        Exact.of_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64))
+    return (
+        Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight
+        if weights is not None
+        else (Exact.of_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64)))
     )
 
 
@@ -126,7 +128,9 @@ def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
 def log_shares(counts: Array) -> Array:
     """log of the shares of each row (K, d); a row of nothing says nothing."""
     if (counts < 0).any():
-        raise ValueError("estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'")
+        raise ValueError(
+            "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
+        )
     total = counts.sum(axis=-1, keepdims=True)
     even = np.where(total > 0, 0.0, 1.0)
     with np.errstate(divide="ignore"):
@@ -152,9 +156,10 @@ class Draws(Density[Rows]):
     counts: Array  # (K, d)
     alpha: Array  # (d,)
     lengths: Array  # (K,): mean number of draws a row
+    certain: bool  # whether any share is 0
 
     def scores(self, rows: Rows) -> Array:
-        return linear_scores.scores(rows, self.log_shares)
+        return linear_scores.scores(rows, self.log_shares, self.certain)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
@@ -211,14 +216,16 @@ class Urn(Density[Rows]):
 
 def _draws(rng: np.random.Generator, shares: Array, lengths: Array) -> Sequence[NDArray[Any]]:
     """A row for each of the shares (n, d), its length a Poisson number about the class's mean length."""
-    found = [rng.multinomial(rng.poisson(mean), row / row.sum()) for row, mean in zip(shares, lengths, strict=True)]
+    found = [
+        rng.multinomial(rng.poisson(mean), row / row.sum()) for row, mean in zip(shares, lengths, strict=True)
+    ]
     return list(np.array(found, dtype=np.float64).reshape(shares.shape).T)
 
 
 def _log_evidence(counts: Array, alpha: Array) -> float:
     """Of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
     if not (alpha > 0).all():
-        raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+        raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
     whole = float(alpha.sum())
     rising = gammaln(counts + alpha).sum() - len(counts) * gammaln(alpha).sum()
     return float(rising - (gammaln(counts.sum(axis=1) + whole) - gammaln(whole)).sum())

@@ -12,11 +12,13 @@ from scipy.special import gammaln
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma, NegativeBinomial
 from tamis.models import linear_scores
-from tamis.models.block import Block, Contrast, Density, Shares, numbers
+from tamis.models.block import Block, Contrast, Density, Shares
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import filed_weight, sparse_total
+from tamis.models.multinomial_counts import NoEvidence, filed_weight, refuse_negative_counts, sparse_total
 from tamis.stats import Exact, Filed, Keys, Moments, Tally
 from tamis.tables import Sparse, Table
+
+_LARGEST = 2.0**52  # a count above has no fraction left to be exact about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +40,9 @@ class RateColumns(Block[Rows, Moments]):
             if present is None
             else shares.parts.T @ present
         )
-        return Moments(weight=Exact.of(weight), first=Exact.of(first), form="none", keys=shares.keys)._pruned()
+        return Moments(
+            weight=Exact.of(weight), first=Exact.of(first), form="none", keys=shares.keys
+        )._pruned()
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
         return self._density(keys, statistic.over(keys), statistic.pooled())
@@ -58,14 +62,15 @@ class RateColumns(Block[Rows, Moments]):
 
 def _present(rows: Rows) -> Array | None:
     """1 where there is a value (n, d); None if nothing is missing."""
-    if isinstance(rows, Sparse):
+    if isinstance(rows, Sparse) or not np.isnan(rows.sum()):
         return None
-    missing = np.isnan(rows)
-    return (~missing).astype(np.float64) if missing.any() else None
+    return (~np.isnan(rows)).astype(np.float64)
 
 
 def _filled(rows: Rows) -> Rows:
-    return rows if isinstance(rows, Sparse) else np.nan_to_num(rows, nan=0.0)
+    if isinstance(rows, Sparse) or not np.isnan(rows.sum()):
+        return rows
+    return np.nan_to_num(rows, nan=0.0)
 
 
 def _tally(seen: Moments) -> Tally:
@@ -82,21 +87,21 @@ class BernoulliColumns(RateColumns):
     alpha: float = 1.0  # pseudo-observations of either outcome
     threshold: float | None = None  # what is above it is present; None: the data says 0 or 1 itself
 
-    def encode(self, table: Table) -> Rows:
-        columns = self.places(table)
-        if table.sparse is not None:
-            chosen = table if len(columns) == table.width else table.select(columns)
-            rows = chosen.sparse
-            if rows is not None and (self.threshold is None or self.threshold >= 0):
-                matrix = rows.matrix()
-                matrix.sum_duplicates()
-                values = self._flags(matrix.data[:, None], table, columns)[:, 0]
-                return Sparse(
-                    matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values, rows.columns
-                )
-        return self._flags(numbers(table, columns), table, columns)
+    def encode(self, table: Table, learn: bool = True) -> Rows:
+        rows = self.sparse(table)
+        if rows is not None and (self.threshold is None or self.threshold >= 0):
+            matrix = rows.matrix()
+            matrix.sum_duplicates()
+            values = self._flags(matrix.data[:, None], table)[:, 0]
+            return Sparse(
+                matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values, rows.columns
+            )
+        return self._flags(self.values(table), table)
 
-    def _flags(self, values: Array, table: Table, columns: Sequence[int]) -> Array:
+    def admits(self, values: Array) -> bool:
+        return self.threshold is not None and bool(np.isfinite(values.sum()))
+
+    def _flags(self, values: Array, table: Table) -> Array:
         missing = np.isnan(values)
         if self.threshold is not None:
             flags = (values > self.threshold).astype(np.float64)
@@ -104,7 +109,7 @@ class BernoulliColumns(RateColumns):
         wrong = ~missing & (values != 0) & (values != 1)
         if wrong.any():
             row, j = np.argwhere(wrong)[0].tolist()
-            name = table.name(columns[j]) if table.sparse is None else "the sparse matrix"
+            name = table.name(self.places(table)[j]) if table.sparse is None else "the sparse matrix"
             raise ValueError(
                 f"{name} holds {values[row, j]:g}, expected 0 or 1: set a threshold, or choose another family"
             )
@@ -123,7 +128,10 @@ class BernoulliColumns(RateColumns):
         with np.errstate(divide="ignore", invalid="ignore"):
             log_up = np.where(nothing, -np.log(2.0), np.log(up) - np.log(both))
             log_down = np.where(nothing, -np.log(2.0), np.log(down) - np.log(both))
-        return Flags(keys, log_up, log_down, seen, self.alpha)
+        certain = bool(np.isneginf(log_up).any() or np.isneginf(log_down).any())
+        with np.errstate(invalid="ignore"):
+            slopes, floors = log_up - log_down, log_down.sum(axis=1)
+        return Flags(keys, log_up, log_down, seen, self.alpha, certain, slopes, floors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,14 +143,15 @@ class Flags(Density[Rows]):
     log_down: Array  # (K, d)
     seen: Moments
     alpha: float
+    certain: bool  # whether any is −∞
+    slopes: Array  # (K, d): what a flag that is set adds
+    floors: Array  # (K,): the score of no flag set
 
     def scores(self, rows: Rows) -> Array:
-        certain = np.isneginf(self.log_up) | np.isneginf(self.log_down)
         present = _present(rows)
-        if not certain.any():
-            found = linear_scores.scores(_filled(rows), self.log_up - self.log_down)
-            absent = self.log_down.sum(axis=1)
-            return np.asarray(found + (absent if present is None else present @ self.log_down.T))
+        if not self.certain:
+            found = linear_scores.scores(_filled(rows), self.slopes, certain=False)
+            return np.asarray(found + (self.floors if present is None else present @ self.log_down.T))
         dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
         filled = np.nan_to_num(dense, nan=0.0)
         others = (1.0 if present is None else present) - filled
@@ -150,7 +159,9 @@ class Flags(Density[Rows]):
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
-            up = np.nan_to_num(self.log_up[for_] - self.log_up[against], nan=0.0, posinf=np.inf, neginf=-np.inf)
+            up = np.nan_to_num(
+                self.log_up[for_] - self.log_up[against], nan=0.0, posinf=np.inf, neginf=-np.inf
+            )
             down = np.nan_to_num(
                 self.log_down[for_] - self.log_down[against], nan=0.0, posinf=np.inf, neginf=-np.inf
             )
@@ -166,7 +177,7 @@ class Flags(Density[Rows]):
 
     def log_evidence(self) -> float:
         if not self.alpha > 0:
-            raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+            raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
         prior = Beta(*(np.full(self.log_up.shape, self.alpha) for _ in range(2)))
         return float(prior.log_evidence(_tally(self.seen)).sum())
 
@@ -183,22 +194,15 @@ class PoissonColumns(RateColumns):
     alpha: float = 1.0
     prior: Gamma | None = None
 
-    def encode(self, table: Table) -> Rows:
-        columns = self.places(table)
-        if table.sparse is not None:
-            chosen = table if len(columns) == table.width else table.select(columns)
-            found: Rows = chosen.data  # type: ignore[assignment]  # sparse
-            values = found.values if isinstance(found, Sparse) else found
-        else:
-            found = values = numbers(table, columns)
-        wrong = values < 0
-        if wrong.any() or np.isinf(values).any():
-            raise ValueError(
-                f"Negative values in data: got {values.min():g}, expected counts, finite and at least 0"
-                if wrong.any()
-                else "got inf, expected counts, finite and at least 0"
-            )
-        return found
+    def encode(self, table: Table, learn: bool = True) -> Rows:
+        rows = self.sparse(table)
+        values = self.values(table) if rows is None else rows.values
+        if learn and (values < 0).any():
+            refuse_negative_counts(values, table, self.places(table))
+        return values if rows is None else rows
+
+    def admits(self, values: Array) -> bool:
+        return bool(values.min() >= 0 and values.max() < _LARGEST)
 
     def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
         total, weight = seen.first.value, seen.weight.value
@@ -238,7 +242,8 @@ class Rates(Density[Rows]):
         with np.errstate(divide="ignore"):
             found = linear_scores.scores(_filled(rows), np.log(self.rates))
         expected = self.rates.sum(axis=1) if present is None else present @ self.rates.T
-        return np.asarray(found - expected - _log_factorials(rows)[:, None])
+        factorials = _log_factorials(rows)[:, None]  # ∞ for a negative count, which no rate explains
+        return np.asarray(np.where(np.isposinf(factorials), -np.inf, found - expected - factorials))
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -293,15 +298,16 @@ class Overdispersed(Density[Rows]):
 def _rate_evidence(seen: Moments, shape: Array, rate: Array) -> float:
     """But for −Σ log x!, which no prior changes and no statistic keeps."""
     if not ((shape > 0) & (rate > 0)).all():
-        raise ValueError("there is no evidence without a prior: got alpha=0, expected above 0")
+        raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
     return float(Gamma(shape, rate).log_evidence(_tally(seen)).sum())
 
 
 def _log_factorials(rows: Rows) -> Array:
-    """Σ_j log x_j! (n,)."""
+    """Σ_j log x_j! (n,); ∞ where a count is negative."""
     if not isinstance(rows, Sparse):
-        return np.asarray(gammaln(np.nan_to_num(rows, nan=0.0) + 1.0).sum(axis=1))
+        filled = np.nan_to_num(rows, nan=0.0)
+        return np.asarray(np.where(filled < 0, np.inf, gammaln(np.abs(filled) + 1.0)).sum(axis=1))
     matrix = rows.matrix()
     matrix.sum_duplicates()
-    matrix.data = gammaln(matrix.data + 1.0)
+    matrix.data = np.where(matrix.data < 0, np.inf, gammaln(np.abs(matrix.data) + 1.0))
     return np.asarray(matrix.sum(axis=1)).ravel()

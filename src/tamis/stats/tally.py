@@ -31,7 +31,9 @@ class Tally(Sums):
     terms: Keys | None = None  # names of the last axis: categories, words
 
     @classmethod
-    def of(cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None) -> Self:
+    def of(
+        cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None
+    ) -> Self:
         """From numbers: weights of the batch's shape, totals with one axis more; filed and named, if asked."""
         summed = Exact.of(total)
         weighed = Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1]))

@@ -4,13 +4,21 @@ All of them are compiled when the door first imports this package, in 10 to 20 s
 """
 
 from tamis._kernels.compiled.digits import combine, multiply, read, settle
-from tamis._kernels.compiled.sums import deposit, deposit_powers, deposit_products, span, two_product
+from tamis._kernels.compiled.rows import deposit, deposit_powers, span
+from tamis._kernels.compiled.scatter import deposit_codes, deposit_sparse
+from tamis._kernels.compiled.scores import gather_scores, gaussian_scores, log_sum_rows
+from tamis._kernels.compiled.sums import deposit_products, two_product
 
 __all__ = [
     "combine",
     "deposit",
+    "deposit_codes",
     "deposit_powers",
     "deposit_products",
+    "deposit_sparse",
+    "gather_scores",
+    "gaussian_scores",
+    "log_sum_rows",
     "multiply",
     "read",
     "settle",

@@ -11,6 +11,10 @@ R = TypeVar("R")
 # A writable array passes for a read-only one and not the other way: one compilation serves both.
 FLOATS_1D, FLOATS = (numba.types.Array(numba.float64, k, "C", readonly=True) for k in (1, 2))
 WORDS_1D, WORDS = (numba.types.Array(numba.int64, k, "C", readonly=True) for k in (1, 2))
+INDICES_1D = numba.types.Array(numba.int32, 1, "C", readonly=True)
+# Arrays that a kernel writes to.
+FLOATS_OUT, WORDS_OUT = (numba.types.Array(kind, 2, "C") for kind in (numba.float64, numba.int64))
+FLOATS_OUT_1D = numba.types.Array(numba.float64, 1, "C")
 INTEGER = numba.int64
 
 
@@ -19,6 +23,15 @@ def kernel(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def compile_now(function: Callable[P, R]) -> Callable[P, R]:
         return _compile(function, arguments)
+
+    return compile_now
+
+
+def kernel_for(*signatures: tuple[Any, ...]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile a function that the door calls, once for each of several lists of types."""
+
+    def compile_now(function: Callable[P, R]) -> Callable[P, R]:
+        return _compile(function, list(signatures))
 
     return compile_now
 

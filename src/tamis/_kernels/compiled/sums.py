@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from tamis._kernels.compiled.digits import carry_and_trim
-from tamis._kernels.compiled.jit import FLOATS, INTEGER, WORDS, WORDS_1D, kernel, part
+from tamis._kernels.compiled.groups import by_group
+from tamis._kernels.compiled.jit import FLOATS, FLOATS_1D, INTEGER, WORDS, WORDS_1D, kernel, part
 from tamis._kernels.compiled.push import push, push_product
 from tamis._kernels.reference import BITS, Floats, Words
 
@@ -27,7 +28,8 @@ FAINT = -1000  # a largest value with a lower exponent could not be scaled up to
 
 
 @kernel(FLOATS)
-def span(values: Floats) -> tuple[Words, int, int]:
+def extents(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Largest and smallest nonzero magnitude (0 and inf if none), and 0 if all are finite, of each column."""
     n, m = values.shape
     largest = np.zeros(m)
     smallest = np.full(m, np.inf)
@@ -40,6 +42,13 @@ def span(values: Floats) -> tuple[Words, int, int]:
             largest[j] = max(largest[j], a)
             b = a if a > 0.0 else np.inf
             smallest[j] = min(smallest[j], b)
+    return largest, smallest, broken
+
+
+@kernel(FLOATS_1D, FLOATS_1D, FLOATS_1D)
+def exponents(largest: Floats, smallest: Floats, broken: Floats) -> tuple[Words, int, int]:
+    """What `span` says of columns with such extents."""
+    m = largest.shape[0]
     bounds = np.zeros((2, m), np.int64)
     top = 0
     first_broken = -1
@@ -51,6 +60,12 @@ def span(values: Floats) -> tuple[Words, int, int]:
             bounds[1, j] = math.frexp(smallest[j])[1]
             top = max(top, bounds[0, j])
     return bounds, top, first_broken
+
+
+@kernel(FLOATS)
+def span(values: Floats) -> tuple[Words, int, int]:
+    largest, smallest, broken = extents(values)
+    return exponents(largest, smallest, broken)
 
 
 @kernel(FLOATS, FLOATS)
@@ -91,21 +106,6 @@ def _extremes(bounds: Words) -> tuple[int, int]:
         high = max(high, int(bounds[0, j]))
         low = min(low, int(bounds[1, j]))
     return high, low
-
-
-@part
-def _order(group: Words, groups: int) -> Words:
-    """The rows group by group."""
-    place = np.zeros(groups + 1, np.int64)
-    for i in range(group.shape[0]):
-        place[group[i] + 1] += 1
-    for g in range(groups):
-        place[g + 1] += place[g]
-    order = np.empty(group.shape[0], np.int64)
-    for i in range(group.shape[0]):
-        order[place[group[i]]] = i
-        place[group[i]] += 1
-    return order
 
 
 @part
@@ -187,7 +187,7 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
     high, lowest = _extremes(bounds)
     low, words = _window(high, lowest - 53, n, groups * m)
     if _digitwise(n, m, groups):
-        order = _order(group, groups)
+        order = by_group(group, groups)
         for k in range(n):
             i = order[k] if group.shape[0] > 0 else k
             g = group[i] if group.shape[0] > 0 else 0
@@ -277,7 +277,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
         deep = _is_deep(tops, bounds[1], 30)
         folded = values[:whole].reshape(whole // fold, fold * m)
         _sum_powers(folded, tops, scale, deep, group, groups, words, low, squares, square_low)
-    order = _order(group, groups) if whole == 0 else group
+    order = by_group(group, groups) if whole == 0 else group
     for k in range(whole, n):
         i = order[k] if group.shape[0] > 0 else k
         g = group[i] if group.shape[0] > 0 else 0
@@ -359,7 +359,7 @@ def deposit_products(
     high, lowest = _extremes(bounds)
     low, words = _window(high, lowest - 106, n, groups * m)
     if _digitwise(n, m, groups):
-        order = _order(group, groups)
+        order = by_group(group, groups)
         for k in range(n):
             i = order[k] if group.shape[0] > 0 else k
             g = group[i] if group.shape[0] > 0 else 0

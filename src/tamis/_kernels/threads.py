@@ -1,0 +1,68 @@
+"""Rows → a chunk for each thread: kernels hold no interpreter lock, so that they run side by side.
+
+No result may depend on how many threads there are: chunks write rows of their own, or add integers.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+R = TypeVar("R")
+
+MOST = 4  # threads: beyond them memory, not arithmetic, sets the pace
+ENOUGH = 1_000_000  # cells, about 2 ms of work; handing a chunk over and back costs 0.1 ms
+
+
+class _Pool:
+    """Threads of this process, started when first needed: those of a parent do not live on after a fork."""
+
+    def __init__(self) -> None:
+        # One tuple, so that a thread that races another sees a process and an executor that belong together.
+        self.started: tuple[int, ThreadPoolExecutor] | None = None
+
+    def executor(self) -> ThreadPoolExecutor:
+        started = self.started
+        if started is None or started[0] != os.getpid():
+            started = os.getpid(), ThreadPoolExecutor(MOST, "tamis", _mark)
+            self.started = started
+        return started[1]
+
+
+_pool = _Pool()
+_here = threading.local()
+
+
+def _mark() -> None:
+    _here.is_worker = True
+
+
+def parts(work: int) -> int:
+    """Into how many chunks to cut so many cells of work."""
+    return min(MOST, _processors()) if work >= ENOUGH else 1
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def together(tasks: Sequence[Callable[[], R]]) -> list[R]:
+    """What each task gives; the first runs here, the others beside it."""
+    if hasattr(_here, "is_worker"):  # workers that waited for workers could wait for ever
+        return [task() for task in tasks]
+    later = [_pool.executor().submit(task) for task in tasks[1:]]
+    return [task() for task in tasks[:1]] + [task.result() for task in later]
+
+
+def in_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[R]:
+    """What `function(start, stop)` gives for each of some even chunks of n rows, in their order."""
+    count = parts(work)
+    cuts = [n * k // count for k in range(count + 1)]
+    return together([_bound(function, cuts[k], cuts[k + 1]) for k in range(count)])
+
+
+def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable[[], R]:
+    return lambda: function(start, stop)

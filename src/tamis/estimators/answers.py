@@ -1,0 +1,156 @@
+"""From posteriors to what scikit-learn's users expect to get back."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from tamis import validate
+from tamis.arrays import Array
+from tamis.estimators.explanation import Explanation
+from tamis.estimators.reading import Schema, label_array
+from tamis.estimators.state import Fitted
+from tamis.models import Contrast, Encoded, Evidence, Generative, Posterior
+from tamis.stats import Keys
+from tamis.tables import Table
+
+
+def not_fitted(face: Any) -> NotFittedError:
+    """The error of a model that learned nothing yet."""
+    return NotFittedError(f"this {type(face).__name__} has learned nothing yet, expected a call to fit first")
+
+
+def fitted_attribute(face: Any, name: str) -> Fitted:
+    """What the face learned; AttributeError, as `hasattr` wants it, before that."""
+    fitted: Fitted | None = face.__dict__.get("_fitted")
+    if fitted is None or fitted.is_empty:
+        raise AttributeError(f"{type(face).__name__!r} object has no attribute {name!r} before it is fitted")
+    return fitted
+
+
+def feature_names(face: Any) -> NDArray[Any]:
+    """The names of the columns, if all are strings."""
+    names = fitted_attribute(face, "feature_names_in_").schema.names
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise AttributeError(f"this {type(face).__name__} was fitted without names of columns")
+    return label_array(names).astype(object)
+
+
+def decision(joint: Array) -> Array:
+    """Log-odds (n,) for two classes, else the log-joint."""
+    if joint.shape[1] != 2:
+        return joint[:, 0] if joint.shape[1] == 1 else joint
+    with np.errstate(invalid="ignore"):
+        odds = joint[:, 1] - joint[:, 0]
+    return np.where(np.isnan(odds), 0.0, odds)
+
+
+def place_of(keys: Keys, label: object) -> int:
+    """Where a class is among the keys."""
+    if label not in keys:
+        raise ValueError(f"got class {label!r}, expected one of {', '.join(map(repr, keys))}")
+    return keys.values.index(label)  # type: ignore[arg-type]
+
+
+def apart(
+    posterior: Posterior,
+    rows: Encoded,
+    one: NDArray[np.int64],
+    other: NDArray[np.int64],
+    moves: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where both classes of a pair are the same, the one that was not named moves to the best of the others."""
+    joint = posterior.log_joint(rows)
+    fixed = other if moves else one
+    joint[np.arange(len(joint)), fixed] = -np.inf
+    best = joint.argmax(axis=1).astype(np.int64)
+    same = one == other
+    return (np.where(same, best, one), other) if moves else (one, np.where(same, best, other))
+
+
+def explanation(
+    face: Any,
+    contrasts: dict[str, Contrast],
+    prior: Array,
+    one: NDArray[np.int64],
+    other: NDArray[np.int64],
+    X: object,
+    table: Table,
+) -> Explanation:
+    """The blocks' contrasts as columns in the order of the data; a frame for a frame."""
+    schema = fitted_attribute(face, "explain").schema
+    blocks = face._blocks(schema)
+    parts = [(blocks[name].columns, contrast) for name, contrast in contrasts.items()]
+    rest = sum((contrast.rest for _, contrast in parts), np.zeros(len(one)))
+    if len(parts) == 1 and parts[0][0] is None:
+        terms: Any = parts[0][1].terms
+    else:
+        terms = np.zeros((len(one), schema.width))
+        for columns, contrast in parts:
+            found = contrast.terms.toarray() if hasattr(contrast.terms, "toarray") else contrast.terms
+            terms[:, list(columns if columns is not None else range(schema.width))] = found
+    names = tuple(schema.name(j) for j in range(schema.width))
+    if schema.names is not None and table.names is not None and not hasattr(terms, "tocsr"):
+        library = type(X).__module__.partition(".")[0]
+        terms = frame(dict(zip(names, terms.T, strict=True)), library, like=X)
+    labels = face.classes_
+    return Explanation(terms, rest, prior, labels[one], labels[other], names)
+
+
+def frame(columns: dict[Any, Any], library: str | None, like: Any = None) -> Any:
+    """A frame of that library, with the row names of the one it is like."""
+    if library == "pandas":
+        pandas = importlib.import_module("pandas")
+        return pandas.DataFrame(columns, index=getattr(like, "index", None))
+    if library in ("polars", "pyarrow", "modin", "cudf"):
+        narwhals = importlib.import_module("narwhals.stable.v2")
+        found = narwhals.from_dict({str(name): list(c) for name, c in columns.items()}, backend=library)
+        return found.to_native()
+    return np.column_stack(list(columns.values()))
+
+
+def drawn(
+    face: Any, posterior: Posterior, schema: Schema, n: int, random_state: Any
+) -> tuple[Any, NDArray[Any]]:
+    """Rows in the order of the data's columns, a frame if the model was fitted to one, and their labels."""
+    if int(n) != n or n < 1:
+        raise ValueError(f"got n_samples={n}, expected a whole number of at least 1")
+    group, blocks = posterior.draw(generator(random_state), int(n))
+    columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
+    for name, block in face._blocks(schema).items():
+        places = range(schema.width) if block.columns is None else block.columns
+        for place, values in zip(places, blocks[name], strict=True):
+            columns[place] = values
+    labels = face.classes_[group]
+    if schema.library is not None and schema.names is not None:
+        return frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
+    return np.column_stack(columns), labels
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """NumPy's generator from whatever scikit-learn calls a random state."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return np.random.default_rng(random_state)
+    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+
+
+def held_out(
+    model: Generative, evidence: Evidence, folds: int | str | ArrayLike, groups: object, random_state: Any
+) -> validate.HeldOut:
+    """Cross-validation by what `folds` says."""
+    if isinstance(folds, str):
+        if folds != "leave-one-out":
+            raise ValueError(f"got folds={folds!r}, expected a number, folds of rows, or 'leave-one-out'")
+        return validate.leave_one_out(model, evidence)
+    if np.ndim(folds) == 0:
+        rng = None if random_state is None else generator(random_state)
+        by: Any = None if groups is None else groups
+        fold = validate.split(len(evidence.rows), int(np.asarray(folds)), rng, evidence.filed.group, by)
+    else:
+        _, fold = Keys.of(np.asarray(folds))
+    return validate.cross_validate(model, evidence, fold)

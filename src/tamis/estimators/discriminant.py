@@ -1,0 +1,233 @@
+"""Gaussian discriminants: a multivariate Gaussian a class, and the directions that tell classes apart."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from tamis.arrays import Array
+from tamis.conjugate import NormalInverseWishart
+from tamis.estimators import answers
+from tamis.estimators.generative import GenerativeClassifier
+from tamis.estimators.reading import Schema, class_probabilities, next_table
+from tamis.models import Block
+from tamis.models.block import Estimate
+from tamis.models.fisher import Projection, discriminant
+from tamis.models.gaussian_vectors import Covariance, GaussianVectors
+from tamis.stats import Keys, Moments
+
+_BLOCK = "gaussian"
+
+
+class GaussianDiscriminant(GenerativeClassifier):
+    """A Gaussian in each class: linear boundaries with one covariance for all, quadratic ones with one each.
+
+    Parameters
+    ----------
+    covariance : "tied", "full", "diag" or "spherical"
+        One covariance for all classes (linear discriminant analysis), one each (quadratic), variances only
+        (naive Bayes), or one variance a class.
+    shrinkage : float from 0 to 1, optional
+        How far covariances are drawn to a multiple of the identity, with estimate="mle".
+    estimate : "mean", "map", "mle" or "predictive"
+        All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
+        columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
+        densities. "mle" is what textbooks call linear and quadratic discriminant analysis.
+    prior : NormalInverseWishart, optional
+        By default one with the mean and the variances of all classes together, worth `strength` rows.
+    strength : float
+    unbiased : whether covariances are divided by the degrees of freedom instead of the weight
+    exact : whether sums of products are exact to the bit, at several times the price
+    priors : sequence or mapping of the classes' probabilities, optional
+    missing_label, unlabelled_weight, max_iter, tol, verbose : as in `NaiveBayes`
+
+    Examples
+    --------
+    >>> import tamis
+    >>> rows = [[0, 0], [1, 2], [2, 1], [4, 4], [5, 6], [6, 5]]
+    >>> model = tamis.GaussianDiscriminant().fit(rows, ["a", "a", "a", "b", "b", "b"])
+    >>> model.predict([[1, 1], [5, 5]]).tolist(), model.coef_.round(3).tolist()
+    (['a', 'b'], [[4.0, 4.0]])
+    """
+
+    _sparse = False
+
+    def __init__(
+        self,
+        covariance: Covariance = "tied",
+        *,
+        shrinkage: float | None = None,
+        estimate: Estimate = "mean",
+        prior: NormalInverseWishart | None = None,
+        strength: float = 1.0,
+        unbiased: bool = False,
+        exact: bool = False,
+        priors: ArrayLike | Mapping[Any, float] | None = None,
+        missing_label: object = None,
+        unlabelled_weight: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        verbose: int = 0,
+    ) -> None:
+        self.covariance = covariance
+        self.shrinkage = shrinkage
+        self.estimate = estimate
+        self.prior = prior
+        self.strength = strength
+        self.unbiased = unbiased
+        self.exact = exact
+        self.priors = priors
+        self.missing_label = missing_label
+        self.unlabelled_weight = unlabelled_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        block = GaussianVectors(
+            covariance=self.covariance,
+            shrinkage=self.shrinkage,
+            estimate=self.estimate,
+            prior=self.prior,
+            strength=self.strength,
+            unbiased=self.unbiased,
+            exact=self.exact,
+        )
+        return {_BLOCK: block}
+
+    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+        return {"prior": class_probabilities(self.priors, classes)}
+
+    def _counts_classes(self) -> bool:
+        return self.priors is None
+
+    @property
+    def means_(self) -> Array:
+        """The mean of each class (classes, columns)."""
+        return self._density("means_").mean  # type: ignore[no-any-return]
+
+    @property
+    def covariance_(self) -> Array:
+        """One matrix if tied; else of each class a matrix, variances, or a variance."""
+        return self._density("covariance_").covariance  # type: ignore[no-any-return]
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the linear form: log-odds are coef_ · x + intercept_ (two classes: the second's)."""
+        return self._linear("coef_")[0]
+
+    @property
+    def intercept_(self) -> Array:
+        """See `coef_`."""
+        return self._linear("intercept_")[1]
+
+    def _linear(self, name: str) -> tuple[Array, Array]:
+        density = self._density(name)
+        if not hasattr(density, "coefficients"):
+            raise AttributeError(
+                f"{name} needs covariance='tied' and no estimate='predictive': nothing is linear"
+            )
+        weights, floors = density.coefficients, density.intercepts + self._posterior().log_prior
+        if len(floors) == 2:
+            return weights[1:] - weights[:1], floors[1:] - floors[:1]
+        return weights, floors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = getattr(self, "covariance", "tied") in ("diag", "spherical")
+        return tags
+
+    def _density(self, name: str) -> Any:
+        answers.fitted_attribute(self, name)
+        return self._posterior().densities[_BLOCK]
+
+
+class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianDiscriminant):  # type: ignore[misc]
+    """Fisher's discriminant: the directions in which classes lie far apart for their spread.
+
+    `transform` projects rows on them; `predict` and its kin are those of the tied Gaussian discriminant.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        At most the number of classes less one, and of columns; all of them by default.
+    shrinkage, priors, exact, missing_label, unlabelled_weight, max_iter, tol, verbose :
+        as in `GaussianDiscriminant`
+
+    Examples
+    --------
+    >>> import tamis
+    >>> rows = [[0, 0], [1, 2], [2, 1], [4, 4], [5, 6], [6, 5]]
+    >>> model = tamis.FisherDiscriminant().fit(rows, ["a", "a", "a", "b", "b", "b"])
+    >>> model.transform([[0, 0], [3, 3], [6, 6]]).round(2).tolist()
+    [[-6.0], [0.0], [6.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        shrinkage: float | None = None,
+        exact: bool = False,
+        priors: ArrayLike | Mapping[Any, float] | None = None,
+        missing_label: object = None,
+        unlabelled_weight: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.exact = exact
+        self.priors = priors
+        self.missing_label = missing_label
+        self.unlabelled_weight = unlabelled_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        estimate: Estimate = "mean" if self.shrinkage is None else "mle"
+        block = GaussianVectors(
+            covariance="tied", shrinkage=self.shrinkage, estimate=estimate, exact=self.exact
+        )
+        return {_BLOCK: block}
+
+    def transform(self, X: object) -> Array:
+        """Rows along the directions (n, components)."""
+        fitted = self._checked()
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        return self._projection("transform").transform(fitted.model.encode(table, learn=False).blocks[_BLOCK])
+
+    @property
+    def scalings_(self) -> Array:
+        """The directions (columns, components), each of unit variance within classes."""
+        return self._projection("scalings_").directions
+
+    @property
+    def xbar_(self) -> Array:
+        """What is projected to zero."""
+        return self._projection("xbar_").centre
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Of the variance between classes, the share of each direction."""
+        return self._projection("explained_variance_ratio_").ratios
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.scalings_.shape[1]
+
+    def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
+        """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or along the best."""
+        self._checked()
+        return self._projection("criterion").criterion(direction)
+
+    def _projection(self, name: str) -> Projection:
+        fitted = answers.fitted_attribute(self, name)
+        moments: Any = fitted.learned[_BLOCK]
+        assert isinstance(moments, Moments)
+        priors = class_probabilities(self.priors, moments.keys or Keys(()))
+        return discriminant(moments, self.n_components, self.shrinkage, priors)

@@ -1,0 +1,228 @@
+"""The face of every generative model: what follows from its statistic, labels given or not.
+
+A face keeps a statistic and nothing else that was learned; what it answers with is inferred from that when
+first asked. Learning is adding, and leaves the model as it was if it raises.
+"""
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from tamis import decide
+from tamis.arrays import Array
+from tamis.estimators import answers, persistence
+from tamis.estimators.explanation import Explanation, contrasted, pairs
+from tamis.estimators.progress import CallbackSupport
+from tamis.estimators.reading import Schema, label_array, next_table
+from tamis.estimators.state import Fitted
+from tamis.models import Block, Encoded, Evidence, Generative, Posterior
+from tamis.models.generative import classes_of
+from tamis.stats import Filed, Joint, Keys
+from tamis.tables import Table
+
+
+class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc,valid-type]  # scikit-learn has no types
+    """What all generative models do; a face says which blocks of columns it is made of."""
+
+    _sparse: bool = True  # whether sparse rows are taken
+
+    max_iter: int
+    tol: float
+    verbose: int
+
+    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        """The blocks of a model of these columns."""
+        raise NotImplementedError
+
+    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+        """How the classes' probabilities come about: arguments of `Generative`."""
+        return {}
+
+    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
+
+    # ── the algebra ──
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other models of the same kind and columns have learned."""
+        fitted = self._checked()
+        statistic, declared = fitted.learned, fitted.declared
+        for other in others:
+            if type(other) is not type(self):
+                raise TypeError(
+                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
+                )
+            theirs = other._checked()
+            if theirs.schema.width != fitted.schema.width or (
+                None not in (theirs.schema.names, fitted.schema.names)
+                and theirs.schema.names != fitted.schema.names
+            ):
+                raise ValueError("the models have other columns, expected the same in the same order")
+            statistic = statistic + theirs.learned
+            declared = declared.union(theirs.declared)[0]
+        self._class_prior(classes_of(statistic).union(declared)[0])
+        self._fitted = fitted.after(statistic, declared)
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Let everything learned so far count `factor` times as much."""
+        fitted = self._checked()
+        if not 0.0 < float(factor) <= 1.0:
+            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+        self._fitted = fitted.after(fitted.learned * float(factor))
+        return self
+
+    def infer(self, **params: Any) -> Self:
+        """Set parameters and infer again from what was learned, without reading data again."""
+        fitted = self._checked()
+        before = self.get_params(deep=False)
+        self.set_params(**params)
+        try:
+            posterior = self._inferred(fitted)
+        except Exception:
+            self.set_params(**before)
+            raise
+        model = self._model(fitted.schema, Keys(()), Keys(()))
+        self._fitted = Fitted(
+            fitted.schema, model, fitted.learned, fitted.declared, posterior, fitted.iterations
+        )
+        return self
+
+    def _observed(self, fitted: Fitted, table: Table, filed: Filed, weighed: Array | None) -> Joint:
+        model = fitted.model
+        return model.observe(Evidence(model.encode(table), filed, weighed))
+
+    # ── what was learned ──
+
+    def _state(self) -> Fitted | None:
+        return self.__dict__.get("_fitted")
+
+    def _checked(self) -> Fitted:
+        fitted = self._state()
+        if fitted is None or fitted.is_empty:
+            raise answers.not_fitted(self)
+        return fitted
+
+    def _inferred(self, fitted: Fitted) -> Posterior:
+        keys = classes_of(fitted.learned).union(fitted.declared)[0]
+        return self._model(fitted.schema, keys, fitted.declared).infer(fitted.learned)
+
+    def _posterior(self) -> Posterior:
+        fitted = self._checked()
+        if fitted.posterior is None:
+            fitted.posterior = self._inferred(fitted)
+        return fitted.posterior
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._state() is not None
+
+    @property
+    def statistic_(self) -> Joint:
+        """All that was learned."""
+        return answers.fitted_attribute(self, "statistic_").learned
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of all answers."""
+        fitted = answers.fitted_attribute(self, "classes_")
+        if fitted.classes is None:
+            keys = classes_of(fitted.learned).union(fitted.declared)[0]
+            fitted.classes = label_array(keys)
+        return fitted.classes
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns."""
+        return answers.fitted_attribute(self, "n_features_in_").schema.width
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns, if these were strings."""
+        return answers.feature_names(self)
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of EM; 1 where all labels were given."""
+        return answers.fitted_attribute(self, "n_iter_").iterations
+
+    @property
+    def class_count_(self) -> Array:
+        """The weight of each class."""
+        answers.fitted_attribute(self, "class_count_")
+        posterior = self._posterior()
+        counted: Any = self.statistic_["classes"]
+        found = np.zeros(len(posterior.keys))
+        found[posterior.keys.find(counted.terms)] = counted.total.value
+        return found
+
+    @property
+    def class_log_prior_(self) -> Array:
+        """log p(class)."""
+        answers.fitted_attribute(self, "class_log_prior_")
+        return self._posterior().log_prior
+
+    @property
+    def log_evidence_(self) -> float:
+        """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
+        answers.fitted_attribute(self, "log_evidence_")
+        return self._posterior().log_evidence()
+
+    # ── answers ──
+
+    def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
+        fitted = self._checked()
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        return self._posterior(), fitted.model.encode(table, learn=False), table
+
+    def predict_joint_log_proba(self, X: object) -> Array:
+        """log p(x, class), (n, classes)."""
+        posterior, rows, _ = self._encoded(X)
+        return posterior.log_joint(rows)
+
+    def predict_log_proba(self, X: object) -> Array:
+        """log p(class | x), (n, classes)."""
+        return decide.log_probabilities(self.predict_joint_log_proba(X))
+
+    def predict_proba(self, X: object) -> Array:
+        """p(class | x), (n, classes)."""
+        return decide.probabilities(self.predict_joint_log_proba(X))
+
+    def decision_function(self, X: object) -> Array:
+        """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
+        return answers.decision(self.predict_joint_log_proba(X))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Rows and their labels, drawn from the model."""
+        fitted = self._checked()
+        return answers.drawn(self, self._posterior(), fitted.schema, n_samples, random_state)
+
+    def explain(self, X: object, for_: object = None, against: object = None) -> Explanation:
+        """What each column says for one class against another; see `Explanation`.
+
+        With two classes the second against the first; with more, each row's likeliest against its next,
+        unless they are named.
+        """
+        posterior, rows, table = self._encoded(X)
+        if len(posterior.keys) < 2:
+            raise ValueError("got a model of one class, expected two or more to compare")
+        one, other = pairs(posterior.log_joint(rows))
+        for named, place in ((for_, one), (against, other)):
+            if named is not None:
+                place[:] = answers.place_of(posterior.keys, named)
+        if (one == other).any():
+            one, other = answers.apart(posterior, rows, one, other, moves=for_ is None)
+        contrasts, prior = contrasted(posterior, rows, one, other)
+        return answers.explanation(self, contrasts, prior, one, other, X, table)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file that `tamis.load` reads, and that can run no code."""
+        persistence.save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,175 @@
+"""The face of every generative classifier: scikit-learn's verbs, and those of the algebra."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+
+from tamis import decide, validate
+from tamis.arrays import Array
+from tamis.estimators import answers
+from tamis.estimators.face import GenerativeFace
+from tamis.estimators.progress import watching, with_callbacks
+from tamis.estimators.reading import Schema, few_rows, first_table, labels, next_table, weights
+from tamis.estimators.state import Fitted
+from tamis.models import Evidence, Generative, em
+from tamis.models.generative import classes_of
+from tamis.stats import Filed, Keys
+from tamis.tables import Table
+
+
+class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
+    """What all generative classifiers do. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
+
+    missing_label: object
+    unlabelled_weight: float
+
+    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        found = super()._model(schema, classes, declared)
+        return replace(found, weighed=float(self.unlabelled_weight))
+
+    @with_callbacks
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Learn from rows and their labels; where labels are missing, by EM.
+
+        A label is missing if it is None, NaN or NA, or equals `missing_label`.
+        """
+        table, schema = first_table(X, self._sparse)
+        filed = labels(y, table.rows, self.missing_label)
+        weighed = weights(sample_weight, table.rows)
+        filed, weighed, table = _weighty(filed, weighed, table)
+        if not len(filed.keys):
+            raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
+        model = self._model(schema, filed.keys, Keys(()))
+        evidence = Evidence(model.encode(table), filed, weighed)
+        statistic = model.observe(evidence.known())
+        posterior = model.infer(statistic)
+        iterations = 1
+        if (filed.group < 0).any():
+            with watching(self, self.max_iter, X, y) as watch:
+                outcome = em.run(model, evidence, posterior, self.max_iter, self.tol, watch=watch)
+            statistic, posterior, iterations = outcome.statistic, outcome.posterior, outcome.iterations
+        self._fitted = Fitted(schema, model, statistic, Keys(()), posterior, iterations)
+        return self
+
+    def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
+        """Learn more rows: the model is as if all had come at once. New classes and categories just work.
+
+        `classes` may name classes that are still to come, and need not.
+        """
+        fitted = self._state()
+        if fitted is None:
+            table, schema = first_table(X, self._sparse)
+            fitted = Fitted(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+        else:
+            few = few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
+            if few is not None and not fitted.is_empty and self._takes(fitted, *few):
+                self._fitted = fitted.awaiting(*few)
+                return self
+            table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        filed = labels(y, table.rows, self.missing_label)
+        if (filed.group < 0).any():
+            raise ValueError(
+                f"label {int(np.argmax(filed.group < 0))} is missing, expected all labels in partial_fit: "
+                "leave those rows out, or call fit with all rows"
+            )
+        weighed = weights(sample_weight, table.rows)
+        filed, weighed, table = _weighty(filed, weighed, table)
+        declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
+        part = self._observed(fitted, table, filed, weighed)
+        statistic = part if fitted.is_empty else fitted.learned + part
+        self._class_prior(classes_of(statistic).union(declared)[0])
+        self._fitted = fitted.after(statistic, declared)
+        return self
+
+    def _takes(self, fitted: Fitted, values: Array, named: list[Any]) -> bool:
+        """Whether rows are sure to be learned without a complaint, so that they may wait."""
+        return fitted.model.admits(values) and self.missing_label not in named and self._counts_classes()
+
+    def _counts_classes(self) -> bool:
+        """Whether a class that is new needs no probability to be given for it."""
+        return True
+
+    def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Forget rows that were learned, with their labels and weights: as if they had never come."""
+        fitted = self._checked()
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        filed = labels(y, table.rows, self.missing_label)
+        if (filed.group < 0).any():
+            raise ValueError("a label is missing, expected those that the rows were learned with")
+        known = set(classes_of(fitted.learned))
+        for key in filed.keys:
+            if key not in known:
+                raise ValueError(
+                    f"label {key!r} was never learned, expected one of {', '.join(map(repr, known))}: "
+                    "nothing was changed"
+                )
+        weighed = weights(sample_weight, table.rows)
+        filed, weighed, table = _weighty(filed, weighed, table)
+        rest = fitted.learned - self._observed(fitted, table, filed, weighed)
+        model = self._model(fitted.schema, classes_of(rest), fitted.declared)
+        model.refuse_impossible(rest)
+        if not len(classes_of(rest)):
+            raise ValueError(
+                "every row would be forgotten, expected some to be left: make a new model instead; "
+                "nothing was changed"
+            )
+        self._fitted = fitted.after(rest)
+        return self
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """The most probable class of each row."""
+        joint = self.predict_joint_log_proba(X)
+        return self.classes_[joint.argmax(axis=1)]
+
+    def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
+        """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""
+        chosen = decide.decide(self.predict_joint_log_proba(X), loss, reject)
+        if reject is None and loss is None:
+            return self.classes_[chosen]
+        named = np.empty(len(self.classes_) + 1, dtype=object)
+        named[:-1] = self.classes_
+        return named[chosen] if loss is None or np.shape(loss)[1] == len(self.classes_) else chosen
+
+    def cross_validate(
+        self,
+        X: object,
+        y: object,
+        folds: int | str | ArrayLike = 5,
+        groups: object = None,
+        sample_weight: object = None,
+        random_state: Any = None,
+    ) -> validate.HeldOut:
+        """Answers for each row from a model that never saw its fold, for the price of one pass.
+
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together.
+        """
+        table, schema = first_table(X, self._sparse)
+        filed = labels(y, table.rows, self.missing_label)
+        if (filed.group < 0).any():
+            raise ValueError("a label is missing, expected all of them to be known in cross-validation")
+        weighed = weights(sample_weight, table.rows)
+        model = self._model(schema, filed.keys, Keys(()))
+        evidence = Evidence(model.encode(table), filed, weighed)
+        return answers.held_out(model, evidence, folds, groups, random_state)
+
+
+def _declared(classes: object) -> Keys:
+    if not isinstance(classes, Iterable) or isinstance(classes, str | bytes | Mapping):
+        raise TypeError(f"got classes={classes!r}, expected a list of labels")
+    return Keys.of(np.asarray(classes) if isinstance(classes, list | tuple) else classes)[0]
+
+
+def _weighty(filed: Filed, weighed: Array | None, table: Table) -> tuple[Filed, Array | None, Table]:
+    """Less the rows of no weight: a class or category that only they have was never there."""
+    if weighed is None or weighed.all():
+        return filed, weighed, table
+    kept = weighed > 0
+    left = filed.take(np.flatnonzero(kept))
+    seen = np.zeros(len(filed.keys), dtype=np.bool_)
+    seen[left.group[left.group >= 0]] = True
+    place = np.append(np.cumsum(seen) - 1, -1)
+    return Filed(filed.keys.keep(seen), place[left.group]), weighed[kept], table.take(np.flatnonzero(kept))

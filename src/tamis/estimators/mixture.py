@@ -1,0 +1,307 @@
+"""Mixtures: the same models as the classifiers', fitted by EM where no label is given."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import DensityMixin
+
+from tamis import _kernels, decide, validate
+from tamis.arrays import Array
+from tamis.conjugate import NormalInverseWishart
+from tamis.estimators import answers
+from tamis.estimators.columns import column_families
+from tamis.estimators.face import GenerativeFace
+from tamis.estimators.progress import watching, with_callbacks
+from tamis.estimators.reading import Schema, first_table, next_table, weights
+from tamis.estimators.state import Fitted
+from tamis.models import (
+    BernoulliColumns,
+    Block,
+    CategoryColumns,
+    Encoded,
+    Evidence,
+    Generative,
+    MultinomialCounts,
+    PoissonColumns,
+    em,
+)
+from tamis.models.block import Estimate
+from tamis.models.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.size import parameters
+from tamis.stats import Filed, Joint, Keys
+
+
+class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
+    """A mixture of any family or mix of families, fitted by EM.
+
+    Parameters
+    ----------
+    n_components : int
+    covariance : "full", "tied", "diag" or "spherical"
+        Of the columns that are Gaussian, all together.
+    families : "auto", a family, or a mapping from columns to families
+        As in `NaiveBayes`: "gaussian", "bernoulli", "categorical", "poisson", "multinomial".
+    integers : the family that "auto" takes for columns of whole numbers
+    estimate : "map", "mle", "mean" or "predictive"
+        What each step infers. All but "mle" have priors, so that no component can collapse on a row.
+    prior : NormalInverseWishart, optional
+        Of a Gaussian component; by default that of all rows together, worth `strength` of them.
+    strength, alpha : float
+        What priors of Gaussian columns, and of probabilities and rates, are worth in observations.
+    weight_alpha : float
+        Pseudo-observations of every component.
+    reg_covar : float
+        Added to every variance, with estimate="mle".
+    hard : bool
+        Whether each row goes wholly to its most probable component; with covariance="spherical", k-means.
+    n_init : int
+        Starts, each k-means++ on a sample; the best after a short run goes on.
+    tol : float
+        EM stops when the mean log-likelihood of a row rises by less.
+    max_iter, random_state, verbose
+
+    Examples
+    --------
+    >>> import numpy as np, tamis
+    >>> rng = np.random.default_rng(0)
+    >>> rows = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(8, 1, (100, 2))])
+    >>> model = tamis.Mixture(2, random_state=0).fit(rows)
+    >>> sorted(model.means_.round(0).tolist()), model.weights_.round(2).tolist()
+    ([[-0.0, 0.0], [8.0, 8.0]], [0.5, 0.5])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance: Covariance = "full",
+        families: str | Mapping[Any, str] = "auto",
+        integers: str = "gaussian",
+        estimate: Estimate = "map",
+        prior: NormalInverseWishart | None = None,
+        strength: float = 1.0,
+        alpha: float = 1.0,
+        weight_alpha: float = 0.0,
+        reg_covar: float = 0.0,
+        hard: bool = False,
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-3,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance = covariance
+        self.families = families
+        self.integers = integers
+        self.estimate = estimate
+        self.prior = prior
+        self.strength = strength
+        self.alpha = alpha
+        self.weight_alpha = weight_alpha
+        self.reg_covar = reg_covar
+        self.hard = hard
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _sparse(self) -> bool:
+        """Zeros of a sparse matrix are counts or flags; nothing Gaussian has so many."""
+        return isinstance(self.families, str) and self.families in ("bernoulli", "poisson", "multinomial")
+
+    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        # A mode of pseudo-counts below 1 may be negative: what the prior is worth counts from its mode.
+        alpha = self.alpha + 1.0 if self.estimate == "map" else self.alpha
+        prototypes: dict[str, Block[Any, Any]] = {
+            "gaussian": GaussianVectors(
+                covariance=self.covariance,
+                missing=True,
+                estimate=self.estimate,
+                prior=self.prior,
+                strength=self.strength,
+                floor=self.reg_covar if self.estimate == "mle" else 0.0,
+            ),
+            "bernoulli": BernoulliColumns(estimate=self.estimate, alpha=alpha),
+            "categorical": CategoryColumns(estimate=self.estimate, alpha=alpha),
+            "poisson": PoissonColumns(estimate=self.estimate, alpha=self.alpha),
+            "multinomial": MultinomialCounts(estimate=self.estimate, alpha=alpha),
+        }
+        return column_families(schema, self.families, self.integers, prototypes)
+
+    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+        # the components are there from the start, whatever has been seen of them
+        return {"alpha": float(self.weight_alpha)}
+
+    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        return super()._model(schema, classes, self._components())
+
+    def _components(self) -> Keys:
+        k: Any = self.n_components
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"got n_components={k!r}, expected a whole number of at least 1")
+        return Keys(tuple(range(int(k))))
+
+    @with_callbacks
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Find the components by EM; y is ignored."""
+        table, schema = first_table(X, self._sparse)
+        weighed = weights(sample_weight, table.rows)
+        if weighed is not None and not weighed.all():
+            table, weighed = table.take(np.flatnonzero(weighed)), weighed[weighed > 0]
+        keys = self._components()
+        if table.rows < len(keys):
+            raise ValueError(
+                f"got n_samples={table.rows} rows for n_components={len(keys)}, expected at least a row each"
+            )
+        model = self._model(schema, keys, keys)
+        evidence = _unlabelled(model.encode(table), keys, weighed)
+        rng = answers.generator(self.random_state)
+        start = em.start(model, evidence, len(keys), rng, tries=self.n_init, hard=self.hard)
+        with watching(self, self.max_iter, X) as watch:
+            outcome = em.run(model, evidence, start, self.max_iter, self.tol, hard=self.hard, watch=watch)
+        self._keep(schema, model, outcome)
+        return self
+
+    def _keep(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
+        self._fitted = Fitted(
+            schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.iterations
+        )
+        self.converged_ = outcome.converged
+        self.log_likelihoods_ = np.array(outcome.log_likelihoods)
+
+    def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Share more rows among the components as they are, and add them: one step of online EM."""
+        if self._state() is None:
+            return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
+        self._fitted = self._checked().after(self.statistic_ + self._shared(X, sample_weight))
+        return self
+
+    def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Take rows away as the components now share them: near what never learning them would have given.
+
+        Not exact, for the shares have moved since; a new `fit` without the rows is.
+        """
+        fitted = self._checked()
+        rest = fitted.learned - self._shared(X, sample_weight)
+        fitted.model.refuse_impossible(rest)
+        self._fitted = fitted.after(rest)
+        return self
+
+    def _shared(self, X: object, sample_weight: object) -> Joint:
+        fitted = self._checked()
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        weighed = weights(sample_weight, table.rows)
+        posterior = self._posterior()
+        evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
+        return fitted.model.observe(evidence, posterior)
+
+    def predict(self, X: object) -> NDArray[np.int64]:
+        """The most probable component of each row."""
+        found: NDArray[np.int64] = self.predict_joint_log_proba(X).argmax(axis=1)
+        return found
+
+    def fit_predict(self, X: object, y: object = None, sample_weight: object = None) -> NDArray[np.int64]:
+        """Fit, and say the most probable component of each row."""
+        return self.fit(X, y, sample_weight).predict(X)  # type: ignore[no-any-return]
+
+    def score_samples(self, X: object) -> Array:
+        """log p(x) of each row."""
+        return decide.log_evidence(self.predict_joint_log_proba(X))
+
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+        """The mean log p(x) of the rows."""
+        found = self.score_samples(X)
+        weighed = weights(sample_weight, len(found))
+        return float(np.average(found, weights=weighed))
+
+    def bic(self, X: object) -> float:
+        """Schwarz's criterion of the rows: less is better."""
+        return self._criterion(X, np.log)
+
+    def aic(self, X: object) -> float:
+        """Akaike's criterion of the rows: less is better."""
+        return self._criterion(X, lambda n: 2.0)
+
+    def _criterion(self, X: object, price: Any) -> float:
+        found = self.score_samples(X)
+        return float(-2.0 * found.sum() + self.n_parameters_ * price(len(found)))
+
+    def lower_bound(self, X: object, given: "Mixture | None" = None) -> float:
+        """What EM raises: a bound on the log-likelihood of the rows, touching it where `given` is this model.
+
+        The rows are shared as the mixture `given` shares them, by default this one.
+        """
+        other = self if given is None else given
+        posterior, rows, _ = self._encoded(X)
+        return em.lower_bound(_unlabelled(rows, posterior.keys, None), posterior, other._posterior())
+
+    def cross_validate(
+        self, X: object, folds: int = 5, sample_weight: object = None, random_state: Any = 0
+    ) -> Array:
+        """log p(x) of each row under a mixture fitted to the other folds: EM has no subtraction."""
+        table, schema = first_table(X, self._sparse)
+        weighed = weights(sample_weight, table.rows)
+        model = self._model(schema, Keys(()), Keys(()))
+        fold = validate.split(table.rows, folds, answers.generator(random_state))
+        found = np.empty(table.rows)
+        rows = model.encode(table)
+        for number in range(int(fold.max()) + 1):
+            held = fold == number
+            evidence = _unlabelled(rows, self._components(), weighed)
+            train = evidence.take(np.flatnonzero(~held))
+            rng = answers.generator(self.random_state)
+            start = em.start(model, train, len(self._components()), rng, tries=self.n_init, hard=self.hard)
+            outcome = em.run(model, train, start, self.max_iter, self.tol, hard=self.hard)
+            joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(held)))
+            found[held] = _kernels.log_sum_rows(joint)
+        return found
+
+    @property
+    def n_parameters_(self) -> int:
+        """Free numbers in the model."""
+        fitted = answers.fitted_attribute(self, "n_parameters_")
+        return parameters(fitted.model, self._posterior())
+
+    @property
+    def weights_(self) -> Array:
+        """The share of each component."""
+        answers.fitted_attribute(self, "weights_")
+        return np.exp(self._posterior().log_prior)
+
+    @property
+    def means_(self) -> Array:
+        """The mean of each component, of the Gaussian columns."""
+        return self._gaussian("means_").mean  # type: ignore[no-any-return]
+
+    @property
+    def covariances_(self) -> Array:
+        """The covariance of each component, of the Gaussian columns; one for all if tied."""
+        return self._gaussian("covariances_").covariance  # type: ignore[no-any-return]
+
+    def _gaussian(self, name: str) -> Any:
+        answers.fitted_attribute(self, name)
+        densities = self._posterior().densities
+        if "gaussian" not in densities:
+            raise AttributeError(f"{name} needs Gaussian columns: this mixture has none")
+        return densities["gaussian"]
+
+    @property
+    def log_evidence_(self) -> float:
+        """There is no closed form of a mixture's evidence: see `bic` and `lower_bound`."""
+        raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
+
+    def _extra_state(self) -> dict[str, Any]:
+        return {"converged": self.converged_, "log_likelihoods": self.log_likelihoods_}
+
+    def _take_extra_state(self, state: dict[str, Any]) -> None:
+        self.converged_ = bool(state["converged"])
+        self.log_likelihoods_ = np.asarray(state["log_likelihoods"])
+
+
+def _unlabelled(rows: Encoded, keys: Keys, weighed: Array | None) -> Evidence:
+    return Evidence(rows, Filed(keys, np.full(len(rows), -1)), weighed)

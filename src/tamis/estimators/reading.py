@@ -1,0 +1,210 @@
+"""What a caller passes → tables, labels and weights, or one line that says what is wrong with it."""
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from tamis import arrays
+from tamis.arrays import Array
+from tamis.stats import Filed, Keys
+from tamis.tables import Kind, Table
+
+_FLOAT64 = np.dtype(np.float64)
+_FEW = 16  # rows that may wait to be summed with others
+_PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns that a model was first fitted to."""
+
+    width: int
+    kinds: tuple[Kind, ...] | Kind
+    names: tuple[object, ...] | None = None
+    library: str | None = None  # of the frame, to answer with the same
+
+    def kind(self, column: int) -> Kind:
+        """What the column held."""
+        return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
+
+    def name(self, column: int) -> Any:
+        """The column's name, or its place if it has none."""
+        return column if self.names is None else self.names[column]
+
+
+def first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
+    """The data that a model is first fitted to, and what to expect from then on."""
+    if not sparse and hasattr(data, "tocsr"):
+        raise TypeError(
+            f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
+        )
+    table = Table.of(data)
+    if table.width == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
+        )
+    if table.rows == 0:
+        raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
+    if table.names is not None and len(set(table.names)) < table.width:
+        twice = next(name for name in table.names if table.names.count(name) > 1)
+        raise ValueError(f"got two columns named {twice!r}, expected one name a column: rename one of them")
+    library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
+    return table, Schema(table.width, table.kinds, table.names, library)
+
+
+def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -> Table:
+    """Further data for a model that was fitted: the same columns, found by name where both have names."""
+    if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
+        table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
+    else:
+        if not sparse and hasattr(data, "tocsr"):
+            raise TypeError(
+                f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
+            )
+        table = Table.of(data)
+    if table.names is not None and schema.names is not None and table.names != schema.names:
+        return table.select(_places(table.names, schema.names, caller))
+    if table.width != schema.width:
+        raise ValueError(
+            f"X has {table.width} features, but {caller} is expecting {schema.width} features as input"
+        )
+    if table.rows == 0:
+        raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
+    return table
+
+
+def few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
+    """A few plain rows and their plain labels, copied; None for anything that needs a closer look."""
+    if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
+        return None
+    if X.dtype is not _FLOAT64 and X.dtype.kind not in "iub":
+        return None
+    named = y if type(y) is list else y.tolist() if type(y) is np.ndarray and y.ndim == 1 else None
+    if named is None or len(named) != len(X):
+        return None
+    if not all(type(label) in _PLAIN for label in named):
+        return None
+    return X.astype(np.float64), list(named)
+
+
+def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str) -> list[int]:
+    if missing := [name for name in wanted if name not in found]:
+        raise ValueError(
+            f"X has no column {missing[0]!r}, which {caller} was fitted with: add it, as NaN if unknown"
+        )
+    if unknown := [name for name in found if name not in wanted]:
+        raise ValueError(f"X has a column {unknown[0]!r}, which {caller} was not fitted with: drop it")
+    return [found.index(name) for name in wanted]
+
+
+def labels(y: object, rows: int, missing_label: object = None) -> Filed:
+    """Labels by value; -1 stands where one is missing: None, NaN or NA, or what `missing_label` names."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: pass one label a row")
+    if type(y) is np.ndarray or hasattr(y, "__array__"):
+        y = _one_column(y)
+    keys, group = Keys.encode(y)
+    if len(group) != rows:
+        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one a row")
+    if missing_label is not None and missing_label in keys:
+        place = keys.values.index(missing_label)
+        rest = np.array([i - (i > place) for i in range(len(keys))] + [-1])
+        rest[place] = -1
+        keys, group = Keys(keys[:place] + keys[place + 1 :]), rest[group]
+    return Filed(keys, group)
+
+
+def _one_column(y: Any) -> Any:
+    values = y if isinstance(y, np.ndarray) else np.asarray(y)
+    y = y if arrays.is_frame(y) else values
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        y = values = values.ravel()
+    if values.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
+    if values.dtype.kind == "f":
+        known = values[~np.isnan(values)]
+        if not (np.isfinite(known).all() and (known == np.floor(known)).all()):
+            raise ValueError(
+                "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
+                "round them, or use a regression"
+            )
+    return y
+
+
+def weights(sample_weight: object, rows: int) -> Array | None:
+    """Weights, at least 0 and not all 0; one number is the weight of every row."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, int | float):
+        sample_weight = np.full(rows, float(sample_weight))
+    found = arrays.weights(sample_weight, rows)
+    if found is None:
+        return None
+    if (found < 0).any():
+        row = int(np.argmax(found < 0))
+        raise ValueError(
+            f"weight {row} is {found[row]:g}, expected at least 0: use unlearn to take rows away"
+        )
+    if not found.any():
+        raise ValueError(
+            "the sample weights are all zero, expected some weight: drop sample_weight, or the rows"
+        )
+    return found
+
+
+def label_array(values: Iterable[Hashable]) -> NDArray[Any]:
+    """Labels as NumPy keeps them: of one kind where they are, else objects."""
+    listed = list(values)
+    kinds = {
+        str
+        if isinstance(v, str)
+        else bytes
+        if isinstance(v, bytes)
+        else bool
+        if isinstance(v, bool)
+        else int
+        if isinstance(v, int)
+        else float
+        if isinstance(v, float)
+        else object
+        for v in listed
+    }
+    if kinds in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
+        found = np.array(listed)
+        if found.ndim == 1 and found.dtype.kind != "O":
+            return found
+    boxed = np.empty(len(listed), dtype=object)
+    boxed[:] = listed
+    return boxed
+
+
+def class_probabilities(given: Any, classes: Keys, total: bool = True) -> dict[Any, float] | None:
+    """The classes' probabilities by label, checked; None if they are to be counted."""
+    if given is None or not len(classes):
+        return None
+    if isinstance(given, Mapping):
+        if missing := [key for key in classes if key not in given]:
+            raise ValueError(f"priors have no probability for class {missing[0]!r}: name one for every class")
+        shares = np.array([given[key] for key in classes], dtype=np.float64)
+    else:
+        shares = np.asarray(given, dtype=np.float64)
+    if shares.shape != (len(classes),):
+        raise ValueError(
+            f"Number of priors must match number of classes: got {shares.shape}, expected {len(classes)}"
+        )
+    if not (shares >= 0).all():
+        raise ValueError(f"Priors must be non-negative: got {shares.min():g}")
+    if total and not np.isclose(shares.sum(), 1.0):
+        raise ValueError(f"The sum of the priors should be 1: got {shares.sum():g}")
+    return dict(zip(classes, shares.tolist(), strict=True))

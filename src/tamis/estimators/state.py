@@ -1,0 +1,116 @@
+"""What a fitted face holds. The face swaps it whole, so that nothing is ever half learned.
+
+Rows that come one by one are not summed one by one: they wait in a chain, checked, and are summed together
+when the statistic is next asked for. Sums are exact, so nobody can tell.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.estimators.reading import Schema
+from tamis.models import Evidence, Generative, Posterior
+from tamis.stats import Filed, Joint, Keys
+from tamis.tables import Table
+
+PATIENCE = 512  # rows that wait at most
+
+
+class Waiting(NamedTuple):
+    """Rows that wait, and those that came before them; shared by copies of a model, so never changed."""
+
+    values: Array  # (n, d)
+    labels: list[Any]  # n
+    before: "Waiting | None"
+    count: int  # rows in the chain
+
+
+class Fitted:
+    """A statistic, and what was inferred from it so far."""
+
+    __slots__ = (
+        "_statistic",
+        "_waiting",
+        "classes",
+        "declared",
+        "iterations",
+        "model",
+        "posterior",
+        "schema",
+    )
+
+    def __init__(
+        self,
+        schema: Schema,
+        model: Generative,
+        statistic: Joint | None,
+        declared: Keys,
+        posterior: Posterior | None = None,
+        iterations: int = 1,
+        waiting: Waiting | None = None,
+    ) -> None:
+        self.schema = schema
+        self.model = model  # that encodes and observes; what infers is made anew from the face's parameters
+        self._statistic = statistic
+        self._waiting = waiting
+        self.declared = declared  # classes that may not have been seen yet
+        self.posterior = posterior  # None until it is asked for
+        self.iterations = iterations
+        self.classes: NDArray[Any] | None = None  # the same
+
+    @property
+    def learned(self) -> Joint:
+        """All that was learned."""
+        if self._statistic is None:
+            raise RuntimeError("nothing was learned yet")
+        if self._waiting is not None:
+            # the sum first, then the pair: another thread sees either both or neither
+            self._statistic, self._waiting = self._statistic + self._summed(self._waiting), None
+        return self._statistic
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was learned yet."""
+        return self._statistic is None
+
+    def after(
+        self, statistic: Joint | None = None, declared: Keys | None = None, posterior: Posterior | None = None
+    ) -> "Fitted":
+        """The same columns, with something else learned or inferred."""
+        return Fitted(
+            self.schema,
+            self.model,
+            self.learned if statistic is None else statistic,
+            self.declared if declared is None else declared,
+            posterior,
+            self.iterations,
+        )
+
+    def awaiting(self, values: Array, labels: list[Any]) -> "Fitted":
+        """With a few rows more, that the model is sure to take."""
+        statistic, waiting = self._statistic, self._waiting
+        count = len(values) + (0 if waiting is None else waiting.count)
+        if count > PATIENCE:
+            statistic, waiting, count = self.learned, None, len(values)
+        chain = Waiting(values, labels, waiting, count)
+        return Fitted(self.schema, self.model, statistic, self.declared, None, self.iterations, chain)
+
+    def _summed(self, waiting: Waiting) -> Joint:
+        values, labels = [], []
+        link: Waiting | None = waiting
+        while link is not None:
+            values.append(link.values)
+            labels.extend(link.labels)
+            link = link.before
+        table = Table.of(np.concatenate(values))
+        return self.model.observe(Evidence(self.model.encode(table), Filed.of(labels)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.learned  # noqa: B018  (what waits is summed: a long chain would be a deep pickle)
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)

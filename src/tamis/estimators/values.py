@@ -1,0 +1,400 @@
+"""value ↔ a tree that JSON can hold, and arrays: a closed list of types, and no other.
+
+JSON's own values are themselves: null, booleans, integers of 64 bits, finite floats, text and lists. Any
+other value is an object of one entry, {tag: what it is made of}, and the tags are the tables of this file: no
+name that a tree holds is looked up elsewhere. Numbers in arrays go to `arrays`; the tree keeps their names.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from inspect import isroutine
+from math import isfinite, prod
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
+from tamis.estimators.files import DTYPES, Arrays
+from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
+
+Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
+
+_DEEPEST = 64  # values within values; a list that holds itself is refused here
+_LONGEST = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
+_WORDS = 1 << 26  # position of a sum's first word: its exponent is an int32, in Arrow too
+_PROBLEMS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+_SEEDS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
+_EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, or lists, tuples and dicts of them"
+
+# Statistics and priors are their constructor's parameters.
+_PARAMETERS: dict[type, tuple[str, ...]] = {
+    Keys: ("values",),
+    Exact: ("words", "low"),
+    Tally: ("keys", "weight", "total", "terms"),
+    Moments: ("keys", "weight", "first", "second", "form"),
+    Gram: ("keys", "weight", "products", "width", "targets"),
+    Joint: ("parts",),
+    Beta: ("a", "b", "likelihood", "keys"),
+    Dirichlet: ("concentration", "keys", "terms"),
+    Gamma: ("shape", "rate", "likelihood", "keys"),
+    NormalInverseGamma: ("location", "strength", "shape", "scale", "keys"),
+    NormalInverseWishart: ("location", "strength", "freedom", "scale", "keys"),
+}
+_KINDS = {kind.__name__: kind for kind in _PARAMETERS}
+
+
+def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
+    """The value as a tree; arrays that it holds are added to `arrays`.
+
+    A value that cannot be saved is called by its keys in the dicts around it, after `name`. Numbers of NumPy
+    become Python's, and pandas' times too. A time zone that is not of `zoneinfo` becomes its offset.
+
+    >>> arrays: Arrays = {}
+    >>> pack({"alpha": 0.5, "shape": (2, 3), "prior": np.zeros(2)}, arrays)
+    {'dict': [['alpha', 0.5], ['shape', {'tuple': [2, 3]}], ['prior', {'array': 'array0'}]]}
+    >>> unpack({"tuple": [2, 3]}, arrays)
+    (2, 3)
+    """
+    found: Arrays = {}
+    tree = _Packer(arrays, found, name).pack(value, 0)
+    arrays.update(found)  # at the end: nothing is half-packed
+    return tree
+
+
+def unpack(tree: object, arrays: Arrays) -> Any:
+    """The value that `pack` made the tree of; its arrays are read-only."""
+    try:
+        return _Reader(arrays).read(tree, 0)
+    except _PROBLEMS as problem:
+        text = " ".join(str(problem).split())
+        raise ValueError(f"got a value that cannot be read ({text}), expected one made by pack()") from None
+
+
+class _Packer:
+    """Where arrays go, and the names on the way to the value at hand."""
+
+    def __init__(self, taken: Arrays, found: Arrays, name: str) -> None:
+        self.taken, self.found = taken, found
+        self.path: list[Any] = [name] if name else []
+
+    def pack(self, value: Any, depth: int) -> Tree:
+        if depth > _DEEPEST:
+            raise ValueError(f"{self._lost()}: got values {depth} deep, expected less: does one hold itself?")
+        kind = type(value)
+        if value is None or kind is bool:
+            return value  # type: ignore[no-any-return]
+        if simple := _SIMPLE.get(kind):
+            return simple(value)
+        if kind is list:
+            return [self.pack(item, depth + 1) for item in value]
+        if kind is tuple:
+            return {"tuple": [self.pack(item, depth + 1) for item in value]}
+        if kind is dict:
+            return {"dict": [self._pair(key, item, depth) for key, item in value.items()]}
+        if kind in _PARAMETERS:
+            return self._made(value, depth)
+        if kind in (np.ndarray, np.memmap):
+            return self._array(np.asarray(value), depth)
+        if isinstance(value, np.generic):
+            return self._scalar(value)
+        if isinstance(value, datetime | timedelta):
+            return self._time(value)
+        raise self._refusal(value)
+
+    def _pair(self, key: Any, item: Any, depth: int) -> list[Tree]:
+        self.path.append(key)
+        pair = [self.pack(key, depth + 1), self.pack(item, depth + 1)]
+        self.path.pop()
+        return pair
+
+    def _made(self, value: Any, depth: int) -> Tree:
+        kind = type(value)
+        parameters = {name: getattr(value, name) for name in _PARAMETERS[kind]}
+        if kind is Joint:
+            parameters["parts"] = dict(value.parts)
+        try:
+            _refuse_unfit(kind, parameters)
+        except (TypeError, ValueError) as problem:
+            raise ValueError(f"{self._lost()}: got {problem}, expected one that tamis made") from None
+        return {kind.__name__: {name: self.pack(given, depth + 1) for name, given in parameters.items()}}
+
+    def _array(self, value: NDArray[Any], depth: int) -> Tree:
+        kind = value.dtype.kind
+        if value.dtype.newbyteorder("<").str in DTYPES:
+            return {"array": self._kept(value)}
+        if kind in "US":  # as codes of their characters
+            tag, code = ("texts", np.uint32) if kind == "U" else ("byte texts", np.uint8)
+            width = max(1, value.dtype.itemsize // np.dtype(code).itemsize)
+            plain = value.astype(f"={kind}{width}", order="C", copy=False)
+            return {tag: self._kept(plain.reshape(-1).view(code).reshape(*value.shape, width))}
+        if kind == "O":
+            return {"objects": [list(value.shape), [self.pack(cell, depth + 1) for cell in value.flat]]}
+        raise self._refusal(value)
+
+    def _kept(self, array: NDArray[Any]) -> str:
+        number = len(self.found) + len(self.taken)
+        while (name := f"array{number}") in self.taken or name in self.found:
+            number += 1
+        self.found[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return name
+
+    def _scalar(self, value: np.generic) -> Tree:
+        if value.dtype.kind in "mM" and value.dtype.newbyteorder("<").str in DTYPES:
+            return {"scalar": self._kept(np.asarray(value))}
+        simple = _SIMPLE.get(type(plain := value.item()))
+        if isinstance(plain, bool):
+            return plain
+        if simple is None:  # a record; a float longer than Python's
+            raise self._refusal(value)
+        return simple(plain)
+
+    def _time(self, value: Any) -> Tree:
+        """Of pandas, whose times derive from Python's and may be finer."""
+        convert = getattr(value, "to_pydatetime" if isinstance(value, datetime) else "to_pytimedelta", None)
+        if (
+            convert is None
+            or value != value
+            or getattr(value, "nanosecond", getattr(value, "nanoseconds", 0))
+        ):
+            raise self._refusal(value)
+        return _SIMPLE[type(plain := convert())](plain)
+
+    def _lost(self) -> str:
+        names = [key if type(key) is str else repr(key)[:40] for key in self.path]
+        return f"{'.'.join(names) or 'the value'} cannot be saved"
+
+    def _refusal(self, value: object) -> TypeError:
+        kind = type(value).__name__
+        if isinstance(value, _SEEDS):
+            return TypeError(f"{self._lost()}: got a {kind}, expected a seed: pass an int")
+        what = f"a {kind}"
+        if isinstance(value, type) or isroutine(value):
+            what = f"{'the class' if isinstance(value, type) else 'the function'} {value.__name__}"
+        elif isinstance(value, np.ndarray | np.generic):
+            what += f" of type {value.dtype}"
+        return TypeError(f"{self._lost()}: got {what}, {_EXPECTED}")
+
+
+def _float(value: float) -> Tree:
+    return value if isfinite(value) else {"float": repr(value)}
+
+
+def _text(value: str) -> Tree:
+    """Surrogates without their partner are no text, and two of them would come back as one character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return {"text": b64encode(value.encode(errors="surrogatepass")).decode()}
+    return value
+
+
+def _datetime(value: datetime) -> Tree:
+    place: Tree = None
+    if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
+        place = value.tzinfo.key
+    elif (offset := value.utcoffset()) is not None:
+        place = [offset.days, offset.seconds, offset.microseconds]
+    return {"datetime": [value.replace(tzinfo=None).isoformat(), value.fold, place]}
+
+
+# Exact types, for what derives from them may hold more.
+_SIMPLE: dict[type, Callable[[Any], Tree]] = {
+    int: lambda value: value if -_LONGEST < value < _LONGEST else {"int": hex(value)},
+    float: _float,
+    complex: lambda value: {"complex": repr(value)},
+    str: _text,
+    bytes: lambda value: {"bytes": b64encode(value).decode()},
+    date: lambda value: {"date": value.isoformat()},
+    datetime: _datetime,
+    timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
+    Decimal: lambda value: {"Decimal": str(value)},
+}
+
+
+class _Reader:
+    """Where arrays come from."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        self.nested: dict[str, Callable[[Any, int], Any]] = {
+            "tuple": lambda made, depth: tuple(self._list(made, depth)),
+            "dict": self._dict,
+            "array": lambda made, _: self._array(made),
+            "scalar": lambda made, _: self._array(made).reshape(())[()],
+            "texts": lambda made, _: self._texts(made, np.uint32, "U"),
+            "byte texts": lambda made, _: self._texts(made, np.uint8, "S"),
+            "objects": self._objects,
+        }
+
+    def read(self, tree: Any, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ValueError("nested too deep")
+        kind = type(tree)
+        if tree is None or kind in (bool, int, str):
+            return tree
+        if kind is float:
+            return tree if isfinite(tree) else _fail("a float that JSON does not have")
+        if kind is list:
+            return self._list(tree, depth)
+        if kind is not dict or len(tree) != 1:
+            return _fail(f"a {kind.__name__} that is no value")
+        ((tag, made),) = tree.items()
+        if tag in self.nested:
+            return self.nested[tag](made, depth)
+        if tag in _READERS:
+            return _READERS[tag](made)
+        if tag in _KINDS:
+            return self._made(_KINDS[tag], made, depth)
+        return _fail(f"the unknown type {str(tag)[:40]!r}: upgrade tamis if a newer one wrote it")
+
+    def _list(self, tree: Any, depth: int) -> list[Any]:
+        return [self.read(item, depth + 1) for item in _typed(tree, list)]
+
+    def _dict(self, tree: Any, depth: int) -> dict[Any, Any]:
+        pairs = [self._list(pair, depth) for pair in _typed(tree, list)]
+        found = {key: value for key, value in pairs}  # noqa: C416 (dict() would take pairs of any kind)
+        return found if len(found) == len(pairs) else _fail("a key that comes twice")
+
+    def _array(self, name: Any) -> NDArray[Any]:
+        array = self.arrays[_typed(name, str)]
+        if array.dtype.newbyteorder("<").str not in DTYPES:
+            return _fail(f"an array of type {array.dtype}")  # type: ignore[no-any-return]
+        return _frozen(array.copy() if array.flags.writeable else array)
+
+    def _texts(self, name: Any, code: type, kind: str) -> NDArray[Any]:
+        codes = self._array(name)
+        if codes.dtype != code or not codes.ndim or codes.max(initial=0) > 0x10FFFF:
+            return _fail("an array that holds no characters")  # type: ignore[no-any-return]
+        *shape, width = codes.shape
+        flat = np.ascontiguousarray(codes).reshape(-1)
+        return _frozen(flat.view(f"{kind}{width}").reshape(shape))
+
+    def _objects(self, tree: Any, depth: int) -> NDArray[Any]:
+        shape, cells = _typed(tree, list)
+        values = self._list(cells, depth)
+        if any(type(side) is not int or side < 0 for side in shape) or prod(shape) != len(values):
+            return _fail("an array of another size than its shape")  # type: ignore[no-any-return]
+        array = np.empty(len(values), dtype=object)
+        for place, value in enumerate(values):  # one by one: NumPy would take lists for rows
+            array[place] = value
+        return _frozen(array.reshape(shape))
+
+    def _made(self, kind: type, tree: Any, depth: int) -> Any:
+        if _typed(tree, dict).keys() != set(_PARAMETERS[kind]):
+            _fail(f"a {kind.__name__} with other parameters")
+        parameters = {name: self.read(made, depth + 1) for name, made in tree.items()}
+        _refuse_unfit(kind, parameters)
+        return kind(**parameters)
+
+
+def _timedelta(made: Any) -> timedelta:
+    days, seconds, microseconds = (_typed(part, int) for part in _typed(made, list))
+    return timedelta(days, seconds, microseconds)
+
+
+def _read_datetime(made: Any) -> datetime:
+    text, fold, place = _typed(made, list)
+    zone: tzinfo | None = ZoneInfo(place) if isinstance(place, str) else None
+    if isinstance(place, list):
+        zone = timezone(_timedelta(place))
+    return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda made: int(made, 16),
+    "float": lambda made: float(made) if made in ("nan", "inf", "-inf") else _fail("no float"),
+    "complex": lambda made: complex(_typed(made, str)),
+    "text": lambda made: b64decode(made, validate=True).decode(errors="surrogatepass"),
+    "bytes": lambda made: b64decode(made, validate=True),
+    "date": date.fromisoformat,
+    "datetime": _read_datetime,
+    "timedelta": _timedelta,
+    "Decimal": lambda made: Decimal(_typed(made, str)),
+}
+
+
+def _refuse_unfit(kind: type, parameters: dict[str, Any]) -> None:
+    """Raise if these are not parameters of a value of this kind; priors look at their numbers themselves."""
+    for name in ("keys", "terms"):
+        if not isinstance(parameters.get(name), Keys | None):
+            _fail(f"a {kind.__name__} whose {name} are no Keys")
+    if kind in _FITS and not _FITS[kind](**parameters):
+        _fail(f"a {kind.__name__} whose parts do not fit each other")
+
+
+def _are_settled(words: Any, low: Any) -> bool:
+    """Whether no kernel overflows on these words: see `_kernels.reference`."""
+    if not isinstance(words, np.ndarray) or words.dtype != np.int64 or not words.ndim or not len(words):
+        return False
+    digits, last = words[:-1], words[-1]
+    return (
+        isinstance(low, int | np.integer)
+        and abs(int(low)) < _WORDS
+        and digits.min(initial=0) >= 0
+        and digits.max(initial=0) < 1 << 32
+        and last.min(initial=0) >= -(1 << 31)
+        and last.max(initial=0) < 1 << 31
+    )
+
+
+def _fit_tally(keys: Keys | None, weight: Any, total: Any, terms: Keys | None) -> bool:
+    sums = isinstance(weight, Exact) and isinstance(total, Exact) and len(total.shape) > 0
+    return sums and total.shape[:-1] == weight.shape and _named(keys, weight) and _named(terms, total, -1)
+
+
+def _fit_moments(keys: Keys | None, weight: Any, first: Any, second: Any, form: Any) -> bool:
+    if not isinstance(weight, Exact) or not isinstance(first, Exact) or not isinstance(second, Exact | None):
+        return False
+    batch = squares = first.shape
+    if form == "full" and first.shape:
+        *rest, d = first.shape
+        batch, squares = tuple(rest), (*rest, d * (d + 1) // 2)
+    known = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
+    return known and weight.shape == batch and _named(keys, weight)
+
+
+def _fit_gram(keys: Keys | None, weight: Any, products: Any, width: Any, targets: Any) -> bool:
+    if not isinstance(weight, Exact) or not isinstance(products, Exact):
+        return False
+    side = width + targets
+    packed = (*weight.shape, side * (side + 1) // 2)
+    return (
+        type(side) is int and min(width, targets) >= 0 and products.shape == packed and _named(keys, weight)
+    )
+
+
+def _fit_joint(parts: Any) -> bool:
+    named = type(parts) is dict and all(type(name) is str for name in parts)
+    return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
+
+
+_FITS: dict[type, Callable[..., bool]] = {
+    Keys: lambda values: type(values) is tuple and len(set(values)) == len(values),
+    Exact: _are_settled,
+    Tally: _fit_tally,
+    Moments: _fit_moments,
+    Gram: _fit_gram,
+    Joint: _fit_joint,
+}
+
+
+def _named(names: Keys | None, part: Exact, axis: int = 0) -> bool:
+    """Whether the axis has these names, if any."""
+    return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _typed(made: Any, kind: type) -> Any:
+    return made if type(made) is kind else _fail(f"a {type(made).__name__} in place of a {kind.__name__}")
+
+
+def _fail(found: str) -> Any:
+    raise ValueError(found)

@@ -1,0 +1,381 @@
+"""means and covariances by class → log p(vector | class), what is missing left out.
+
+A row that misses some columns is scored by the marginal of the others: rows are taken pattern by pattern, and
+each pattern has factors of its own. The last functions are the sums that an expectation step makes of rows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.conjugate import MultivariateT, NormalInverseGamma, normals, rates
+from tamis.conjugate.student_t import log_gamma_half, log_one_plus_square
+from tamis.linalg import Cholesky
+from tamis.models.block import Contrast, Density, Shares
+from tamis.models.gaussian_columns import Normal
+from tamis.stats import Keys, Moments
+
+_LOG_TAU = float(np.log(2.0 * np.pi))
+_BLOCK = 4096  # rows whose whitened copy is in memory at a time
+_FAR = 1e6  # squared distance of two means past which the one product for all classes costs the tenth digit
+
+
+class Pattern(NamedTuple):
+    """Rows that have the same columns."""
+
+    rows: NDArray[np.int64] | slice
+    columns: NDArray[np.int64]  # those that are present
+    whole: bool  # whether all are
+
+
+def patterns(rows: Array) -> Iterator[Pattern]:
+    """The rows, by which of their columns are present."""
+    present = ~np.isnan(rows)
+    every = np.arange(rows.shape[1])
+    if present.all():
+        yield Pattern(slice(None), every, True)
+        return
+    _, first, group = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
+    for g, row in enumerate(first.tolist()):
+        columns = every[present[row]]
+        yield Pattern(np.flatnonzero(group.reshape(-1) == g), columns, len(columns) == len(every))
+
+
+class _Marginal(NamedTuple):
+    """Some columns of some rows, about the mean of one class and in the units of its covariance."""
+
+    rows: NDArray[np.int64] | slice
+    k: int
+    d: int
+    square: Array  # (rows,): xᵀM⁻¹x
+    log_determinant: float
+
+
+def _marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Iterator[_Marginal]:
+    for at, columns, whole in patterns(rows):
+        x = rows if whole and isinstance(at, slice) else rows[at][:, columns]
+        for k in range(len(mean)):
+            own = Cholesky(factor.lower[k]) if whole else _part(matrix[k], columns)
+            square = squares(own, x, mean[k, columns])
+            yield _Marginal(at, k, len(columns), square, float(own.log_determinant()))
+
+
+def squares(factor: Cholesky, rows: Array, centre: Array) -> Array:
+    """(x − c)ᵀM⁻¹(x − c) of each row (n,)."""
+    found = np.zeros(len(rows))
+    if not len(centre):
+        return found
+    for at in _blocks(len(rows)):
+        z = factor.whiten(rows[at] - centre)
+        found[at] = np.einsum("ij,ij->i", z, z)
+    return found
+
+
+def _part(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
+    return Cholesky.of(matrix[np.ix_(columns, columns)], "covariance of the columns that are present")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FullNormal(Density[Array]):
+    """A Gaussian with a covariance of its own in each class."""
+
+    keys: Keys
+    mean: Array  # (K, d)
+    covariance: Array  # (K, d, d)
+    factor: Cholesky  # of the covariances
+    evidence: Callable[[], float]
+
+    def scores(self, rows: Array) -> Array:
+        found = np.empty((len(rows), len(self.keys)))
+        for part in _marginals(rows, self.mean, self.covariance, self.factor):
+            found[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_TAU)
+        return found
+
+    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
+        raise ValueError(
+            "explain needs covariance='tied', 'diag' or 'spherical': with one covariance a class the "
+            "log-odds are no sum over columns"
+        )
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        noise = rng.standard_normal((len(group), self.mean.shape[1]))
+        found = self.mean[group]
+        for k in np.unique(group).tolist():
+            at = group == k
+            found[at] += noise[at] @ self.factor.lower[k].T
+        return list(found.T)
+
+    def log_evidence(self) -> float:
+        return self.evidence()
+
+    def covariance_of(self, k: int) -> Array:
+        """(d, d) of one class."""
+        return np.asarray(self.covariance[k])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiedNormal(Density[Array]):
+    """Gaussians of one covariance: the boundary between two classes is a hyperplane."""
+
+    keys: Keys
+    mean: Array  # (K, d)
+    covariance: Array  # (d, d)
+    factor: Cholesky  # of the covariance
+    evidence: Callable[[], float]
+
+    @property
+    def coefficients(self) -> Array:
+        """Σ⁻¹μ (K, d): `rows @ coefficients.T + intercepts` are scores but for a term that classes share."""
+        return np.ascontiguousarray(self.factor.solve(self.mean.T).T)
+
+    @property
+    def intercepts(self) -> Array:
+        """−½ μᵀΣ⁻¹μ (K,). About zero, so rounded if the means are large; `scores` are not."""
+        return np.asarray(-0.5 * self.factor.quadratic(self.mean))
+
+    def scores(self, rows: Array) -> Array:
+        found = np.zeros((len(rows), len(self.keys)))
+        for at, columns, whole in patterns(rows):
+            if not len(columns):
+                continue
+            x = rows if whole and isinstance(at, slice) else rows[at][:, columns]
+            factor = self.factor if whole else _part(self.covariance, columns)
+            found[at] = self._scores(x, self.mean[:, columns], factor)
+        return found
+
+    def _scores(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
+        """−½|z − m|² by one product for all classes: z and m are whitened about the same centre."""
+        centre = mean.mean(axis=0)
+        m = factor.whiten(mean - centre)
+        lengths = np.einsum("ij,ij->i", m, m)
+        far = bool((lengths > _FAR).any())
+        found = np.empty((len(rows), len(mean)))
+        for at in _blocks(len(rows)):
+            z = factor.whiten(rows[at] - centre)
+            block = found[at]
+            if far:
+                for k in range(len(mean)):
+                    block[:, k] = -0.5 * np.square(z - m[k]).sum(axis=1)
+            else:
+                np.matmul(z, m.T, out=block)
+                block -= 0.5 * (np.einsum("ij,ij->i", z, z)[:, None] + lengths)
+        found -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
+        return found
+
+    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
+        """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ'), of the columns that are present."""
+        terms = np.zeros(rows.shape)
+        for at, columns, whole in patterns(rows):
+            factor = self.factor if whole else _part(self.covariance, columns)
+            one, other = self.mean[for_, columns], self.mean[against, columns]
+            w = factor.solve((one - other)[:, None])[:, 0]
+            x = rows[at][:, columns]
+            found = np.zeros((len(x), rows.shape[1]))
+            found[:, columns] = 0.5 * w * ((x - one) + (x - other))
+            terms[at] = found
+        return Contrast(terms, np.zeros(len(rows)))
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        noise = rng.standard_normal((len(group), self.mean.shape[1]))
+        return list((self.mean[group] + noise @ self.factor.lower.T).T)
+
+    def log_evidence(self) -> float:
+        return self.evidence()
+
+    def covariance_of(self, k: int) -> Array:
+        """(d, d), the same for every class."""
+        return self.covariance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiagonalNormal(Normal):
+    """A Gaussian whose columns are independent, as `GaussianColumns` makes them."""
+
+    @property
+    def covariance(self) -> Array:
+        """The diagonals (K, d)."""
+        return self.variance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SphericalNormal(Normal):
+    """A Gaussian whose columns are independent and share one variance."""
+
+    @property
+    def covariance(self) -> Array:
+        """The one variance of each class (K,)."""
+        return self.variance[:, 0]
+
+    def log_evidence(self) -> float:
+        return spherical_evidence(self.belief, self.seen)
+
+
+def pooled_growth(belief: NormalInverseGamma, seen: Moments) -> tuple[Array, Array]:
+    """What shape and scale of one variance for all columns grow by (K,)."""
+    weight = seen.weight.value
+    shift = normals.shift_of(seen.weight, seen.first, belief.location)
+    pull = belief.strength * weight / (belief.strength + weight)
+    return 0.5 * weight.sum(axis=1), 0.5 * (seen.scatter + pull * np.square(shift)).sum(axis=1)
+
+
+def spherical_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
+    weight = seen.weight.value
+    shape, scale = pooled_growth(belief, seen)
+    ratio = rates.log_ratio(belief.shape[0], belief.scale[0], shape, scale)
+    means = np.log1p(weight / belief.strength).sum(axis=1)
+    return float((ratio - 0.5 * means - shape * _LOG_TAU).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorStudent(Density[Array]):
+    """The Gaussian with its mean and covariance integrated out."""
+
+    keys: Keys
+    members: MultivariateT  # (K,)
+    evidence: Callable[[], float]
+
+    @property
+    def mean(self) -> Array:
+        """(K, d)."""
+        return self.members.mean
+
+    @property
+    def covariance(self) -> Array:
+        """(K, d, d)."""
+        return self.members.covariance
+
+    def scores(self, rows: Array) -> Array:
+        members = self.members
+        found = np.empty((len(rows), len(self.keys)))
+        for part in _marginals(rows, members.location, members.scale, members.factor):
+            freedom = members.freedom[part.k]
+            found[part.rows, part.k] = (
+                log_gamma_half(freedom, part.d)
+                - 0.5 * part.log_determinant
+                - 0.5 * (freedom + part.d) * log_one_plus_square(np.sqrt(part.square / freedom))
+            )
+        return found
+
+    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
+        raise ValueError(
+            "explain needs estimate='mle', 'map' or 'mean': the log-odds of multivariate t distributions "
+            "are no sum over columns"
+        )
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        members = self.members
+        found = np.empty((len(group), members.location.shape[1]))
+        for k in np.unique(group).tolist():
+            at = group == k
+            one = MultivariateT(members.freedom[k], members.location[k], members.scale[k])
+            found[at] = one.sample(rng, int(at.sum()))
+        return list(found.T)
+
+    def log_evidence(self) -> float:
+        return self.evidence()
+
+
+def share_vectors(rows: Array, shares: Shares) -> Moments:
+    """Full Moments of rows without gaps, each class about its own mean."""
+    centre, weight, parts = _centres(rows, shares.parts), shares.parts.sum(axis=0), shares.parts
+    k, d = centre.shape
+    first, second = np.zeros((k, d)), np.zeros((k, d, d))
+    for at in _blocks(len(rows)):
+        x, p = rows[at], parts[at]
+        for own in range(k):
+            about, w = _live(x, p[:, own])
+            about = about - centre[own]
+            first[own] += w @ about
+            second[own] += _products(about, w)
+    return Moments.about(centre, weight, first, second, "full", shares.keys)
+
+
+def share_columns(rows: Array, shares: Shares) -> Moments:
+    """Diagonal Moments, each class about its own mean; what is missing costs its own column alone."""
+    centre, parts = _centres(rows, shares.parts), shares.parts
+    k, d = centre.shape
+    weight, first, second = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d))
+    for at in _blocks(len(rows)):
+        present = ~np.isnan(rows[at])
+        whole = bool(present.all())
+        weight += parts[at].sum(axis=0)[:, None] if whole else parts[at].T @ present
+        for own in range(k):
+            about, w = _live(rows[at], parts[at, own])
+            about = about - centre[own]
+            if not whole:
+                about[np.isnan(about)] = 0.0
+            first[own] += w @ about
+            second[own] += w @ np.square(about)
+    return Moments.about(centre, weight, first, second, keys=shares.keys)
+
+
+def share_guessed(rows: Array, shares: Shares, given: Density[Array] | None) -> Moments:
+    """Full Moments of rows with gaps, as the given Gaussians expect them."""
+    if not isinstance(given, FullNormal | TiedNormal):
+        raise ValueError(
+            "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
+            "'mean': drop or fill those rows, or use covariance='diag'"
+        )
+    centre = given.mean[given.keys.find(shares.keys)]
+    k, d = centre.shape
+    first, second = np.zeros((k, d)), np.zeros((k, d, d))
+    for at, columns, _ in patterns(rows):
+        x, p = rows[at], shares.parts[at]
+        for own, row in enumerate(given.keys.find(shares.keys).tolist()):
+            about, rest = _guess(x, columns, centre[own], given.covariance_of(row))
+            first[own] += p[:, own] @ about
+            second[own] += _products(about, p[:, own]) + p[:, own].sum() * rest
+    return Moments.about(centre, shares.parts.sum(axis=0), first, second, "full", shares.keys)
+
+
+def _guess(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """E[x | the columns that are there] less the mean (n, d), and the covariance of the others (d, d)."""
+    d = rows.shape[1]
+    missing = np.setdiff1d(np.arange(d), columns)
+    across = covariance[np.ix_(columns, missing)]
+    slope = _part(covariance, columns).solve(across)
+    about, rest = np.zeros(rows.shape), np.zeros((d, d))
+    about[:, columns] = rows[:, columns] - mean[columns]
+    about[:, missing] = about[:, columns] @ slope
+    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - across.T @ slope
+    return about, rest
+
+
+def _centres(rows: Array, parts: Array) -> Array:
+    """The mean of each class (K, d), by sums about the mean of all: near enough to take squares about."""
+    if not len(rows):
+        return np.zeros((parts.shape[1], rows.shape[1]))
+    present = ~np.isnan(rows)
+    whole = bool(present.all())
+    filled = rows if whole else np.where(present, rows, 0.0)
+    centre = filled.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    about = rows - centre
+    if not whole:
+        about[~present] = 0.0
+    weight = parts.sum(axis=0)[:, None] if whole else parts.T @ present
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shift = (parts.T @ about) / weight
+    return np.asarray(centre + np.where(np.isfinite(shift), shift, 0.0))
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, _BLOCK):
+        yield slice(start, start + _BLOCK)
+
+
+def _live(rows: Array, weights: Array) -> tuple[Array, Array]:
+    """Less the rows that have no weight, if they are many: of classes far apart, each row is in one."""
+    live = weights != 0
+    return (rows[live], weights[live]) if 2 * live.sum() < len(rows) else (rows, weights)
+
+
+def _products(about: Array, weights: Array) -> Array:
+    """Σ w x xᵀ (d, d); with no weight below zero by half the work, as BLAS sees YᵀY."""
+    if (weights < 0).any():
+        return np.asarray((about * weights[:, None]).T @ about)
+    root = about * np.sqrt(weights)[:, None]
+    return np.asarray(root.T @ root)

@@ -1,0 +1,391 @@
+"""numbers → Moments by class → one multivariate Gaussian, or its t, for all columns together.
+
+One statistic of the full form gives quadratic and linear discriminants (`covariance` "full" and "tied"), and
+Fisher's directions (`fisher.py`); one of the diagonal form gives "diag" and "spherical".
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
+from tamis.linalg import Cholesky
+from tamis.models.block import Block, Density, Shares
+from tamis.models.gaussian_columns import Student
+from tamis.models.gaussian_densities import (
+    DiagonalNormal,
+    FullNormal,
+    SphericalNormal,
+    TiedNormal,
+    VectorStudent,
+    pooled_growth,
+    share_columns,
+    share_guessed,
+    share_vectors,
+    spherical_evidence,
+)
+from tamis.stats import Filed, Keys, Moments
+from tamis.tables import Table
+
+Covariance = Literal["full", "tied", "diag", "spherical"]
+COVARIANCES = ("full", "tied", "diag", "spherical")
+
+_LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
+_SQUARABLE = 1e100  # below, sums of squares are far from the range's end
+_LOG_PI = float(np.log(np.pi))
+_REMEDY = (
+    "set shrinkage, floor or estimate='mean', give more rows than columns, or drop columns that repeat others"
+)
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianVectors(Block[Array, Moments]):
+    """All columns together one Gaussian in each class.
+
+    `covariance` is "full" (one a class), "tied" (one for all), "diag" or "spherical" (one variance a class).
+    The estimate "mle" may be mended by `shrinkage` toward the identity times the mean variance, as in
+    scikit-learn's LDA, by a `floor` that is added to every variance, as in its GaussianMixture, and be
+    `unbiased`. The other estimates have a prior for that: the one given, or one with the mean and the
+    variances of all classes together, without correlations, worth `strength` observations.
+    """
+
+    kind: ClassVar[str] = "gaussian vectors"
+
+    covariance: Covariance = "full"
+    shrinkage: float | Literal["auto"] | None = None  # 0 to 1
+    floor: float = 0.0
+    unbiased: bool = False
+    prior: NormalInverseWishart | None = None
+    strength: float = 1.0
+    exact: bool = False  # of the full form: see `Moments.observe`
+    missing: bool = False  # whether rows with gaps are taken, for EM to fill, with a full or tied covariance
+
+    def __post_init__(self) -> None:
+        Block.__post_init__(self)
+        if self.covariance not in COVARIANCES:
+            raise ValueError(f"got covariance={self.covariance!r}, expected one of {', '.join(COVARIANCES)}")
+        refuse_shrinkage(self.shrinkage)
+        if not (np.isfinite(self.floor) and self.floor >= 0):
+            raise ValueError(f"got floor={self.floor!r}, expected a finite number, zero or above")
+        if self.estimate != "mle" and (self.shrinkage or self.floor or self.unbiased):
+            raise ValueError(
+                f"got shrinkage, floor or unbiased with estimate={self.estimate!r}, expected estimate='mle': "
+                "the others have a prior for that, see `prior` and `strength`"
+            )
+        if self.prior is not None and self.prior.batch != ():
+            raise ValueError(f"got a prior of batch {self.prior.batch}, expected one for all classes: ()")
+
+    @property
+    def _squares(self) -> bool:
+        return self.covariance in ("full", "tied")
+
+    def encode(self, table: Table, learn: bool = True) -> Array:
+        rows = self.values(table)
+        if self._squares and not self.missing:
+            self._refuse_missing(rows)
+        return rows
+
+    def admits(self, values: Array) -> bool:
+        return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
+
+    def observe(self, rows: Array, filed: Filed, weights: Array | None = None) -> Moments:
+        if not self._squares:
+            return Moments.observe(rows, weights, filed, missing=True)
+        self._refuse_missing(rows)
+        return Moments.observe(rows, weights, filed, form="full", exact=self.exact)
+
+    def _refuse_missing(self, rows: Array) -> None:
+        if np.isnan(rows.sum()) and (missing := np.isnan(rows)).any():
+            row, j = np.argwhere(missing)[0].tolist()
+            column = j if self.columns is None else self.columns[j]
+            raise ValueError(
+                f"column {column} holds NaN in row {row}, expected finite numbers: drop or fill those rows, "
+                "or use covariance='diag'"
+            )
+
+    def share(self, rows: Array, shares: Shares, given: Density[Array] | None = None) -> Moments:
+        """By BLAS, about the mean of each class: good to rounding, where `observe` is exact.
+
+        With a full or tied covariance, what is missing is guessed by the given density: its expected values
+        are filled in, and what they leave uncertain is added to the squares.
+        """
+        if not self._squares:
+            return share_columns(rows, shares)
+        broken = np.isnan(rows).any(axis=1)
+        if not broken.any():
+            return share_vectors(rows, shares)
+        whole = Shares(shares.keys, shares.parts[~broken])
+        return share_vectors(rows[~broken], whole) + share_guessed(
+            rows[broken], Shares(shares.keys, shares.parts[broken]), given
+        )
+
+    def infer(self, statistic: Moments, keys: Keys) -> Density[Array]:
+        seen = statistic.over(keys)
+        if self._squares:
+            return self._infer_vectors(statistic, seen, keys)
+        return self._infer_columns(statistic, seen, keys)
+
+    def _infer_vectors(self, statistic: Moments, seen: Moments, keys: Keys) -> Density[Array]:
+        tied = self.covariance == "tied"
+        evidence = partial(self.log_evidence, statistic)
+        if self.estimate == "mle":
+            mean, covariance = self._most_likely(seen, statistic.pooled())
+        elif tied:
+            after = _tied(self.believed(statistic), seen)
+            if self.estimate == "predictive":
+                return VectorStudent(keys, after.predictive(), evidence)
+            mean, covariance = after.location, after.covariance(self.estimate == "map")
+        else:
+            belief = self.believed(statistic).update(seen.unfiled())
+            if self.estimate == "predictive":
+                return VectorStudent(keys, belief.predictive(), evidence)
+            mean, covariance = belief.mode
+            if self.estimate == "mean":
+                covariance = _expected(belief.scale, belief.freedom[:, None, None], mean.shape[1])
+        if tied:
+            factor = _factor(covariance, "covariance that the classes share")
+            return TiedNormal(keys, mean, covariance, factor, evidence)
+        weight = seen.weight.value
+        lowers = [
+            _factor(one, f"covariance of class {key!r}, of weight {n:g},").lower
+            for key, one, n in zip(keys, covariance, weight, strict=True)
+        ]
+        return FullNormal(keys, mean, covariance, Cholesky(np.stack(lowers)), evidence)
+
+    def _infer_columns(self, statistic: Moments, seen: Moments, keys: Keys) -> Density[Array]:
+        spherical = self.covariance == "spherical"
+        belief = _by_column(self.believed(statistic), spherical)
+        evidence = partial(self.log_evidence, statistic)
+        if self.estimate == "mle":
+            mean, variance = self._most_likely(seen, statistic.pooled())
+        else:
+            after = _one_variance(belief, seen) if spherical else belief.update(seen.unfiled())
+            if self.estimate == "predictive":
+                if not spherical:
+                    return Student(keys, after.predictive(), belief, seen)
+                return VectorStudent(keys, _spherical_predictive(after), evidence)
+            mean = after.location
+            d = mean.shape[1] if spherical else 1
+            if self.estimate == "map":
+                variance = after.scale / (after.shape + 1.0 + 0.5 * d)
+            else:
+                left = after.shape - 1.0
+                variance = after.scale / np.where(left > 0, left, after.shape)
+        variance = np.maximum(variance, _LEAST)
+        if spherical:
+            return SphericalNormal.of(keys, mean, variance, belief, seen)
+        return DiagonalNormal.of(keys, mean, variance, belief, seen)
+
+    def _most_likely(self, seen: Moments, pooled: Moments) -> tuple[Array, Array]:
+        """Means (K, d) and covariances: (d, d) tied, (K, d, d) full, (K, d) else. The unseen is like all."""
+        weight = seen.weight.value  # (K,) full, (K, d) diagonal
+        nothing = ~(weight > 0)
+        fewer = np.where(nothing, 0.0, 1.0 if self.unbiased else 0.0)
+        own, scatter = weight[:, None] if self._squares else weight, seen.scatter
+        mean = np.where(own > 0, seen.mean, np.where(pooled.weight.value > 0, pooled.mean, 0.0))
+        if self.covariance == "tied":
+            weight, fewer, scatter, nothing = (
+                weight.sum(),
+                fewer.sum(),
+                scatter.sum(axis=0),
+                np.asarray(~(weight.sum() > 0)),
+            )
+        elif self.covariance == "spherical":
+            weight, fewer, scatter = (
+                np.broadcast_to(part.sum(axis=1, keepdims=True), part.shape)
+                for part in (weight, fewer, scatter)
+            )
+            nothing = weight <= 0
+        left = np.where(nothing, 1.0, weight - fewer)
+        if not (left > 0).all():
+            raise ValueError(
+                f"a class has a weight of {np.min(weight):g}, expected above 1 for unbiased=True: give more "
+                "rows, or use unbiased=False"
+            )
+        if self._squares:
+            left, nothing = left[..., None, None], nothing[..., None, None]
+        covariance = scatter / left
+        if nothing.any():
+            covariance = np.where(nothing, self._of_all(pooled), covariance)
+        return mean, self._mended(covariance)
+
+    def _of_all(self, pooled: Moments) -> Array:
+        """The covariance, or the variances, of all classes together; the identity if nothing was seen."""
+        if not (pooled.weight.value > 0).any():
+            return np.eye(pooled.first.shape[-1]) if self._squares else np.ones(pooled.first.shape)
+        if self._squares:
+            return pooled.covariance
+        variance = np.where(pooled.weight.value > 0, pooled.variance, 1.0)
+        return np.full_like(variance, variance.mean()) if self.covariance == "spherical" else variance
+
+    def _mended(self, covariance: Array) -> Array:
+        if self._squares:
+            covariance = shrunk(covariance, self.shrinkage)
+            return covariance + self.floor * np.eye(covariance.shape[-1])
+        if self.shrinkage:
+            s = float(self.shrinkage)
+            covariance = (1.0 - s) * covariance + s * covariance.mean(axis=-1, keepdims=True)
+        return np.asarray(covariance + self.floor)
+
+    def believed(self, statistic: Moments) -> NormalInverseWishart:
+        """The prior: the one given, or the default, made of the statistic."""
+        if self.prior is not None:
+            return self.prior
+        pooled = statistic.pooled()
+        weight = pooled.weight.value
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(weight > 0, pooled.mean, 0.0)
+            variance = np.where(weight > 0, pooled.variance, 1.0)
+        least = 1e-9 * max(float(variance.max(initial=0.0)), 1e-9)
+        return NormalInverseWishart.from_mean(mean, self.strength, np.diag(np.maximum(variance, least)))
+
+    def log_evidence(self, statistic: Moments) -> float:
+        """log p(columns | classes) of rows with this statistic, the parameters integrated out."""
+        belief, seen = self.believed(statistic), statistic.unfiled()
+        if self.covariance == "full":
+            return float(belief.log_evidence(seen).sum())
+        if self.covariance == "tied":
+            return _tied_evidence(belief, seen)
+        by_column = _by_column(belief, self.covariance == "spherical")
+        if self.covariance == "diag":
+            return float(by_column.log_evidence(seen).sum())
+        return spherical_evidence(by_column, seen)
+
+    def refuse_impossible(self, statistic: Moments) -> None:
+        statistic.refuse_impossible()
+
+
+def refuse_shrinkage(shrinkage: float | str | None) -> None:
+    """Raise unless it is a share, or none."""
+    if shrinkage is None:
+        return
+    if isinstance(shrinkage, str):
+        raise ValueError(
+            f"got shrinkage={shrinkage!r}, expected a number from 0 to 1: Ledoit and Wolf's choice needs "
+            "fourth moments, which no statistic keeps; give a number, or use estimate='mean' with a `prior`"
+        )
+    if not 0.0 <= shrinkage <= 1.0:
+        raise ValueError(f"got shrinkage={shrinkage!r}, expected a number from 0 to 1")
+
+
+def shrunk(covariance: Array, shrinkage: float | str | None) -> Array:
+    """(1 − s) Σ + s tr(Σ)/d I, for matrices (..., d, d)."""
+    refuse_shrinkage(shrinkage)
+    if not shrinkage:
+        return covariance
+    s, d = float(shrinkage), covariance.shape[-1]
+    level = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / d
+    return np.asarray((1.0 - s) * covariance + s * level * np.eye(d))
+
+
+def _factor(covariance: Array, what: str) -> Cholesky:
+    """Refused also where only rounding makes a singular matrix look definite."""
+    d = len(covariance)
+    factor = Cholesky.of(covariance, what, _REMEDY)
+    left = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
+    if d and left.min() < _ROUNDING * d:
+        raise ValueError(
+            f"the {what} is singular but for rounding, expected all eigenvalues above zero: {_REMEDY}"
+        )
+    return factor
+
+
+def _expected(scale: Array, freedom: Array, d: int) -> Array:
+    """E[covariance] of an inverse Wishart; where it is infinite, the scale by the freedom that is left."""
+    left = freedom - (d + 1.0)
+    return np.asarray(scale / np.where(left > 0, left, freedom - (d - 1.0)))
+
+
+class _Tied(NamedTuple):
+    """Belief in one covariance, and in means that are normal about their locations given it."""
+
+    location: Array  # (K, d)
+    strength: Array  # (K,)
+    freedom: Array  # ()
+    scale: Array  # (d, d)
+    seen: int  # classes of which there were rows
+
+    def covariance(self, most_probable: bool) -> Array:
+        """Each mean that was updated has a density with |Σ|^(−½), which the mode of all together counts."""
+        d = len(self.scale)
+        if most_probable:
+            return np.asarray(self.scale / (self.freedom + d + 1.0 + self.seen))
+        return _expected(self.scale, self.freedom, d)
+
+    def predictive(self) -> MultivariateT:
+        freedom = self.freedom - (len(self.scale) - 1.0)
+        spread = (1.0 + 1.0 / self.strength) / freedom
+        return MultivariateT(freedom, self.location, spread[:, None, None] * self.scale)
+
+
+def _gathered(belief: NormalInverseWishart, seen: Moments) -> normals.Gathered:
+    weight = seen.weight.reindex(lambda words: words[..., None])
+    shift = normals.shift_of(weight, seen.first, belief.location)
+    return normals.gathered(belief.strength, seen.weight.value, shift, seen.scatter)
+
+
+def _tied(belief: NormalInverseWishart, seen: Moments) -> _Tied:
+    data = _gathered(belief, seen)
+    total = belief.strength + data.weight
+    return _Tied(
+        belief.location + (data.weight / total)[:, None] * data.shift,
+        total,
+        belief.freedom + data.weight.sum(),
+        belief.scale + data.growth.sum(axis=0),
+        int((data.weight > 0).sum()),
+    )
+
+
+def _tied_evidence(belief: NormalInverseWishart, seen: Moments) -> float:
+    """|S + W + UUᵀ| by the determinant lemma: means far from the location then cost no digits."""
+    data = _gathered(belief, seen)
+    d, n = belief.dimension, data.weight.sum()
+    within = data.scatter.sum(axis=0)
+    spread = Cholesky.of(belief.scale + within, "scale matrix with the scatter")
+    levers = spread.whiten(np.sqrt(data.pull)[:, None] * data.shift)  # (K, d)
+    products = levers @ levers.T if len(levers) < d else levers.T @ levers
+    rise = (
+        normals.log_determinant_rise(belief.factor, belief.scale, within)
+        + Cholesky.of(np.eye(len(products)) + products).log_determinant()
+    )
+    return float(
+        normals.log_multigamma_rise(belief.freedom, n, d)
+        - 0.5 * (belief.freedom + n) * rise
+        - 0.5 * n * (belief.factor.log_determinant() + d * _LOG_PI)
+        - 0.5 * d * np.log1p(data.weight / belief.strength).sum()
+    )
+
+
+def _by_column(belief: NormalInverseWishart, spherical: bool) -> NormalInverseGamma:
+    """The belief in each column by itself; or in one variance, with the mean and the worth of all of them."""
+    d, freedom = belief.dimension, belief.freedom
+    scale = np.diagonal(belief.scale)
+    if not spherical:
+        return NormalInverseGamma(belief.location, belief.strength, 0.5 * (freedom - d + 1.0), 0.5 * scale)
+    shape = 1.0 + 0.5 * d * (freedom - d - 1.0)
+    if not shape > 0:
+        raise ValueError(
+            f"got a prior with freedom {freedom:g} for covariance='spherical', expected above "
+            f"{d + 1 - 2 / d:g}, for one variance to have a belief"
+        )
+    return NormalInverseGamma(belief.location, belief.strength, shape, 0.5 * scale.sum())
+
+
+def _one_variance(belief: NormalInverseGamma, seen: Moments) -> NormalInverseGamma:
+    """(K, d), with shape and scale the same for all columns of a class: they share the variance."""
+    each = belief.update(seen.unfiled())
+    shape, scale = pooled_growth(belief, seen)
+    return NormalInverseGamma(
+        each.location, each.strength, belief.shape + shape[:, None], belief.scale + scale[:, None]
+    )
+
+
+def _spherical_predictive(after: NormalInverseGamma) -> MultivariateT:
+    variances = after.scale / after.shape * (1.0 + 1.0 / after.strength)
+    return MultivariateT(
+        2.0 * after.shape[:, 0], after.location, variances[:, :, None] * np.eye(variances.shape[1])
+    )

@@ -1,0 +1,270 @@
+"""statistic − part → infer → score: validation by subtraction, and models told apart by what they predict.
+
+Every row is observed once. What a model would have inferred without a fold, or without a row, is read off the
+whole statistic less that part, exactly; nothing is fitted again.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.models import leave_one_out as left_out
+from tamis.models.generative import CLASSES, Evidence, Generative
+from tamis.protocols import total
+from tamis.stats import Filed, Joint, Keys
+
+K = TypeVar("K", bound=Hashable)
+
+Indices = NDArray[np.int64]
+Measure = Callable[
+    [Indices, Mapping[str, list[NDArray[Any]]]], float
+]  # of class indices, and columns by block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """What models that had not seen the rows said of them."""
+
+    keys: Keys  # all classes
+    log_joint: Array  # (n, K): log p(row, class); −∞ for a class that the model had not seen
+    group: Indices  # (n,): the true class
+    fold: Indices  # (n,): the part that was left out
+    weights: Array | None = None  # (n,)
+
+    @property
+    def predictions(self) -> Indices:
+        """The most probable class of each row; ties go to the first."""
+        return np.asarray(self.log_joint.argmax(axis=1), dtype=np.int64)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of rows whose class was the most probable."""
+        return float(np.average(self.predictions == self.group, weights=self.weights))
+
+    @property
+    def log_losses(self) -> Array:
+        """−log p(true class | row), (n,); a row that every class calls impossible says nothing: log K."""
+        evidence = _kernels.log_sum_rows(np.ascontiguousarray(self.log_joint))
+        own = self.log_joint[np.arange(len(self.group)), self.group]
+        impossible = np.isneginf(evidence)
+        return np.where(impossible, np.log(len(self.keys)), np.where(impossible, 0.0, evidence) - own)
+
+    @property
+    def log_loss(self) -> float:
+        """The mean of `log_losses`; ∞ if a class was met that the model had not seen."""
+        return float(np.average(self.log_losses, weights=self.weights))
+
+    def by_fold(self) -> "list[HeldOut]":
+        """The rows of each fold by themselves, in the order of the folds."""
+        return [self._only(self.fold == one) for one in np.unique(self.fold).tolist()]
+
+    def _only(self, rows: NDArray[np.bool_]) -> "HeldOut":
+        weights = None if self.weights is None else self.weights[rows]
+        return HeldOut(self.keys, self.log_joint[rows], self.group[rows], self.fold[rows], weights)
+
+
+def split(
+    n: int,
+    folds: int,
+    rng: np.random.Generator | None = None,
+    group: ArrayLike | None = None,
+    groups: object = None,
+) -> Indices:
+    """The fold of each of n rows, (n,).
+
+    With class indices as `group`, every fold has its share of every class. With `groups`, rows of one group
+    (a patient, a sender) are all in one fold, the largest groups placed first, each where there is most room.
+    Without `rng` rows go round the folds in their order.
+
+    >>> split(7, 3).tolist(), split(6, 3, group=[0, 0, 0, 1, 1, 1]).tolist()
+    ([0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 0, 1, 2])
+    >>> split(5, 2, groups=["ann", "ben", "ann", "cid", "ann"]).tolist()
+    [0, 1, 0, 1, 0]
+    """
+    if not 2 <= folds <= n:
+        raise ValueError(f"got {folds} folds for {n} rows, expected between 2 and as many as there are rows")
+    if group is not None and groups is not None:
+        raise ValueError("got both group= and groups=, expected one of them: folds by class, or by group")
+    if groups is not None:
+        return _grouped(n, folds, rng, groups)
+    order = np.arange(n) if rng is None else rng.permutation(n)
+    if group is not None:
+        classes = np.asarray(group)
+        _refuse_unless_one_each(len(classes), n, "classes")
+        order = order[np.argsort(classes[order], kind="stable")]
+    fold = np.empty(n, dtype=np.int64)
+    fold[order] = np.arange(n) % folds
+    return fold
+
+
+def _grouped(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
+    keys, place = Keys.of(groups)
+    _refuse_unless_one_each(len(place), n, "groups")
+    if len(keys) < folds:
+        raise ValueError(f"got {len(keys)} groups for {folds} folds, expected at least one for each")
+    sizes = np.bincount(place, minlength=len(keys))
+    order = np.arange(len(keys)) if rng is None else rng.permutation(len(keys))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    load, chosen = np.zeros(folds, dtype=np.int64), np.empty(len(keys), dtype=np.int64)
+    for one in order.tolist():
+        chosen[one] = load.argmin()
+        load[chosen[one]] += sizes[one]
+    return chosen[place]
+
+
+def _refuse_unless_one_each(given: int, n: int, what: str) -> None:
+    if given != n:
+        raise ValueError(f"got {given} {what} for {n} rows, expected one a row")
+
+
+def cross_validate(model: Generative, evidence: Evidence, fold: ArrayLike) -> HeldOut:
+    """Score each fold by the model of all others, from one pass over the rows."""
+    _refuse_unless_labelled(evidence)
+    part_of = np.asarray(fold, dtype=np.int64)
+    _refuse_unless_one_each(len(part_of), len(evidence.rows), "folds")
+    rows = [np.flatnonzero(part_of == one) for one in np.unique(part_of).tolist()]
+    if len(rows) < 2:
+        raise ValueError(f"got {len(rows)} folds, expected at least 2: the model learns from the others")
+    folds = [_narrowed(evidence.take(index)) for index in rows]
+    parts = [model.observe(each) for each in folds]
+    whole = total(parts)
+    keys = model.keys(whole)
+    joint = np.full((len(part_of), len(keys)), -np.inf)
+    for index, data, part in zip(rows, folds, parts, strict=True):
+        posterior = model.infer(whole - part)
+        joint[np.ix_(index, keys.find(posterior.keys))] = posterior.log_joint(data.rows)
+    return HeldOut(keys, joint, _own_classes(keys, evidence), part_of, evidence.weights)
+
+
+def _narrowed(evidence: Evidence) -> Evidence:
+    """With the keys alone that have rows."""
+    group = evidence.filed.group
+    present = np.zeros(len(evidence.filed.keys), dtype=np.bool_)
+    present[group] = True
+    place = np.cumsum(present) - 1
+    return Evidence(evidence.rows, Filed(evidence.filed.keys.keep(present), place[group]), evidence.weights)
+
+
+def leave_one_out(model: Generative, evidence: Evidence, statistic: Joint | None = None) -> HeldOut:
+    """Score each row by the model of all others.
+
+    The statistic is that of the rows, or of these and more; it is observed if it is not given.
+    """
+    _refuse_unless_labelled(evidence)
+    whole = model.observe(evidence) if statistic is None else statistic
+    keys = model.keys(whole)
+    filed = Filed(keys, _own_classes(keys, evidence))
+    counts: Any = whole[CLASSES]
+    joint = left_out.log_priors(model, counts, filed, evidence.weight())
+    for name, block in model.blocks.items():
+        joint += left_out.scores(
+            block, whole[name], keys, evidence.rows.blocks[name], filed, evidence.weights
+        )
+    return HeldOut(keys, joint, filed.group, np.arange(len(filed)), evidence.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[K]):
+    """The candidate with the largest score, and all scores."""
+
+    best: K
+    scores: Mapping[K, float]  # log-evidence, or minus the log-loss of rows left out
+
+
+def choose(
+    candidates: Mapping[K, Generative],
+    data: Evidence | Joint,
+    by: Literal["evidence", "leave-one-out"] = "evidence",
+) -> Choice[K]:
+    """Choose among models that differ in what `infer` does: priors, smoothings, estimates.
+
+    They share one statistic, for `observe` knows no prior. By evidence nothing else is needed; leaving one
+    out also reads the rows, once a candidate. Ties go to the first.
+    """
+    if by not in ("evidence", "leave-one-out"):
+        raise ValueError(f"got by={by!r}, expected 'evidence' or 'leave-one-out'")
+    models = list(candidates.values())
+    if not models:
+        raise ValueError("got no candidates, expected at least one model")
+    shapes = [
+        {name: (type(block), block.columns) for name, block in model.blocks.items()} for model in models
+    ]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError(
+            "the candidates differ in their blocks, expected the same columns of the same families"
+        )
+    statistic = data if isinstance(data, Joint) else models[0].observe(data)
+    if by == "evidence":
+        scores = {key: model.infer(statistic).log_evidence() for key, model in candidates.items()}
+    elif isinstance(data, Evidence):
+        scores = {key: -leave_one_out(model, data, statistic).log_loss for key, model in candidates.items()}
+    else:
+        raise TypeError(
+            "got a statistic alone, expected rows to leave out: give the evidence, or by='evidence'"
+        )
+    return Choice(max(scores, key=scores.__getitem__), scores)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
+    """A measure of the data among the same measure of data drawn from the model."""
+
+    observed: float
+    replicated: Array  # (draws,)
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided: how often the model is as far out as the data, the data being one of its draws."""
+        beyond = min((self.replicated >= self.observed).sum(), (self.replicated <= self.observed).sum())
+        return min(1.0, 2.0 * float(1 + beyond) / (1 + len(self.replicated)))
+
+
+def check(
+    model: Generative,
+    statistic: Joint,
+    measure: Measure,
+    observed: float,
+    rng: np.random.Generator,
+    draws: int = 200,
+    n: int | None = None,
+) -> Check:
+    """Would data from this model look like the data, by this measure?
+
+    Datasets have as many rows of each class as were seen, or n rows of random classes. Rows are drawn from
+    the densities that `infer` gives, whose parameters are fixed unless the estimate is "predictive".
+    """
+    if draws < 1:
+        raise ValueError(f"got draws={draws}, expected at least 1")
+    posterior = model.infer(statistic)
+    counts: Any = statistic[CLASSES]
+    sizes = np.rint(counts.total.value).astype(np.int64)
+    group = np.repeat(posterior.keys.find(counts.terms), sizes)
+    replicated = np.empty(draws)
+    for i in range(draws):
+        if n is None:
+            drawn = {name: list(density.draw(rng, group)) for name, density in posterior.densities.items()}
+            replicated[i] = measure(group, drawn)
+        else:
+            replicated[i] = measure(*posterior.draw(rng, n))
+    return Check(float(observed), replicated)
+
+
+def _own_classes(keys: Keys, evidence: Evidence) -> Indices:
+    """The index of each row's class among the keys."""
+    place = keys.find(evidence.filed.keys)[evidence.filed.group]
+    if (place < 0).any():
+        label = evidence.filed.keys[int(evidence.filed.group[place.argmin()])]
+        raise ValueError(
+            f"class {label!r} has no weight in the statistic, expected that of these rows and more"
+        )
+    return np.asarray(place)
+
+
+def _refuse_unless_labelled(evidence: Evidence) -> None:
+    if (evidence.filed.group < 0).any():
+        raise ValueError("some labels are missing, expected all of them: validate on `evidence.known()`")
