@@ -28,6 +28,7 @@ Clock: TypeAlias = Callable[[], float]
 _PACKAGES = ("tamis", "numpy", "scipy", "scikit-learn", "numba", "narwhals", "river")
 # Shorter samples are lost in the clock's and the scheduler's grain (a tick is up to 4 ms).
 _SAMPLE_SECONDS = 0.1
+_SURE = 10  # a first, cold call that fills so many samples says that one call fills a sample
 
 
 class DisagreementError(Exception):
@@ -44,6 +45,8 @@ class Case(Generic[Data, Ours, Peer]):
     ours: Callable[[Data], Ours]
     peer: Callable[[Data], Peer]
     agree: Callable[[Ours, Peer], bool]
+    repeats: int | None = None  # pairs at most, where a side takes many seconds
+    peer_share: float = 1.0  # of the job that the peer does: what all of it takes is inferred from that
 
 
 AnyCase: TypeAlias = Case[Any, Any, Any]
@@ -83,8 +86,14 @@ def run(
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}; at least 1 is needed")
     data = case.setup()
-    if not case.agree(case.ours(data), case.peer(data)):
+    begun = clock()
+    found = case.ours(data)
+    between = clock()
+    expected = case.peer(data)
+    ended = clock()
+    if not case.agree(found, expected):
         raise DisagreementError(f"{case.name}: ours and the peer give different answers; not timed")
+    del found, expected
 
     def ours() -> object:
         return case.ours(data)
@@ -92,10 +101,16 @@ def run(
     def peer() -> object:
         return case.peer(data)
 
+    def calls(side: Callable[[], object], first: float) -> int:
+        return 1 if first >= _SURE * sample_seconds else _calls(side, sample_seconds, clock)
+
     with _no_collection():
         # Finding how many calls fill a sample is also the warm-up.
-        ours_calls, peer_calls = (_calls(side, sample_seconds, clock) for side in (ours, peer))
-        pairs = [(_sample(ours, ours_calls, clock), _sample(peer, peer_calls, clock)) for _ in range(repeats)]
+        ours_calls, peer_calls = calls(ours, between - begun), calls(peer, ended - between)
+        pairs = [
+            (_sample(ours, ours_calls, clock), _sample(peer, peer_calls, clock) / case.peer_share)
+            for _ in range(repeats if case.repeats is None else min(repeats, case.repeats))
+        ]
     return Timing(case.name, case.what, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
 
 

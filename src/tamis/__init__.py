@@ -8,13 +8,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tamis import conjugate, decide, estimators, expectations, families, models, stats, testing, validate
+    from tamis import (
+        conjugate,
+        decide,
+        estimators,
+        expectations,
+        families,
+        models,
+        plots,
+        stats,
+        testing,
+        validate,
+    )
     from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
     from tamis.estimators import (
         BernoulliNB,
         CategoricalNB,
         ComplementNB,
+        FisherDiscriminant,
+        GaussianDiscriminant,
         GaussianNB,
+        Mixture,
         MultinomialNB,
         NaiveBayes,
         PoissonNB,
@@ -29,8 +43,11 @@ __all__ = [
     "CategoricalNB",
     "ComplementNB",
     "Dirichlet",
+    "FisherDiscriminant",
     "Gamma",
+    "GaussianDiscriminant",
     "GaussianNB",
+    "Mixture",
     "MultinomialNB",
     "NaiveBayes",
     "NormalInverseGamma",
@@ -44,6 +61,7 @@ __all__ = [
     "families",
     "load",
     "models",
+    "plots",
     "stats",
     "testing",
     "validate",
@@ -55,8 +73,11 @@ _HOMES = {
     "CategoricalNB": "estimators",
     "ComplementNB": "estimators",
     "Dirichlet": "conjugate",
+    "FisherDiscriminant": "estimators",
     "Gamma": "conjugate",
+    "GaussianDiscriminant": "estimators",
     "GaussianNB": "estimators",
+    "Mixture": "estimators",
     "MultinomialNB": "estimators",
     "NaiveBayes": "estimators",
     "NormalInverseGamma": "conjugate",
@@ -65,7 +86,18 @@ _HOMES = {
     "load": "estimators",
 }
 _SUBMODULES = frozenset(
-    {"conjugate", "decide", "estimators", "expectations", "families", "models", "stats", "testing", "validate"}
+    {
+        "conjugate",
+        "decide",
+        "estimators",
+        "expectations",
+        "families",
+        "models",
+        "plots",
+        "stats",
+        "testing",
+        "validate",
+    }
 )
 
 

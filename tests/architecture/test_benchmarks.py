@@ -2,7 +2,7 @@
 
 import gc
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +57,20 @@ def test_the_two_sides_take_turns_in_samples_that_last_long_enough() -> None:
     run(three_times_faster(clock), repeats=3, sample_seconds=1.0, clock=clock)
     samples = "".join(clock.log).split("|")[1:]
     assert [sample for sample in samples if sample][-6:] == ["AAAA", "BB"] * 3
+
+
+def test_of_a_slow_case_few_pairs_are_taken_and_none_to_find_how_long_it_is() -> None:
+    clock = FakeClock()
+    case = replace(three_times_faster(clock), repeats=2)
+    timing = run(case, repeats=9, sample_seconds=0.01, clock=clock)
+    assert timing.ours == (0.25,) * 2
+    assert "".join(clock.log).replace("|", "") == "AB" * 3
+
+
+def test_a_peer_that_does_a_share_of_the_job_is_timed_for_all_of_it() -> None:
+    clock = FakeClock()
+    case = replace(three_times_faster(clock), peer_share=0.01)
+    assert run(case, repeats=1, sample_seconds=0.01, clock=clock).peer == pytest.approx((75.0,))
 
 
 def test_a_slow_pair_moves_the_quartiles_and_not_the_median() -> None:

@@ -172,7 +172,7 @@ def test_rows_without_labels_may_weigh_less(rng: np.random.Generator) -> None:
 def test_the_bound_is_below_the_likelihood_and_touches_it(family: str, rng: np.random.Generator) -> None:
     model = mixture(2, **FAMILIES[family])
     evidence = unlabelled(model, table_of_all(rng, 120), rng.random(120) + 0.5)
-    for _ in range(10):
+    for _ in range(4):
         one, other = (random_start(model, evidence, 2, rng) for _ in range(2))
         likelihood = em.log_likelihood(evidence, one)
         slack = 1e-9 * abs(likelihood)
@@ -324,6 +324,34 @@ def test_the_fused_step_is_the_step(
     assert likelihood == pytest.approx(by_scores, rel=1e-12)
 
 
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_no_bit_depends_on_the_number_of_threads(
+    covariance: Covariance, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = gaussian(covariance)
+    evidence = unlabelled(model, clouds(rng, 5003))
+    start = random_start(model, evidence, 3, rng)
+    found = []
+    for lanes in (1, 2, 3):
+        monkeypatch.setattr("tamis._kernels.threads.parts", lambda _, lanes=lanes: lanes)
+        found.append(model.guess(evidence, start))
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (3, 1, 2), (7, 2, 3), (300, 31, 40)])
+def test_the_fused_step_is_the_step_in_any_shape(
+    covariance: Covariance, n: int, d: int, k: int, rng: np.random.Generator
+) -> None:
+    model = mixture(k, x=GaussianVectors(covariance=covariance, estimate="mean"))
+    evidence = unlabelled(model, rng.normal(size=(n, d)))
+    given = random_start(model, evidence, k, rng)
+    fused, likelihood = model.guess(evidence, given)
+    expected, by_scores = generic(model, evidence, given)
+    close(fused["x"], expected["x"], 1e-9)  # type: ignore[arg-type]  # Moments
+    assert likelihood == pytest.approx(by_scores, rel=1e-11)
+
+
 def test_a_rough_step_has_all_squares(rng: np.random.Generator) -> None:
     model, data = gaussian("tied"), clouds(rng, 5000)
     evidence = unlabelled(model, data)
@@ -369,6 +397,19 @@ def test_a_large_mean_costs_nothing(covariance: Covariance, rng: np.random.Gener
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9 * float(found[0].max()))
 
 
+def test_a_class_that_has_nothing_disturbs_no_one(rng: np.random.Generator) -> None:
+    model, data = mixture(3, x=GaussianColumns(estimate="mle")), clouds(rng, 300) + 1e8
+    evidence = unlabelled(model, data)
+    parts = np.append(rng.dirichlet(np.ones(2), 300), np.zeros((300, 1)), axis=1)
+    start = model.infer(model.gather(evidence.rows, Shares(classes(3), parts)))
+    ready = model.prepare(evidence, start)
+    assert ready is not None
+    assert ready.expect(start.densities["x"], start.log_prior) is not None
+    outcome = em.run(model, evidence, start, 10, 0.0)
+    assert np.isneginf(outcome.posterior.log_prior).tolist() == [False, False, True]
+    assert np.isfinite(outcome.log_likelihoods).all()
+
+
 # Hard EM
 
 
@@ -406,7 +447,7 @@ def test_a_weight_is_a_row_repeated(covariance: Covariance, rng: np.random.Gener
 def test_what_is_missing_is_left_out(covariance: Covariance, rng: np.random.Generator) -> None:
     data = clouds(rng, 400, apart=6.0)
     data[rng.random(data.shape) < 0.1] = np.nan
-    model = gaussian(covariance)
+    model = mixture(3, x=GaussianVectors(covariance=covariance, estimate="mle", missing=True))
     evidence = unlabelled(model, data)
     outcome = em.run(model, evidence, em.start(model, evidence, 3, rng), 30, 0.0)
     likelihoods = np.array(outcome.log_likelihoods)

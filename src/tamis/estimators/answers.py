@@ -52,7 +52,7 @@ def place_of(keys: Keys, label: object) -> int:
     """Where a class is among the keys."""
     if label not in keys:
         raise ValueError(f"got class {label!r}, expected one of {', '.join(map(repr, keys))}")
-    return keys.values.index(label)  # type: ignore[arg-type]
+    return keys.values.index(label)
 
 
 def apart(
@@ -62,7 +62,7 @@ def apart(
     other: NDArray[np.int64],
     moves: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where both classes of a pair are the same, the one that was not named moves to the best of the others."""
+    """Where both classes of a pair are the same, the one that was not named moves to the next best."""
     joint = posterior.log_joint(rows)
     fixed = other if moves else one
     joint[np.arange(len(joint)), fixed] = -np.inf

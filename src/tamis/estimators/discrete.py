@@ -268,7 +268,9 @@ class CategoricalNB(_Discrete):
     [1]
     """
 
-    _sparse = False
+    @property
+    def _sparse(self) -> bool:
+        return False
 
     def __init__(
         self,
@@ -308,17 +310,24 @@ class CategoricalNB(_Discrete):
     @property
     def category_count_(self) -> list[Array]:
         """Of each column, how often each value came in each class; columns as in `categories_`."""
-        return list(self._density("category_count_").counts)
+        density = self._density("category_count_")
+        never = np.zeros_like(density.absent)
+        columns = zip(density.counts, density.values, density.sizes, never, strict=True)
+        return [_numbered(*column) for column in columns]
 
     @property
     def feature_log_prob_(self) -> list[Array]:
         """Of each column, log p(value | class); columns as in `categories_`."""
-        return list(self._density("feature_log_prob_").tables)
+        density = self._density("feature_log_prob_")
+        columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
+        return [_numbered(*column) for column in columns]
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
-        """The values that each column was seen with."""
-        return [list(keys) for keys in self._density("categories_").values]
+        """The values that each column was seen with; of whole numbers, all from 0 up."""
+        density = self._density("categories_")
+        columns = zip(density.values, density.sizes.tolist(), strict=True)
+        return [list(range(size) if _are_codes(keys) else keys) for keys, size in columns]
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
@@ -331,3 +340,16 @@ class CategoricalNB(_Discrete):
         tags.input_tags.positive_only = True
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _are_codes(keys: Keys) -> bool:
+    return all(isinstance(key, int | float) and key == int(key) for key in keys)
+
+
+def _numbered(table: Array, keys: Keys, size: int, absent: Array) -> Array:
+    """A column for each of 0, 1, … size − 1, as scikit-learn has it, if the keys are such numbers."""
+    if not _are_codes(keys):
+        return table
+    found = np.repeat(absent[:, None], size, axis=1)
+    found[:, [int(key) for key in keys]] = table  # type: ignore[call-overload]
+    return found

@@ -47,12 +47,14 @@ class GaussianDiscriminant(GenerativeClassifier):
     --------
     >>> import tamis
     >>> rows = [[0, 0], [1, 2], [2, 1], [4, 4], [5, 6], [6, 5]]
-    >>> model = tamis.GaussianDiscriminant().fit(rows, ["a", "a", "a", "b", "b", "b"])
+    >>> model = tamis.GaussianDiscriminant(estimate="mle").fit(rows, ["a", "a", "a", "b", "b", "b"])
     >>> model.predict([[1, 1], [5, 5]]).tolist(), model.coef_.round(3).tolist()
     (['a', 'b'], [[4.0, 4.0]])
     """
 
-    _sparse = False
+    @property
+    def _sparse(self) -> bool:
+        return False
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     >>> rows = [[0, 0], [1, 2], [2, 1], [4, 4], [5, 6], [6, 5]]
     >>> model = tamis.FisherDiscriminant().fit(rows, ["a", "a", "a", "b", "b", "b"])
     >>> model.transform([[0, 0], [3, 3], [6, 6]]).round(2).tolist()
-    [[-6.0], [0.0], [6.0]]
+    [[-4.24], [0.0], [4.24]]
     """
 
     def __init__(
@@ -218,7 +220,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     @property
     def _n_features_out(self) -> int:
-        return self.scalings_.shape[1]
+        return int(self.scalings_.shape[1])
 
     def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
         """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or along the best."""

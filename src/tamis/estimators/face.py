@@ -24,10 +24,13 @@ from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
 
 
-class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc,valid-type]  # scikit-learn has no types
+class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What all generative models do; a face says which blocks of columns it is made of."""
 
-    _sparse: bool = True  # whether sparse rows are taken
+    @property
+    def _sparse(self) -> bool:
+        """Whether sparse rows are taken."""
+        return True
 
     max_iter: int
     tol: float

@@ -123,7 +123,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row."""
         joint = self.predict_joint_log_proba(X)
-        return self.classes_[joint.argmax(axis=1)]
+        return np.asarray(self.classes_[joint.argmax(axis=1)])
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
         """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""

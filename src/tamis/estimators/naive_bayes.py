@@ -172,12 +172,12 @@ class GaussianNB(GenerativeClassifier):
     @property
     def theta_(self) -> Array:
         """The mean of each class and column."""
-        return self._density("theta_").mean
+        return self._density("theta_").mean  # type: ignore[no-any-return]
 
     @property
     def var_(self) -> Array:
         """The variance of each class and column, smoothing included."""
-        return self._density("var_").variance
+        return self._density("var_").variance  # type: ignore[no-any-return]
 
     @property
     def epsilon_(self) -> float:

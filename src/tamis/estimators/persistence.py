@@ -28,7 +28,7 @@ def save(face: Any, path: str | Path) -> None:
     """Write a fitted model to a file.
 
     >>> import tamis, tempfile
-    >>> model = tamis.GaussianNB().fit([[1.0], [1.5], [4.0]], ["low", "low", "high"])
+    >>> model = tamis.GaussianNB().fit([[1.0], [1.5], [4.0], [4.5]], ["low", "low", "high", "high"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/model.tamis")
     ...     tamis.load(f"{folder}/model.tamis").predict([[3.5]]).tolist()

@@ -96,7 +96,7 @@ CallbackSupport: type = _callbacks.CallbackSupportMixin if _callbacks is not Non
 
 def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """scikit-learn's decorator of the same name, where there is one."""
-    return method if _callbacks is None else _callbacks.with_callbacks(method)  # type: ignore[no-any-return]
+    return method if _callbacks is None else _callbacks.with_callbacks(method)
 
 
 @contextmanager

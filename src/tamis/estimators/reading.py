@@ -68,7 +68,7 @@ def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -
             )
         table = Table.of(data)
     if table.names is not None and schema.names is not None and table.names != schema.names:
-        return table.select(_places(table.names, schema.names, caller))
+        table = table.select(_places(table.names, schema.names, caller))
     if table.width != schema.width:
         raise ValueError(
             f"X has {table.width} features, but {caller} is expecting {schema.width} features as input"

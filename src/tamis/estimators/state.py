@@ -24,15 +24,14 @@ class Waiting(NamedTuple):
     values: Array  # (n, d)
     labels: list[Any]  # n
     before: "Waiting | None"
-    count: int  # rows in the chain
+    rows: int  # in the chain
 
 
 class Fitted:
     """A statistic, and what was inferred from it so far."""
 
     __slots__ = (
-        "_statistic",
-        "_waiting",
+        "_known",
         "classes",
         "declared",
         "iterations",
@@ -53,8 +52,7 @@ class Fitted:
     ) -> None:
         self.schema = schema
         self.model = model  # that encodes and observes; what infers is made anew from the face's parameters
-        self._statistic = statistic
-        self._waiting = waiting
+        self._known = (statistic, waiting)  # swapped as one, for threads may read meanwhile
         self.declared = declared  # classes that may not have been seen yet
         self.posterior = posterior  # None until it is asked for
         self.iterations = iterations
@@ -63,17 +61,18 @@ class Fitted:
     @property
     def learned(self) -> Joint:
         """All that was learned."""
-        if self._statistic is None:
+        statistic, waiting = self._known
+        if statistic is None:
             raise RuntimeError("nothing was learned yet")
-        if self._waiting is not None:
-            # the sum first, then the pair: another thread sees either both or neither
-            self._statistic, self._waiting = self._statistic + self._summed(self._waiting), None
-        return self._statistic
+        if waiting is not None:
+            statistic = statistic + self._summed(waiting)
+            self._known = (statistic, None)
+        return statistic
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was learned yet."""
-        return self._statistic is None
+        return self._known[0] is None
 
     def after(
         self, statistic: Joint | None = None, declared: Keys | None = None, posterior: Posterior | None = None
@@ -90,8 +89,8 @@ class Fitted:
 
     def awaiting(self, values: Array, labels: list[Any]) -> "Fitted":
         """With a few rows more, that the model is sure to take."""
-        statistic, waiting = self._statistic, self._waiting
-        count = len(values) + (0 if waiting is None else waiting.count)
+        statistic, waiting = self._known
+        count = len(values) + (0 if waiting is None else waiting.rows)
         if count > PATIENCE:
             statistic, waiting, count = self.learned, None, len(values)
         chain = Waiting(values, labels, waiting, count)

@@ -1,7 +1,7 @@
-"""columns → statistic by class → their density in each class: what naive Bayes, discriminants and mixtures share.
+"""columns → statistic by class → their density in each: what naive Bayes, discriminants and mixtures share.
 
-A block is some columns and the family they follow. It is a pair (observe, infer) for those columns; a model of
-whole rows is blocks side by side and a distribution of classes (`generative.py`).
+A block is some columns and the family they follow. It is a pair (observe, infer) for those columns; a model
+of whole rows is blocks side by side and a distribution of classes (`generative.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -80,7 +80,7 @@ class Block(ABC, Generic[E, S]):
         """The block's columns as it keeps them, checked; more strictly if they are to be learned."""
 
     def admits(self, values: Array) -> bool:
-        """Whether rows of plain numbers (n, d) are sure to be learned without a complaint; False if unsure."""
+        """Whether rows of plain numbers (n, d) are sure to be learned without a complaint."""
         return False
 
     @abstractmethod

@@ -11,10 +11,11 @@ from scipy.special import gammaln
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.block import Block, Codes, Contrast, Density, Shares
-from tamis.models.multinomial_counts import NoEvidence, filed_weight, refuse_negative
+from tamis.models.multinomial_counts import NoEvidenceError, filed_weight, refuse_negative
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Table
 
+_WHOLE = 2**52  # integers below are floats, too
 _RANGE = 1 << 16  # integers of a narrower range are their own codes
 
 
@@ -120,8 +121,8 @@ class CategoryColumns(Block[Codes, Tally]):
         width = self._width(statistic)
         places: list[list[int]] = [[] for _ in range(width)]
         values: list[list[Any]] = [[] for _ in range(width)]
-        for place, term in enumerate(statistic.terms or ()):
-            column, value = term  # type: ignore[misc]  # pairs, as `_terms` makes them
+        terms: Any = statistic.terms or ()  # pairs, as `_terms` makes them
+        for place, (column, value) in enumerate(terms):
             places[column].append(place)
             values[column].append(value)
         return [(where, tuple(what)) for where, what in zip(places, values, strict=True)]
@@ -142,9 +143,10 @@ class CategoryColumns(Block[Codes, Tally]):
         least = np.asarray(self.least)
         if least.dtype.kind not in "iu" or least.shape not in ((), (len(found),)):
             raise ValueError(
-                f"'min_categories' should have integral type and shape ({len(found)},) or (): got {self.least!r}"
+                f"'min_categories' should have integral type: got {self.least!r}, expected one number, or "
+                f"one for each of the {len(found)} columns"
             )
-        return np.maximum(np.array(found, dtype=np.int64), least)
+        return np.asarray(np.maximum(found, least), dtype=np.int64)
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
@@ -164,16 +166,19 @@ class Grid:
         """None if some value is no whole number, or they lie too far apart."""
         found, least, widths = [], [], []
         for keys, table, rest in zip(values, tables, absent, strict=True):
-            if not keys or not all(_is_number(key) and key == int(key) for key in keys):  # type: ignore[arg-type,call-overload]
+            named: list[Any] = list(keys)
+            if not named or not all(
+                _is_number(key) and abs(key) < _WHOLE and key == int(key) for key in named
+            ):
                 return None
-            numbers = np.array([int(key) for key in keys], dtype=object)  # type: ignore[call-overload]
-            width = int(numbers.max() - numbers.min()) + 1
-            if width > _RANGE or abs(numbers).max() > 2**52:
+            numbers = np.array([int(key) for key in named])
+            start, width = int(numbers.min()), int(numbers.max() - numbers.min()) + 1
+            if width > _RANGE:
                 return None
             cells = np.repeat(rest[None, :], width + 1, axis=0)
-            cells[(numbers - numbers.min()).astype(np.int64)] = table.T
+            cells[numbers - start] = table.T
             found.append(cells)
-            least.append(int(numbers.min()))
+            least.append(start)
             widths.append(width)
         offsets = np.concatenate([[0], np.cumsum(np.array(widths) + 1)]).astype(np.int64)
         return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(found)))
@@ -197,13 +202,17 @@ def _integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
         return None
     least, most = values.min(axis=0), values.max(axis=0)
     spans = most.astype(np.float64) - least.astype(np.float64)
-    if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > 2**52:
+    if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > _WHOLE:
         return None
     whole = values.astype(np.int64, copy=False)
     start = least.astype(np.int64)
     if start.any():
         whole = whole - start
     return Codes(np.ascontiguousarray(whole), least=start)
+
+
+def _is_whole(value: Any) -> bool:
+    return _is_number(value) and abs(value) < _WHOLE and value == int(value)
 
 
 def _is_number(value: object) -> bool:
@@ -286,7 +295,7 @@ class Values(Density[Codes]):
 
     def log_evidence(self) -> float:
         if not self.alpha > 0:
-            raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
+            raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
         found = 0.0
         for counts, size in zip(self.counts, self.sizes.tolist(), strict=True):
             whole = self.alpha * size

@@ -7,7 +7,7 @@ import numpy as np
 
 from tamis.models.block import Density
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import Draws, MultinomialCounts, NoEvidence, pseudo_counts
+from tamis.models.multinomial_counts import Draws, MultinomialCounts, NoEvidenceError, pseudo_counts
 from tamis.stats import Keys, Tally
 
 
@@ -38,4 +38,4 @@ class Complement(Draws):
     """Linear weights in the place of log-shares."""
 
     def log_evidence(self) -> float:
-        raise NoEvidence("complement naive Bayes has no evidence: it is no model of the counts")
+        raise NoEvidenceError("complement naive Bayes has no evidence: it is no model of the counts")

@@ -67,13 +67,13 @@ def steps(
     """
     known, unknown = evidence.known(), evidence.unknown()
     labelled = [model.observe(known)] if len(known.rows) or unknown is None else []
-    ready = model.prepare(unknown, start) if rough and unknown is not None else None
+    ready = None if unknown is None else model.prepare(unknown, start)
     posterior = start
     for number in count(1):
         likelihood = _of_known(known, posterior)
         parts = labelled
         if unknown is not None:
-            guessed, more = model.guess(unknown, posterior, hard, ready)
+            guessed, more = model.guess(unknown, posterior, hard, ready, rough)
             parts, likelihood = [*labelled, guessed], likelihood + more
         statistic = total(parts)
         posterior = model.infer(statistic)

@@ -1,12 +1,12 @@
 """rows with labels, or without → one statistic → p(class) · p(row | class).
 
 A classifier whose labels are given and a mixture whose labels are not are one model. Where a label is known
-the row belongs to its class; where it is missing the row is shared among the classes by the current posterior.
+the row belongs to its class; where it is missing the row is shared among classes by the current posterior.
 All labels: a classifier, in one pass. None: a mixture, by EM. Some: semi-supervised learning.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Generative:
     prior: Mapping[Any, float] | None = None
     even: bool = False
     alpha: float = 0.0
-    classes: Keys = Keys(())
+    classes: Keys = field(default_factory=lambda: Keys(()))
     weighed: float = 1.0  # of a row whose label is missing
 
     def encode(self, table: Table, learn: bool = True) -> Encoded:
@@ -92,7 +92,7 @@ class Generative:
         return Encoded({name: block.encode(table, learn) for name, block in self.blocks.items()}, table.rows)
 
     def admits(self, values: Array) -> bool:
-        """Whether rows of plain numbers are sure to be learned without a complaint; False if unsure."""
+        """Whether rows of plain numbers are sure to be learned without a complaint."""
         return all(
             (block.columns is None or len(block.columns) == values.shape[1]) and block.admits(values)
             for block in self.blocks.values()
@@ -119,17 +119,18 @@ class Generative:
         given: "Posterior",
         hard: bool = False,
         ready: Pass | None = None,
+        rough: bool = False,
     ) -> tuple[Joint, float]:
         """Sum rows that have no label by what the posterior thinks of them, and log p of them.
 
         If `hard`, each row goes wholly to its most probable class, and the likelihood is that of the two
         together. A pass made `ready` by `prepare` saves time at every step but the first; see `em.steps` for
-        what it leaves out.
+        what is `rough`.
         """
         over = self.prepare(unknown, given) if ready is None else ready
         if over is not None:
             ((name, density),) = given.densities.items()
-            found = over.expect(density, given.log_prior, hard, rough=ready is not None)
+            found = over.expect(density, given.log_prior, hard, rough)
             if found is not None:
                 counts = Tally.of(found.weight.sum(), found.weight, terms=given.keys)
                 return Joint({CLASSES: counts, name: found.statistic}), found.log_likelihood

@@ -20,7 +20,7 @@ from tamis.tables import Sparse, Table
 _LARGEST = 2.0**52  # a count above has no fraction left to be exact about
 
 
-class NoEvidence(ValueError, AttributeError):
+class NoEvidenceError(ValueError, AttributeError):
     """The parameters cannot be integrated out; `hasattr` takes it for an attribute that is not there."""
 
 
@@ -28,8 +28,8 @@ class NoEvidence(ValueError, AttributeError):
 class MultinomialCounts(Block[Rows, Tally]):
     """All columns together are counts of draws from one distribution a class.
 
-    The density is that of the draws in their order: the number of orders, the same for every class, is left out.
-    A missing count counts as none.
+    The density is that of the draws in their order: the number of orders, which is the same for every class,
+    is left out. A missing count counts as none.
     """
 
     kind: ClassVar[str] = "multinomial"
@@ -63,8 +63,8 @@ class MultinomialCounts(Block[Rows, Tally]):
         lengths = counts.sum(axis=-1) / np.where(weight > 0, weight, 1.0)
         if self.estimate == "predictive":
             return Urn(keys, counts + alpha, alpha, lengths)
-        less = {"mle": -alpha, "map": -1.0, "mean": 0.0}[self.estimate]
-        logs = log_shares(counts + (alpha + less))
+        pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
+        logs = log_shares(counts + pseudo)
         return Draws(keys, logs, counts, alpha, lengths, certain=bool(np.isneginf(logs.min(initial=0.0))))
 
     def refuse_impossible(self, statistic: Tally) -> None:
@@ -225,7 +225,7 @@ def _draws(rng: np.random.Generator, shares: Array, lengths: Array) -> Sequence[
 def _log_evidence(counts: Array, alpha: Array) -> float:
     """Of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
     if not (alpha > 0).all():
-        raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
+        raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
     whole = float(alpha.sum())
     rising = gammaln(counts + alpha).sum() - len(counts) * gammaln(alpha).sum()
     return float(rising - (gammaln(counts.sum(axis=1) + whole) - gammaln(whole)).sum())

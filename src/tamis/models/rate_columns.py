@@ -14,7 +14,7 @@ from tamis.conjugate import Beta, Gamma, NegativeBinomial
 from tamis.models import linear_scores
 from tamis.models.block import Block, Contrast, Density, Shares
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import NoEvidence, filed_weight, refuse_negative_counts, sparse_total
+from tamis.models.multinomial_counts import NoEvidenceError, filed_weight, refuse_negative_counts, sparse_total
 from tamis.stats import Exact, Filed, Keys, Moments, Tally
 from tamis.tables import Sparse, Table
 
@@ -71,6 +71,11 @@ def _filled(rows: Rows) -> Rows:
     if isinstance(rows, Sparse) or not np.isnan(rows.sum()):
         return rows
     return np.nan_to_num(rows, nan=0.0)
+
+
+def _no_nan(contrast: Array) -> Array:
+    """∞ − ∞ is 0: what both classes call impossible tells them not apart."""
+    return np.where(np.isnan(contrast), 0.0, contrast)
 
 
 def _tally(seen: Moments) -> Tally:
@@ -177,8 +182,9 @@ class Flags(Density[Rows]):
 
     def log_evidence(self) -> float:
         if not self.alpha > 0:
-            raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
-        prior = Beta(*(np.full(self.log_up.shape, self.alpha) for _ in range(2)))
+            raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+        alpha = np.full(self.log_up.shape, self.alpha)
+        prior = Beta(alpha, alpha)
         return float(prior.log_evidence(_tally(self.seen)).sum())
 
 
@@ -209,10 +215,9 @@ class PoissonColumns(RateColumns):
         shape, rate = self._belief(pooled, total.shape)
         if self.estimate == "predictive":
             return Overdispersed(keys, shape + total, rate + weight, seen, shape, rate)
-        more = {"mle": (-shape, -rate), "map": (-1.0, 0.0), "mean": (0.0, 0.0)}[self.estimate]
-        upper, lower = shape + total + more[0], rate + weight + more[1]
+        upper, lower = (total, weight) if self.estimate == "mle" else (shape + total, rate + weight)
         if self.estimate == "map":
-            upper = np.maximum(upper, 0.0)  # the density falls from 0 on, so its mode is 0
+            upper = np.maximum(upper - 1.0, 0.0)  # below 0 the density falls from 0 on, so its mode is 0
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = np.where(lower > 0, upper / lower, 0.0)
         return Rates(keys, rates, seen, shape, rate)
@@ -220,7 +225,7 @@ class PoissonColumns(RateColumns):
     def _belief(self, pooled: Moments, size: tuple[int, ...]) -> tuple[Array, Array]:
         """Shape and rate of the gamma distribution, (K, d)."""
         if self.prior is not None:
-            return np.broadcast_to(self.prior.a, size), np.broadcast_to(self.prior.b, size)
+            return np.broadcast_to(self.prior.shape, size), np.broadcast_to(self.prior.rate, size)
         weight = pooled.weight.value
         # half an event more than was seen, so that a count never seen is not thought impossible
         rate = (pooled.first.value + 0.5) / np.where(weight > 0, weight, 1.0)
@@ -247,9 +252,7 @@ class Rates(Density[Rows]):
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
-            up = np.nan_to_num(
-                np.log(self.rates[for_]) - np.log(self.rates[against]), nan=0.0, posinf=np.inf, neginf=-np.inf
-            )
+            up = _no_nan(np.log(self.rates[for_]) - np.log(self.rates[against]))
         step = self.rates[against] - self.rates[for_]
         terms = linear_scores.products(_filled(rows), up)
         if isinstance(rows, Sparse):
@@ -298,7 +301,7 @@ class Overdispersed(Density[Rows]):
 def _rate_evidence(seen: Moments, shape: Array, rate: Array) -> float:
     """But for −Σ log x!, which no prior changes and no statistic keeps."""
     if not ((shape > 0) & (rate > 0)).all():
-        raise NoEvidence("there is no evidence without a prior: got alpha=0, expected above 0")
+        raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
     return float(Gamma(shape, rate).log_evidence(_tally(seen)).sum())
 
 

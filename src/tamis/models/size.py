@@ -25,7 +25,7 @@ def _of_block(block: Block[Any, Any], density: Density[Any], k: int) -> int:
         pairs = d * (d + 1) // 2
         return k * d + {"full": k * pairs, "tied": pairs, "diag": k * d, "spherical": k}[block.covariance]
     if isinstance(block, CategoryColumns):
-        return k * sum(max(0, size - 1) for size in found.sizes.tolist())
+        return k * int(sum(max(0, size - 1) for size in found.sizes.tolist()))
     if isinstance(block, GaussianColumns):
         return 2 * int(found.seen.first.value.size)
     if isinstance(block, RateColumns):

@@ -87,7 +87,7 @@ class Exact:
     def value(self) -> Floats:
         """The numbers rounded to float64."""
         if self.low == 0 and len(self.words) == 1:  # counts: a word is a float
-            return self.words[0].astype(np.float64)
+            return np.asarray(self.words[0], dtype=np.float64)
         return self.pair[0]
 
     @property

@@ -78,7 +78,7 @@ class Moments(Sums):
         form: Form = "diagonal",
         keys: Keys | None = None,
     ) -> Self:
-        """From sums of x − centre, as an expectation step makes them: (..., d), and for the full form (..., d, d).
+        """From sums of x − centre, as an expectation step makes them: (..., d), or (..., d, d) for `second`.
 
         The centre need not be the mean; near it, little is lost to rounding in the sums that are given.
         """

@@ -34,7 +34,7 @@ class Tally(Sums):
     def of(
         cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None
     ) -> Self:
-        """From numbers: weights of the batch's shape, totals with one axis more; filed and named, if asked."""
+        """From numbers: weights of the batch's shape, totals with one axis more; filed and named if asked."""
         summed = Exact.of(total)
         weighed = Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1]))
         return cls(weight=weighed, total=summed, keys=keys, terms=terms)._pruned()

@@ -1,31 +1,26 @@
-"""Gaussian columns without each row in turn: `leave_one_out.py` for numbers.
+"""Numbers without each row in turn.
 
 Sums are taken about one centre, so that nothing cancels that need not, and moments lose a row by Chan's
 formula backwards. It cancels where the row is most of its class; such rows are marked.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.models.gaussian_columns import GaussianColumns, Normal
+from tamis.models.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Marks, replaced
 from tamis.stats import Keys, Moments
-
-Marks = NDArray[np.bool_]
 
 _LEAST = 1e-300  # as in gaussian_columns.py
 _LOG_TAU = float(np.log(2.0 * np.pi))
 
 
-def gaussian(
-    block: GaussianColumns, statistic: Moments, keys: Keys, cancelled: float
-) -> Callable[[Array, NDArray[np.int64], Array], tuple[Array, Marks]]:
-    """Rows, own classes, weights → scores (b, K), and which rows have less than the part `cancelled` left."""
+def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
+    """Numbers: the row is gone from the moments of its class, and from what is pooled."""
     pooled = statistic.pooled()
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = np.nan_to_num(pooled.mean, nan=0.0)
@@ -34,26 +29,25 @@ def gaussian(
     constant = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
     series = _Series.of(block, density, classes, whole, centre) if isinstance(density, Normal) else None
 
-    def formula(rows: Array, own: NDArray[np.int64], w: Array) -> tuple[Array, Marks]:
+    def formula(rows: Array, own: Indices, w: Array) -> Found:
         about, present, each = rows - centre, None, w[:, None]
         if (missing := np.isnan(about)).any():
             present = ~missing
             about, each = np.where(missing, 0.0, about), np.where(missing, 0.0, each)
-        mine, doubtful = classes.at(own).less(about, each, cancelled)
+        mine, doubtful = classes.at(own).less(about, each)
         if constant:
             found = density.scores(rows)
-            members = _Members(block, centre, None)
+            members = _Members(block, centre)
         else:
-            rest, other = whole.less(about, each, cancelled)
+            rest, other = whole.less(about, each)
             doubtful |= other
-            members = _Members(block, centre, rest)
+            members = _Members(block, centre, rest, rest.largest())
             found = (
                 series.scores(rows, about, present, members)
                 if series is not None
                 else members.every(about, present, classes)
             )
-        found[np.arange(len(own)), own] = members.scores(about, present, mine)
-        return found, doubtful
+        return replaced(found, own, members.scores(about, present, mine)), doubtful
 
     return formula
 
@@ -75,23 +69,27 @@ class Centred(NamedTuple):
     def at(self, own: Any) -> "Centred":
         return Centred(*(part[own] for part in self))
 
-    def less(self, about: Array, w: Array, cancelled: float) -> tuple["Centred", Marks]:
+    def less(self, about: Array, w: Array) -> tuple["Centred", Marks]:
         """Without each row (b, d), its weight (b, 1), or (b, d) and 0 in columns where it says nothing."""
         weight = (self.weight - w) + self.weight_rest
         shift = about - self.mean
         with np.errstate(invalid="ignore", divide="ignore"):
             moved = shift * (w / weight)
             scatter = self.scatter - moved * shift * self.weight
-        mean = self.mean - moved
-        doubtful = (weight < cancelled * self.weight) | (scatter < cancelled * self.scatter)
+        mean, rest = self.mean - moved, np.broadcast_to(0.0, weight.shape)
+        if (weight > CANCELLED * self.weight).all() and (scatter > CANCELLED * self.scatter).all():
+            return Centred(weight, rest, mean, scatter), np.zeros(len(weight), dtype=np.bool_)
+        doubtful = (weight < CANCELLED * self.weight) | (scatter < CANCELLED * self.scatter)
         # no row can change that nothing was seen, nor that all are alike; and one that was all leaves nothing
         empty, flat = weight <= 0, self.scatter == 0
         doubtful &= ~(empty | flat)
-        if flat.any() or empty.any():
-            scatter = np.where(empty | flat, 0.0, scatter)
-            mean = np.where(empty, 0.0, mean)
-        left = Centred(weight, np.broadcast_to(0.0, weight.shape), mean, np.maximum(scatter, 0.0))
-        return left, np.asarray(doubtful.any(axis=1))
+        scatter = np.where(empty | flat, 0.0, np.maximum(scatter, 0.0))
+        return Centred(weight, rest, np.where(empty, 0.0, mean), scatter), np.asarray(doubtful.any(axis=1))
+
+    def largest(self) -> Array:
+        """The largest variance of any column, (..., 1)."""
+        variance = self.scatter / np.maximum(self.weight, _LEAST)  # no scatter without weight
+        return np.asarray(variance.max(axis=-1, initial=0.0, keepdims=True))
 
     def mean_variance(self, centre: Array) -> tuple[Array, Array]:
         """Maximum-likelihood parameters; 0 (from zero, not from the centre) and 1 where nothing was seen."""
@@ -110,23 +108,26 @@ class _Members:
 
     block: GaussianColumns
     centre: Array  # (d,)
-    pooled: Centred | None  # (b, d); None if nothing is pooled
+    pooled: Centred | None = None  # (b, d); None if nothing is pooled
+    largest: Array | float = 0.0  # (b, 1): variance of any column, all classes together
     axis: bool = False  # whether there is an axis of classes between rows and columns
 
     def at(self, rows: Marks) -> "_Members":
-        pooled = None if self.pooled is None else Centred(*(part[rows] for part in self.pooled))
-        return _Members(self.block, self.centre, pooled, self.axis)
+        if self.pooled is None or isinstance(self.largest, float):
+            return self
+        return replace(self, pooled=self.pooled.at(rows), largest=self.largest[rows])
 
     def every(self, about: Array, present: Marks | None, classes: Centred) -> Array:
         """Of all classes, (b, K)."""
-        wide = _Members(self.block, self.centre, self.pooled, True)
+        wide = replace(self, axis=True)
         return wide.scores(about[:, None], None if present is None else present[:, None], classes)
 
     def scores(self, about: Array, present: Marks | None, seen: Centred) -> Array:
         """log p, summed over columns: (b,), or (b, K)."""
         if self.block.estimate == "mle":
             mean, variance = seen.mean_variance(self.centre)
-            return _normal(about, present, mean, np.maximum(variance + self._smoothing(), _LEAST))
+            smoothing = self._wide(np.asarray(self.block.smoothing * self.largest))
+            return _normal(about, present, mean, np.maximum(variance + smoothing, _LEAST))
         after = self._updated(seen)
         if self.block.estimate == "predictive":
             terms = after.predictive().log_density(about)
@@ -135,18 +136,8 @@ class _Members:
         variance = np.where(np.isfinite(variance), variance, after.scale / after.shape)
         return _normal(about, present, mean, np.maximum(variance, _LEAST))
 
-    def largest(self) -> Array:
-        """The largest variance of any column, (b, 1)."""
-        if self.pooled is None:
-            return np.zeros((1, 1))
-        variance = self.pooled.scatter / np.maximum(self.pooled.weight, _LEAST)  # no scatter without weight
-        return np.asarray(variance.max(axis=1, initial=0.0, keepdims=True))
-
-    def _smoothing(self) -> Array:
-        return self._wide(self.block.smoothing * self.largest())
-
     def _wide(self, part: Array) -> Array:
-        return part[:, None] if self.axis else part
+        return part[:, None] if self.axis and part.ndim else part
 
     def _prior(self) -> NormalInverseGamma:
         prior = self.block.prior
@@ -155,7 +146,7 @@ class _Members:
         if self.pooled is None:
             raise AssertionError("a prior that is not given is pooled")
         mean, variance = self.pooled.mean_variance(self.centre)
-        floor = 1e-9 * np.maximum(self.largest(), 1e-9)
+        floor = 1e-9 * np.maximum(self.largest, 1e-9)
         variance = np.maximum(variance, floor)
         return NormalInverseGamma.from_mean(self._wide(mean), self.block.strength, self._wide(variance))
 
@@ -177,7 +168,8 @@ def _normal(about: Array, present: Marks | None, mean: Array, variance: Array) -
     """Σ log N(x; mean, variance) over columns, −½ of what is summed here."""
     terms = about - mean
     np.square(terms, out=terms)
-    terms /= variance
+    with np.errstate(over="ignore"):  # of a class that has no variance, nor smoothing
+        terms /= variance
     terms += np.log(variance)
     terms += _LOG_TAU
     if present is not None:
@@ -205,7 +197,7 @@ class _Series:
     def of(
         cls, block: GaussianColumns, density: Normal, classes: Centred, whole: Centred, centre: Array
     ) -> "_Series | None":
-        if block.estimate != "mle" or not block.smoothing > 0:
+        if block.estimate != "mle" or not block.smoothing > 0 or density.variance.min(initial=1.0) < 1e-60:
             return None
         mean, _ = classes.mean_variance(centre)
         p = 1.0 / density.variance
@@ -213,22 +205,28 @@ class _Series:
             np.concatenate([q, -2.0 * mean * q, np.square(mean) * q - part], axis=1).T
             for q, part in ((p * p, p), (p * p * p, 0.5 * p * p))
         )
-        smoothed = block.smoothing * float(_Members(block, centre, whole.at(np.newaxis)).largest()[0, 0])
+        smoothed = block.smoothing * float(whole.largest()[0])
         reach = float(np.square(mean).max(initial=0.0))
         return cls(density, classes, smoothed, (first, second), float(p.max(initial=0.0)), reach)
 
     def scores(self, rows: Array, about: Array, present: Marks | None, members: _Members) -> Array:
         found = self.density.scores(rows)
-        change = members.block.smoothing * members.largest()[:, 0] - self.smoothed
+        change = np.ravel(members.block.smoothing * members.largest) - self.smoothed
         squares = np.square(about)
         part = np.abs(change) * self.precision
         size = (squares.max(axis=1, initial=0.0) + self.reach) * self.precision
         far = ~((part <= 1e-5) & (part * size <= 1e2))
-        ones = np.broadcast_to(1.0, rows.shape) if present is None else present
-        values = np.concatenate([squares, about, ones], axis=1)
-        once, twice = (values @ terms for terms in self.terms)
-        found += 0.5 * change[:, None] * (once - change[:, None] * twice)
+        found += 0.5 * change[:, None] * self._summed(0, squares, about, present)
+        if part.max(initial=0.0) > 1e-9:  # else what follows is below rounding
+            found -= 0.5 * np.square(change)[:, None] * self._summed(1, squares, about, present)
         if far.any():
             seen = None if present is None else present[far]
             found[far] = members.at(far).every(about[far], seen, self.classes)
         return found
+
+    def _summed(self, order: int, squares: Array, about: Array, present: Marks | None) -> Array:
+        """[x², x, 1] · terms, (b, K); without those of columns in which a row says nothing."""
+        terms, d = self.terms[order], about.shape[1]
+        if present is not None:
+            return np.asarray(np.concatenate([squares, about, present], axis=1) @ terms)
+        return np.asarray(squares @ terms[:d] + about @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))

@@ -1,0 +1,188 @@
+"""A model of two columns → its probabilities over the plane, and the lines where its decision changes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.plots import canvas
+from tamis.stats import Keys
+from tamis.tables import Table
+
+_MARGIN = 0.08  # of the data's range that is drawn beyond it
+_PALE = 0.55  # how much of a class's colour is seen where it is certain
+
+
+@dataclass(eq=False)
+class BoundaryDisplay:
+    """Probabilities as colours, decisions as lines, rows as points, Gaussians as ellipses.
+
+    >>> import tamis
+    >>> rows = [[0, 0], [1, 2], [2, 1], [4, 4], [5, 6], [6, 5]]
+    >>> model = tamis.GaussianNB().fit(rows, ["a", "a", "a", "b", "b", "b"])
+    >>> BoundaryDisplay.from_estimator(model, rows, grid=50).log_probabilities.shape
+    (50, 50, 2)
+    """
+
+    x: Array  # (grid,)
+    y: Array  # (grid,)
+    log_probabilities: Array  # (grid, grid, K): of rows, columns and classes
+    classes: tuple[Any, ...]  # K
+    rows: Array  # (n, 2)
+    group: NDArray[np.int64] | None  # (n,): the class of each row, -1 where it has none
+    means: Array | None  # (K, 2)
+    covariances: Array | None  # (K, 2, 2)
+    names: tuple[str, str]
+    ax_: Any = field(default=None, init=False)
+    figure_: Any = field(default=None, init=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: object,
+        y: object = None,
+        grid: int = 200,
+        ax: Any = None,
+        ellipses: bool = True,
+        points: bool = True,
+        **style: Any,
+    ) -> "BoundaryDisplay":
+        """Draw what a fitted model of two columns says of the plane that the rows lie in.
+
+        With `y`, rows have the colours of their labels, and are grey where they have none. Style goes to
+        matplotlib's `scatter`. Whatever has `predict_log_proba` and `classes_` can be drawn.
+        """
+        table = Table.of(X)
+        if table.width != 2:
+            raise ValueError(f"got rows of {table.width} columns, expected 2: a plane has no more")
+        if grid < 2:
+            raise ValueError(f"got grid={grid}, expected at least 2 points a side")
+        rows = table.numbers()
+        least, most = np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)
+        room = _MARGIN * np.where(most > least, most - least, 1.0)
+        along, up = (
+            np.linspace(a, b, grid)
+            for a, b in zip((least - room).tolist(), (most + room).tolist(), strict=True)
+        )
+        plane = np.stack(np.meshgrid(along, up), axis=-1).reshape(-1, 2)
+        classes = tuple(np.asarray(model.classes_).tolist())
+        logs = np.asarray(model.predict_log_proba(plane)).reshape(grid, grid, len(classes))
+        means, covariances = _gaussians(model)
+        names = ("column 0", "column 1") if table.names is None else tuple(map(str, table.names))
+        group = None if y is None else _places(y, classes, table.rows)
+        display = cls(along, up, logs, classes, rows, group, means, covariances, (names[0], names[1]))
+        return display.plot(ax, ellipses, points, **style)
+
+    def plot(
+        self, ax: Any = None, ellipses: bool = True, points: bool = True, **style: Any
+    ) -> "BoundaryDisplay":
+        """Draw; style goes to matplotlib's `scatter`."""
+        ax = canvas.axes(ax, (6.0, 4.8))
+        self._fill(ax)
+        self._bound(ax)
+        if points:
+            self._scatter(ax, style)
+        if ellipses:
+            self._circle(ax)
+        ax.set(
+            xlabel=self.names[0],
+            ylabel=self.names[1],
+            xlim=(self.x[0], self.x[-1]),
+            ylim=(self.y[0], self.y[-1]),
+        )
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _fill(self, ax: Any) -> None:
+        """Each class's colour by its probability, in steps of a tenth; white where all are even."""
+        shares = np.exp(self.log_probabilities)
+        even = 1.0 / len(self.classes)
+        strength = np.clip(
+            np.round((shares.max(axis=-1) - even) / max(1.0 - even, 1e-9) * 10.0) / 10.0, 0.0, 1.0
+        )
+        convert = canvas.matplotlib("colors").to_rgb
+        own = np.array([convert(canvas.colour(k)) for k in range(len(self.classes))])
+        picture = 1.0 - _PALE * strength[..., None] * (1.0 - own[shares.argmax(axis=-1)])
+        ax.imshow(
+            picture,
+            extent=(self.x[0], self.x[-1], self.y[0], self.y[-1]),
+            origin="lower",
+            aspect="auto",
+            interpolation="nearest",
+            zorder=0,
+        )
+
+    def _bound(self, ax: Any) -> None:
+        """Where a class is as probable as the best of the others."""
+        k = len(self.classes)
+        logs = np.maximum(self.log_probabilities, -1e6)
+        for one in range(k if k > 2 else k - 1):
+            ahead = logs[..., one] - np.delete(logs, one, axis=-1).max(axis=-1)
+            if ahead.min() < 0 < ahead.max():
+                ax.contour(
+                    self.x, self.y, ahead, levels=[0.0], colors=[canvas.DARK], linewidths=1.4, zorder=2
+                )
+
+    def _scatter(self, ax: Any, style: dict[str, Any]) -> None:
+        look = {"s": 16, "linewidths": 0.4, "edgecolors": "white", "zorder": 3, **style}
+        group = np.full(len(self.rows), -1) if self.group is None else self.group
+        lost = group < 0
+        if lost.any():
+            label = None if self.group is None else "no label"
+            ax.scatter(
+                *self.rows[lost].T, **{"color": canvas.PALE, **look, "s": 0.6 * look["s"]}, label=label
+            )
+        for k, name in enumerate(self.classes):
+            own = group == k
+            if own.any():
+                look_k = {"color": canvas.colour(k), "marker": canvas.marker(k), **look}
+                ax.scatter(*self.rows[own].T, **look_k, label=str(name))
+
+    def _circle(self, ax: Any) -> None:
+        """One and two standard deviations about each mean."""
+        if self.means is None or self.covariances is None:
+            return
+        turn = np.linspace(0.0, 2.0 * np.pi, 121)
+        circle = np.stack([np.cos(turn), np.sin(turn)])
+        for k, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
+            size, axis = np.linalg.eigh(covariance)
+            ring = (axis * np.sqrt(np.maximum(size, 0.0))) @ circle
+            for wide, line in ((1.0, "-"), (2.0, "--")):
+                ax.plot(*(mean[:, None] + wide * ring), line, color=canvas.colour(k), linewidth=1.2, zorder=4)
+            ax.plot(*mean, "+", color=canvas.DARK, markersize=7, zorder=5)
+
+
+def _gaussians(model: Any) -> tuple[Array | None, Array | None]:
+    """Means and covariances of a model's classes, if they are Gaussians in these two columns."""
+    means = next((getattr(model, name) for name in ("means_", "theta_") if hasattr(model, name)), None)
+    spreads = ("covariances_", "covariance_", "var_")
+    found = next((getattr(model, name) for name in spreads if hasattr(model, name)), None)
+    if means is None or found is None or np.shape(means)[-1] != 2:
+        return None, None
+    k, spread = len(means), np.asarray(found, dtype=np.float64)
+    if spread.shape == (k, 2, 2):
+        return np.asarray(means), spread
+    if spread.shape == (2, 2) and not _is_by_column(model):
+        return np.asarray(means), np.broadcast_to(spread, (k, 2, 2))
+    if spread.shape == (k,):
+        spread = np.stack([spread, spread], axis=1)
+    if spread.shape != (k, 2):
+        return None, None
+    return np.asarray(means), spread[:, :, None] * np.eye(2)
+
+
+def _is_by_column(model: Any) -> bool:
+    """Whether (2, 2) are the variances of two classes, and no matrix."""
+    return hasattr(model, "var_") or getattr(model, "covariance", "tied") in ("diag", "spherical")
+
+
+def _places(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
+    """The index of each row's label among the classes; -1 where it is missing or none of them."""
+    keys, group = Keys.encode(y)
+    if len(group) != rows:
+        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one a row")
+    place = np.array([classes.index(key) if key in classes else -1 for key in keys] + [-1], dtype=np.int64)
+    return place[group]

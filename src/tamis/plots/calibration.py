@@ -1,0 +1,98 @@
+"""Probabilities that were given, and what came → whether what is called 90 % comes nine times in ten."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis import decide
+from tamis.arrays import Array, floats
+from tamis.conjugate import Beta
+from tamis.plots import canvas
+from tamis.validate import HeldOut
+
+_SURE = 0.9  # of the bands: belief in a bin's share, after its rows and a flat prior
+
+
+@dataclass(eq=False)
+class CalibrationDisplay:
+    """How often rows came true, by the probability that they were given.
+
+    >>> rng = np.random.default_rng(0)
+    >>> given = rng.random(1000)
+    >>> display = CalibrationDisplay.from_predictions(rng.random(1000) < given, given, bins=5)
+    >>> display.share.round(1).tolist()
+    [0.1, 0.3, 0.5, 0.7, 0.9]
+    """
+
+    given: Array  # (bins,): the mean probability
+    share: Array  # (bins,): of rows that came true
+    low: Array  # (bins,)
+    high: Array  # (bins,)
+    count: Array  # (bins,)
+    ax_: Any = field(default=None, init=False)
+    figure_: Any = field(default=None, init=False)
+
+    @classmethod
+    def from_predictions(
+        cls, came_true: ArrayLike, probability: ArrayLike, bins: int = 10, ax: Any = None, **style: Any
+    ) -> "CalibrationDisplay":
+        """Draw from flags and the probabilities that they were given; style goes to matplotlib's `plot`."""
+        truth = np.asarray(came_true, dtype=np.bool_)
+        p = floats(probability, "the probabilities")
+        if truth.shape != p.shape or truth.ndim != 1 or not len(p):
+            raise ValueError(
+                f"got {truth.shape} flags and {p.shape} probabilities, expected one of each a row"
+            )
+        if not ((p >= 0) & (p <= 1)).all():
+            raise ValueError("got a probability below 0 or above 1, expected predict_proba's, or exp of logs")
+        if bins < 1:
+            raise ValueError(f"got bins={bins}, expected at least 1")
+        place = np.minimum((p * bins).astype(np.int64), bins - 1)
+        count = np.bincount(place, minlength=bins)
+        kept = count > 0
+        size = count[kept].astype(np.float64)
+        hits = np.bincount(place, weights=truth, minlength=bins)[kept]
+        low, high = Beta(1.0 + hits, 1.0 + size - hits).interval(_SURE)
+        given = np.bincount(place, weights=p, minlength=bins)[kept] / size
+        return cls(given, hits / size, np.asarray(low), np.asarray(high), size).plot(ax, **style)
+
+    @classmethod
+    def from_held_out(
+        cls, held_out: HeldOut, bins: int = 10, ax: Any = None, **style: Any
+    ) -> "CalibrationDisplay":
+        """Draw what `cross_validate` gave: of two classes the second, of more the one that was chosen."""
+        p = decide.probabilities(held_out.log_joint)
+        if p.shape[1] == 2:
+            return cls.from_predictions(held_out.group == 1, p[:, 1], bins, ax, **style)
+        return cls.from_predictions(held_out.predictions == held_out.group, p.max(axis=1), bins, ax, **style)
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: object, y: ArrayLike, bins: int = 10, ax: Any = None, **style: Any
+    ) -> "CalibrationDisplay":
+        """Draw for rows that the model was not fitted to."""
+        p = np.asarray(model.predict_proba(X))
+        labels = np.asarray(y)
+        if p.shape[1] == 2:
+            return cls.from_predictions(labels == model.classes_[1], p[:, 1], bins, ax, **style)
+        chosen = np.asarray(model.classes_)[p.argmax(axis=1)]
+        return cls.from_predictions(chosen == labels, p.max(axis=1), bins, ax, **style)
+
+    def plot(self, ax: Any = None, **style: Any) -> "CalibrationDisplay":
+        """Draw; style goes to matplotlib's `plot`."""
+        ax = canvas.axes(ax, (4.8, 4.6))
+        look = {"color": canvas.FOR, "marker": "o", "markersize": 4, **style}
+        ax.plot([0, 1], [0, 1], color=canvas.PALE, linewidth=0.9, linestyle=":")
+        (line,) = ax.plot(self.given, self.share, **look)
+        ax.vlines(self.given, self.low, self.high, color=line.get_color(), linewidth=1.2, alpha=0.6)
+        ax.set(
+            xlabel="probability that was given",
+            ylabel=f"share that came true ({_SURE:.0%} belief)",
+            xlim=(-0.02, 1.02),
+            ylim=(-0.02, 1.02),
+            aspect="equal",
+        )
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

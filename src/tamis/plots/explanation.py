@@ -1,0 +1,177 @@
+"""An explanation of one row → bars, for one class to the right and for the other to the left."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.estimators import Explanation
+from tamis.plots import canvas
+from tamis.tables import Sparse, Table
+
+_LONGEST = 36  # characters of a label; the middle of a longer one is left out
+_BEYOND = 1.25  # what is infinite is drawn so much longer than the longest finite bar
+
+
+@dataclass(eq=False)
+class ExplanationDisplay:
+    """The columns that say most for one class of a row against another.
+
+    The bars sum to the total, the log-odds of the two classes: each e times as likely for every unit.
+
+    >>> import tamis
+    >>> model = tamis.GaussianNB().fit([[1, 8], [1.2, 7.9], [3, 1], [3.2, 1.1]], ["a", "a", "b", "b"])
+    >>> display = ExplanationDisplay.from_estimator(model, [[2.2, 4.0]])
+    >>> display.labels, display.log_odds == float(display.values.sum())
+    (('column 1 = 4', 'column 0 = 2.2', 'prior'), True)
+    """
+
+    labels: tuple[str, ...]  # of the bars, from the top: columns, then what no column says
+    values: Array  # (bars,)
+    log_odds: float
+    for_: Any
+    against: Any
+    ax_: Any = field(default=None, init=False)
+    figure_: Any = field(default=None, init=False)
+
+    @classmethod
+    def from_explanation(
+        cls, explanation: Explanation, row: int = 0, count: int = 10, ax: Any = None, **style: Any
+    ) -> "ExplanationDisplay":
+        """Draw the strongest `count` columns of a row; style goes to matplotlib's `barh`."""
+        return cls._of(explanation, row, count, {}).plot(ax, **style)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: object,
+        row: int = 0,
+        count: int = 10,
+        for_: object = None,
+        against: object = None,
+        ax: Any = None,
+        **style: Any,
+    ) -> "ExplanationDisplay":
+        """Explain a row by a fitted model and draw it, with the row's values beside the columns' names."""
+        explanation = model.explain(X, for_, against)
+        return cls._of(explanation, row, count, _cells(X, row, explanation)).plot(ax, **style)
+
+    @classmethod
+    def _of(
+        cls, explanation: Explanation, row: int, count: int, cells: dict[Any, str]
+    ) -> "ExplanationDisplay":
+        rows = len(explanation.prior)
+        if not -rows <= row < rows:
+            raise ValueError(f"got row={row}, expected one of the {rows} that were explained")
+        if count < 1:
+            raise ValueError(f"got count={count}, expected at least 1 column to draw")
+        top = explanation.top(row, count)
+        prior, rest = float(explanation.prior[row]), float(explanation.rest[row])
+        with np.errstate(invalid="ignore"):
+            total = float(explanation.log_odds[row])
+            others = total - prior - rest - sum(value for _, value in top)
+        bars = [(_label(name) + cells.get(name, ""), value) for name, value in top]
+        left = len(explanation.names) - len(top)
+        if left and np.isfinite(others) and abs(others) > 1e-9 * max(1.0, abs(total)):
+            bars.append((f"{left} other column{'s' * (left > 1)}", others))
+        if rest:
+            bars.append(("no column alone", rest))
+        bars.append(("prior", prior))
+        return cls(
+            tuple(label for label, _ in bars),
+            np.array([value for _, value in bars]),
+            total,
+            explanation.for_[row],
+            explanation.against[row],
+        )
+
+    @property
+    def probability(self) -> float:
+        """Of the one class, where the other is the only other."""
+        return float(0.5 * (1.0 + np.tanh(0.5 * self.log_odds)))
+
+    def plot(self, ax: Any = None, **style: Any) -> "ExplanationDisplay":
+        """Draw; style goes to matplotlib's `barh`."""
+        values = np.append(self.values, self.log_odds)
+        ax = canvas.axes(ax, (7.0, 1.3 + 0.32 * len(values)))
+        finite = np.abs(values[np.isfinite(values)])
+        longest = float(finite.max(initial=0.0)) or 1.0
+        drawn = np.clip(np.nan_to_num(values, nan=0.0), -_BEYOND * longest, _BEYOND * longest)
+        places = np.arange(len(values), dtype=np.float64)
+        places[-1] += 0.4  # the total stands apart
+        colours = [canvas.FOR if value > 0 else canvas.AGAINST for value in values[:-1]] + [canvas.DARK]
+        ax.barh(places, drawn, **{"color": colours, "height": 0.72, **style})
+        for place, value, width in zip(places, values, drawn, strict=True):
+            ax.annotate(
+                _signed(value),
+                (width, place),
+                xytext=(4 if width >= 0 else -4, 0),
+                textcoords="offset points",
+                ha="left" if width >= 0 else "right",
+                va="center",
+                fontsize="small",
+            )
+        ax.axvline(0.0, color=canvas.DARK, linewidth=0.8)
+        ax.axhline(places[-1] - 0.7, color=canvas.PALE, linewidth=0.8, linestyle=":")
+        ax.set_yticks(places, [*self.labels, "total"])
+        ax.tick_params(axis="y", length=0)
+        # Room for the numbers at the ends of the bars.
+        ends = min(0.0, drawn.min()), max(0.0, drawn.max())
+        room = 0.16 * (ends[1] - ends[0]) or 1.0
+        ax.set_xlim(ends[0] - room * (ends[0] < 0), ends[1] + room * (ends[1] > 0 or ends[0] == 0))
+        ax.set_ylim(places[-1] + 0.6, -0.6)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.set_xlabel(f"log-odds:  ← for {_short(self.against)}    for {_short(self.for_)} →")
+        ax.set_title(
+            f"{_short(self.for_)} against {_short(self.against)}: probability {_chance(self.log_odds)}",
+            loc="left",
+        )
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _cells(X: object, row: int, explanation: Explanation) -> dict[Any, str]:
+    """What the row holds, by column's name."""
+    table = Table.of(X)
+    place = range(table.rows)[row] if -table.rows <= row < table.rows else 0
+    names = explanation.names if table.names is None else table.names
+    if isinstance(table.data, Sparse):
+        dense = table.data.dense(slice(place, place + 1))[0]
+        return {name: f" = {value:g}" for name, value in zip(names, dense, strict=True)}
+    line = (
+        table.data[place] if isinstance(table.data, np.ndarray) else [column[place] for column in table.data]
+    )
+    return {name: f" = {_value(value)}" for name, value in zip(names, line, strict=True)}
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, int | float | np.number) else _short(value, 20)
+
+
+def _label(name: Any) -> str:
+    return f"column {name}" if isinstance(name, int | np.integer) else _short(name)
+
+
+def _short(name: Any, most: int = _LONGEST) -> str:
+    text = str(name).replace("$", r"\$")
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3) :]}"
+
+
+def _signed(value: float) -> str:
+    if not np.isfinite(value):
+        return "?" if np.isnan(value) else "∞" if value > 0 else "−∞"
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _chance(log_odds: float) -> str:
+    """Three digits; near 0 and 1, how near."""
+    if np.isnan(log_odds):
+        return "unknown"
+    if abs(log_odds) < 6.9:  # between 0.001 and 0.999
+        return f"{0.5 * (1.0 + np.tanh(0.5 * log_odds)):.3f}"
+    left = float(np.exp(-abs(log_odds)))
+    return ("1" if log_odds > 0 else "0") if left == 0 else f"{'1 − ' * (log_odds > 0)}{left:.0e}"
