@@ -49,9 +49,9 @@ class Start:
             weights_init=np.exp(posterior.log_prior),
             means_init=density.mean,
             precisions_init=1.0 / spread if covariance == "diag" else np.linalg.inv(spread),
-            max_iter=0,
         )
-        return cls(X, model, evidence, posterior, peer.fit(X))
+        peer._initialize(X, None)
+        return cls(X, model, evidence, posterior, peer)
 
 
 def _ours(start: Start) -> Summary:

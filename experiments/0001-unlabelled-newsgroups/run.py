@@ -43,14 +43,14 @@ class Posts(NamedTuple):
 
 def read(folder: Path) -> tuple[list[str], Indices]:
     """Posts, headers and all, in the order of their paths; and their groups by number."""
-    texts, names = [], []
-    with tarfile.open(folder / "newsgroups-train.tar.xz") as archive:
-        for member in sorted((m for m in archive if m.isfile()), key=lambda m: m.name):
-            file = archive.extractfile(member)
-            assert file is not None
-            texts.append(file.read().decode("latin-1"))
-            names.append(member.name.split("/")[-2])
-    return texts, np.unique(names, return_inverse=True)[1].astype(np.int64)
+    found = {}
+    with tarfile.open(folder / "newsgroups-train.tar.xz", "r|xz") as archive:
+        for member in archive:
+            if member.isfile() and (file := archive.extractfile(member)) is not None:
+                found[member.name] = file.read().decode("latin-1")
+    paths = sorted(found)
+    names = [path.split("/")[-2] for path in paths]
+    return [found[path] for path in paths], np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
 def fifth(group: Indices, seed: int) -> tuple[Indices, Indices]:

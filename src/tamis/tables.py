@@ -79,9 +79,18 @@ class Table:
             return cls(data.values, len(data.values), "number", data.names)
         if hasattr(data, "tocsr"):
             return _of_sparse(data)
-        if arrays.is_frame(data) and (frame := arrays.frame(data)) is not None:
-            return _of_frame(frame)
+        if arrays.is_frame(data):
+            _refuse_twins(data)
+            if (frame := arrays.frame(data)) is not None:
+                return _of_frame(frame)
         values = arrays.to_numpy(data)
+        if values.dtype.kind in "US" and isinstance(data, list | tuple):  # NumPy made strings of numbers
+            values = np.array(data, dtype=object)
+        if values.ndim == 0:
+            raise TypeError(
+                f"Expected 2D array, got 0D array instead: a {type(data).__name__}. Reshape your data: pass "
+                "rows of values, a frame or a sparse matrix"
+            )
         if values.ndim != 2:
             raise ValueError(
                 f"Expected 2D array, got {values.ndim}D array instead, of shape {values.shape}. Reshape your "
@@ -179,6 +188,15 @@ def _of_sparse(data: Any) -> Table:
         int(n),
         _KINDS.get(data.dtype.kind, "number"),
     )
+
+
+def _refuse_twins(data: Any) -> None:
+    """Raise if two columns of a frame have one name: its library's own words fill several lines."""
+    names = list(getattr(data, "column_names", getattr(data, "columns", ())))
+    if twins := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise ValueError(
+            f"got two columns named {twins[0]!r}, expected one name a column: rename one of them"
+        )
 
 
 def _of_frame(frame: Any) -> Table:

@@ -22,7 +22,13 @@ ATTRIBUTES = {
     "MultinomialNB": DISCRETE,
     "ComplementNB": DISCRETE,
     "BernoulliNB": DISCRETE,
-    "CategoricalNB": ["category_count_", "feature_log_prob_", "n_categories_", "class_log_prior_", "class_count_"],
+    "CategoricalNB": [
+        "category_count_",
+        "feature_log_prob_",
+        "n_categories_",
+        "class_log_prior_",
+        "class_count_",
+    ],
 }
 DRAW: dict[str, Callable[[np.random.Generator, int, int], Array]] = {
     "GaussianNB": numbers,

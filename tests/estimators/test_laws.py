@@ -114,7 +114,9 @@ def test_inferring_anew_is_fitting_with_those_parameters() -> None:
     for estimate in ("mle", "map", "mean", "predictive"):
         model = NaiveBayes().fit(rows, labels).decay(0.5).infer(estimate=estimate, strength=3.0)
         assert same(
-            model, NaiveBayes(estimate=estimate, strength=3.0).fit(rows, labels, np.full(len(rows), 0.5)), rows
+            model,
+            NaiveBayes(estimate=estimate, strength=3.0).fit(rows, labels, np.full(len(rows), 0.5)),
+            rows,
         )
     counts, labels = PLAIN[1].rows()
     inferred = MultinomialNB().fit(counts, labels).infer(alpha=0.1)
@@ -166,9 +168,7 @@ def test_columns_of_a_frame_are_found_by_name(library: Any) -> None:
     shuffled = frame[["c", "a", "d", "b"]]
     for make in (GaussianNB, NaiveBayes):
         model = make().fit(frame, labels)
-        assert np.array_equal(
-            model.predict_joint_log_proba(frame), model.predict_joint_log_proba(shuffled)
-        )
+        assert np.array_equal(model.predict_joint_log_proba(frame), model.predict_joint_log_proba(shuffled))
         twice = make().fit(frame, labels).partial_fit(shuffled, labels)
         assert same(twice, make().fit(frame, labels, sample_weight=np.full(len(rows), 2.0)), frame)
         assert same(twice.unlearn(shuffled, labels), model, frame)

@@ -123,11 +123,20 @@ def drawn(
     for name, block in face._blocks(schema).items():
         places = range(schema.width) if block.columns is None else block.columns
         for place, values in zip(places, blocks[name], strict=True):
-            columns[place] = values
+            columns[place] = _as_learned(values, schema.kind(place), block.kind)
     labels = face.classes_[group]
     if schema.library is not None and schema.names is not None:
         return frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
+    if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # flags and numbers stay what they are
+        columns = [values.astype(object) for values in columns]
     return np.column_stack(columns), labels
+
+
+def _as_learned(values: NDArray[Any], kind: str, family: str) -> NDArray[Any]:
+    """Counts and flags as integers and flags again, if the column held those."""
+    if values.dtype.kind != "f" or family in ("gaussian", "categorical") or kind not in ("bool", "integer"):
+        return values
+    return values.astype(np.bool_ if kind == "bool" and family == "bernoulli" else np.int64)
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -1,6 +1,7 @@
 """Naive Bayes of counts, flags and categories, with scikit-learn's parameters and answers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,17 @@ from tamis.models import (
     Block,
     CategoryColumns,
     ComplementCounts,
+    Encoded,
     MultinomialCounts,
     PoissonColumns,
+    Posterior,
 )
 from tamis.models.block import Estimate
 from tamis.stats import Keys
+from tamis.tables import Table
 
 _LEAST_ALPHA = 1e-10
+_MOST_CODES = 1 << 16
 
 
 class _Discrete(GenerativeClassifier):
@@ -92,7 +97,7 @@ class MultinomialNB(_Discrete):
     @property
     def feature_count_(self) -> Array:
         """What each column came to in each class."""
-        return self._density("feature_count_").counts  # type: ignore[no-any-return]
+        return self._density("feature_count_").seen.total.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
@@ -139,11 +144,12 @@ class ComplementNB(MultinomialNB):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"complement": ComplementCounts(alpha=self._alpha(), norm=self.norm)}
 
-    def predict_joint_log_proba(self, X: object) -> Array:
-        """Scores in the place of log p(x, class): without the classes' prior, unless there is one class."""
-        posterior, rows, _ = self._encoded(X)
-        joint = posterior.log_joint(rows)
-        return joint if len(posterior.keys) == 1 else joint - posterior.log_prior
+    def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
+        """With no prior of the classes, unless there is one class: scores take the place of log p(x, class)."""
+        posterior, rows, table = super()._encoded(X)
+        if len(posterior.keys) > 1:
+            posterior = replace(posterior, log_prior=np.zeros(len(posterior.keys)))
+        return posterior, rows, table
 
 
 class BernoulliNB(_Discrete):
@@ -327,7 +333,7 @@ class CategoricalNB(_Discrete):
         """The values that each column was seen with; of whole numbers, all from 0 up."""
         density = self._density("categories_")
         columns = zip(density.values, density.sizes.tolist(), strict=True)
-        return [list(range(size) if _are_codes(keys) else keys) for keys, size in columns]
+        return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
@@ -342,13 +348,14 @@ class CategoricalNB(_Discrete):
         return tags
 
 
-def _are_codes(keys: Keys) -> bool:
-    return all(isinstance(key, int | float) and key == int(key) for key in keys)
+def _are_codes(keys: Keys, size: int) -> bool:
+    """Whether values are whole numbers, and not so far apart that a column for each would fill the memory."""
+    return size <= _MOST_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
 
 
 def _numbered(table: Array, keys: Keys, size: int, absent: Array) -> Array:
     """A column for each of 0, 1, … size − 1, as scikit-learn has it, if the keys are such numbers."""
-    if not _are_codes(keys):
+    if not _are_codes(keys, size):
         return table
     found = np.repeat(absent[:, None], size, axis=1)
     found[:, [int(key) for key in keys]] = table  # type: ignore[call-overload]

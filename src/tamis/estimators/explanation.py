@@ -27,8 +27,10 @@ class Explanation:
 
     @property
     def log_odds(self) -> Array:
-        """What the row comes to."""
-        return np.asarray(self._sums() + self.rest + self.prior)
+        """What the row comes to; 0 where each class is impossible for a reason of its own."""
+        with np.errstate(invalid="ignore"):
+            found = np.asarray(self._sums() + self.rest + self.prior)
+        return np.where(np.isnan(found), 0.0, found)
 
     def _sums(self) -> Array:
         values = self.contributions

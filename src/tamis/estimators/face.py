@@ -90,7 +90,13 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
             raise
         model = self._model(fitted.schema, Keys(()), Keys(()))
         self._fitted = Fitted(
-            fitted.schema, model, fitted.learned, fitted.declared, posterior, fitted.iterations
+            fitted.schema,
+            model,
+            fitted.learned,
+            fitted.declared,
+            posterior,
+            fitted.iterations,
+            temperature=fitted.temperature,
         )
         return self
 
@@ -187,11 +193,20 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict_log_proba(self, X: object) -> Array:
         """log p(class | x), (n, classes)."""
-        return decide.log_probabilities(self.predict_joint_log_proba(X))
+        return decide.log_probabilities(self._calibrated(self.predict_joint_log_proba(X)))
 
     def predict_proba(self, X: object) -> Array:
         """p(class | x), (n, classes)."""
-        return decide.probabilities(self.predict_joint_log_proba(X))
+        return decide.probabilities(self._calibrated(self.predict_joint_log_proba(X)))
+
+    def _calibrated(self, joint: Array) -> Array:
+        temperature = self._checked().temperature
+        return joint if temperature == 1.0 else decide.Temperature(temperature).apply(joint)
+
+    @property
+    def temperature_(self) -> float:
+        """By what log-odds are divided before they become probabilities: 1 until `calibrate` sets it."""
+        return answers.fitted_attribute(self, "temperature_").temperature
 
     def decision_function(self, X: object) -> Array:
         """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 
 from tamis import decide, validate
 from tamis.arrays import Array
@@ -19,6 +19,8 @@ from tamis.models import Evidence, Generative, em
 from tamis.models.generative import classes_of
 from tamis.stats import Filed, Keys
 from tamis.tables import Table
+
+_CELLS = 1 << 22  # log-probabilities in memory at a time
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -121,9 +123,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def predict(self, X: object) -> NDArray[Any]:
-        """The most probable class of each row."""
-        joint = self.predict_joint_log_proba(X)
-        return np.asarray(self.classes_[joint.argmax(axis=1)])
+        """The most probable class of each row; no more than some rows' probabilities are held at a time."""
+        classes = self.classes_
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) * len(classes) <= _CELLS:
+            return np.asarray(classes[self.predict_joint_log_proba(X).argmax(axis=1)])
+        step = max(1, _CELLS // len(classes))
+        parts = (X[i : i + step] for i in range(0, len(X), step))
+        best = [self.predict_joint_log_proba(part).argmax(axis=1) for part in parts]
+        return np.asarray(classes[np.concatenate(best)])
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
         """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""
@@ -155,6 +162,58 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         model = self._model(schema, filed.keys, Keys(()))
         evidence = Evidence(model.encode(table), filed, weighed)
         return answers.held_out(model, evidence, folds, groups, random_state)
+
+    def calibrate(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Make probabilities as sure as they are right, by rows that were learned, each left out in turn.
+
+        One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
+        and `predict_log_proba` go by it. It changes no prediction.
+        """
+        fitted, evidence = self._checked(), self._evidence(X, y, sample_weight)
+        model = self._model(fitted.schema, self._posterior().keys, fitted.declared)
+        held = validate.leave_one_out(model, evidence, fitted.learned)
+        found = decide.Temperature.fit(held.log_joint, held.group, held.weights)
+        self._fitted = fitted.after(posterior=self._posterior(), temperature=found.value)
+        return self
+
+    def tune(
+        self,
+        X: object = None,
+        y: object = None,
+        by: Literal["evidence", "leave-one-out"] = "evidence",
+        **grid: Iterable[Any],
+    ) -> Self:
+        """Set the parameter named to the best of the values given, and infer again: `tune(alpha=[0.1, 1])`.
+
+        By evidence what was learned is enough; leaving one out takes rows that were learned, with their
+        labels, and reads them without learning them again. `tune_scores_` tells what each value came to.
+        """
+        fitted = self._checked()
+        if len(grid) != 1:
+            raise ValueError(f"got {len(grid)} parameters to tune, expected one: tune(alpha=[0.1, 1.0])")
+        ((name, values),) = grid.items()
+        candidates = {value: self._candidate(fitted, {name: value}) for value in values}
+        data = fitted.learned if by == "evidence" else self._evidence(X, y, None)
+        choice = validate.choose(candidates, data, by)
+        self.infer(**{name: choice.best})
+        self.tune_scores_ = dict(choice.scores)
+        return self
+
+    def _candidate(self, fitted: Fitted, params: dict[str, Any]) -> Generative:
+        other = clone(self).set_params(**params)
+        found: Generative = other._model(fitted.schema, self._posterior().keys, fitted.declared)
+        return found
+
+    def _evidence(self, X: object, y: object, sample_weight: object) -> Evidence:
+        """Rows that were learned, as the model keeps them."""
+        fitted = self._checked()
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        filed = labels(y, table.rows, self.missing_label)
+        if (filed.group < 0).any():
+            raise ValueError("a label is missing, expected those that the rows were learned with")
+        weighed = weights(sample_weight, table.rows)
+        filed, weighed, table = _weighty(filed, weighed, table)
+        return Evidence(fitted.model.encode(table), filed, weighed)
 
 
 def _declared(classes: object) -> Keys:

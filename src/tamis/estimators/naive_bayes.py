@@ -1,7 +1,7 @@
 """Naive Bayes of every kind: columns independent given the class."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.columns import column_families, family_of_each
 from tamis.estimators.generative import GenerativeClassifier
-from tamis.estimators.reading import Schema, class_probabilities
+from tamis.estimators.reading import Schema, at_least_zero, class_probabilities
 from tamis.models import (
     BernoulliColumns,
     Block,
@@ -98,23 +98,36 @@ class NaiveBayes(GenerativeClassifier):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        estimate = self.estimate
+        estimate, alpha = self.estimate, at_least_zero("alpha", self.alpha)
         prototypes: dict[str, Block[Any, Any]] = {
             "gaussian": GaussianColumns(
-                estimate=estimate, smoothing=self.var_smoothing, strength=self.strength
+                estimate=estimate,
+                smoothing=at_least_zero("var_smoothing", self.var_smoothing),
+                strength=self.strength,
             ),
-            "bernoulli": BernoulliColumns(estimate=estimate, alpha=self.alpha),
-            "categorical": CategoryColumns(estimate=estimate, alpha=self.alpha),
-            "poisson": PoissonColumns(estimate=estimate, alpha=self.alpha),
-            "multinomial": MultinomialCounts(estimate=estimate, alpha=self.alpha),
+            "bernoulli": BernoulliColumns(estimate=estimate, alpha=alpha),
+            "categorical": CategoryColumns(estimate=estimate, alpha=alpha),
+            "poisson": PoissonColumns(estimate=estimate, alpha=alpha),
+            "multinomial": MultinomialCounts(estimate=estimate, alpha=alpha),
         }
         return column_families(schema, self.families, self.integers, prototypes)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return {"prior": class_probabilities(self.priors, classes), "alpha": float(self.class_alpha)}
+        alpha = at_least_zero("class_alpha", self.class_alpha)
+        return {"prior": class_probabilities(self.priors, classes), "alpha": alpha}
 
     def _counts_classes(self) -> bool:
         return self.priors is None
+
+    def infer(self, **params: Any) -> Self:
+        """Set parameters and infer again from what was learned; families stay: rows were summed by them."""
+        for name in ("families", "integers"):
+            if name in params and params[name] != getattr(self, name):
+                raise ValueError(
+                    f"got {name}={params[name]!r}, expected {getattr(self, name)!r}, which the rows were "
+                    "learned with: fit a new model instead"
+                )
+        return super().infer(**params)
 
     @property
     def families_(self) -> dict[Any, str]:
@@ -161,7 +174,8 @@ class GaussianNB(GenerativeClassifier):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"gaussian": GaussianColumns(estimate="mle", smoothing=self.var_smoothing)}
+        smoothing = at_least_zero("var_smoothing", self.var_smoothing)
+        return {"gaussian": GaussianColumns(estimate="mle", smoothing=smoothing)}
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return {"prior": class_probabilities(self.priors, classes)}

@@ -45,6 +45,7 @@ def save(face: Any, path: str | Path) -> None:
         "statistic": fitted.learned,
         "declared": fitted.declared,
         "iterations": fitted.iterations,
+        "temperature": fitted.temperature,
         "extra": face._extra_state() if hasattr(face, "_extra_state") else None,
     }
     arrays: dict[str, Any] = {}
@@ -68,6 +69,7 @@ def load(path: str | Path) -> Any:
         schema = Schema(width, kinds, names, library)
         model = found._model(schema, Keys(()), Keys(()))
         fitted = Fitted(schema, model, statistic, declared, None, int(content["iterations"]))
+        fitted.temperature = float(content["temperature"])
         extra = content["extra"]
     except (TypeError, KeyError, ValueError) as problem:
         raise ValueError(

@@ -163,6 +163,14 @@ def weights(sample_weight: object, rows: int) -> Array | None:
     return found
 
 
+def at_least_zero(name: str, value: float) -> float:
+    """A parameter as a number, finite and not negative."""
+    found = float(value)
+    if not 0.0 <= found < np.inf:
+        raise ValueError(f"got {name}={value}, expected a number of at least 0")
+    return found
+
+
 def label_array(values: Iterable[Hashable]) -> NDArray[Any]:
     """Labels as NumPy keeps them: of one kind where they are, else objects."""
     listed = list(values)

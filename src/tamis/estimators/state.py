@@ -38,6 +38,7 @@ class Fitted:
         "model",
         "posterior",
         "schema",
+        "temperature",
     )
 
     def __init__(
@@ -49,6 +50,7 @@ class Fitted:
         posterior: Posterior | None = None,
         iterations: int = 1,
         waiting: Waiting | None = None,
+        temperature: float = 1.0,
     ) -> None:
         self.schema = schema
         self.model = model  # that encodes and observes; what infers is made anew from the face's parameters
@@ -56,6 +58,7 @@ class Fitted:
         self.declared = declared  # classes that may not have been seen yet
         self.posterior = posterior  # None until it is asked for
         self.iterations = iterations
+        self.temperature = temperature  # by which probabilities are calibrated
         self.classes: NDArray[Any] | None = None  # the same
 
     @property
@@ -75,7 +78,11 @@ class Fitted:
         return self._known[0] is None
 
     def after(
-        self, statistic: Joint | None = None, declared: Keys | None = None, posterior: Posterior | None = None
+        self,
+        statistic: Joint | None = None,
+        declared: Keys | None = None,
+        posterior: Posterior | None = None,
+        temperature: float | None = None,
     ) -> "Fitted":
         """The same columns, with something else learned or inferred."""
         return Fitted(
@@ -85,6 +92,7 @@ class Fitted:
             self.declared if declared is None else declared,
             posterior,
             self.iterations,
+            temperature=self.temperature if temperature is None else temperature,
         )
 
     def awaiting(self, values: Array, labels: list[Any]) -> "Fitted":
@@ -94,7 +102,9 @@ class Fitted:
         if count > PATIENCE:
             statistic, waiting, count = self.learned, None, len(values)
         chain = Waiting(values, labels, waiting, count)
-        return Fitted(self.schema, self.model, statistic, self.declared, None, self.iterations, chain)
+        return Fitted(
+            self.schema, self.model, statistic, self.declared, None, self.iterations, chain, self.temperature
+        )
 
     def _summed(self, waiting: Waiting) -> Joint:
         values, labels = [], []

@@ -150,6 +150,13 @@ class CategoryColumns(Block[Codes, Tally]):
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
+        counts, weight = statistic.total.value, statistic.weight.value
+        for places, _ in self._columns(statistic):
+            if (counts[:, places].sum(axis=1) > weight * (1.0 + 1e-9)).any():  # but for rounding
+                raise ValueError(
+                    "a class would have more values than rows, expected rows that were learned, with their "
+                    "weights: nothing was changed"
+                )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,10 +274,14 @@ class Values(Density[Codes]):
 
     def _gathered(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """The rows' codes, and a table (cells, K) in the order of the rows' own keys, or of the grid."""
-        if rows.least is not None and self.grid is not None:
+        if rows.least is not None and self.grid is not None and len(self.values) == len(rows.least):
             return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
         found = []
-        for keys, values, table, rest in zip(rows.keys, self.values, self.tables, self.absent, strict=True):
+        for j, keys in enumerate(rows.keys):
+            if j >= len(self.values):  # a last column of which nothing was seen says nothing
+                found.append(np.zeros((len(keys), len(self.keys))))
+                continue
+            values, table, rest = self.values[j], self.tables[j], self.absent[j]
             if keys == values:
                 found.append(table.T)
                 continue

@@ -1,9 +1,11 @@
 """counts → Tally by class → what speaks against every other class (Rennie and others, 2003)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.models.block import Density
 from tamis.models.linear_scores import Rows
@@ -24,18 +26,25 @@ class ComplementCounts(MultinomialCounts):
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
         seen = statistic.over(keys)
-        counts, weight = seen.total.value, seen.weight.value
+        counts = seen.total.value
         alpha = pseudo_counts(self.alpha, counts.shape[-1])
         others = counts.sum(axis=0) + alpha - counts
+        others = np.where(
+            others.sum(axis=1, keepdims=True) > 0, others, 1.0
+        )  # of no others, nothing is known
         with np.errstate(divide="ignore"):
             logs = np.log(others / others.sum(axis=1, keepdims=True))
         weights = logs / logs.sum(axis=1, keepdims=True) if self.norm else -logs
-        lengths = counts.sum(axis=-1) / np.where(weight > 0, weight, 1.0)
-        return Complement(keys, weights, counts, alpha, lengths, certain=True)
+        return Complement(keys, weights, seen, alpha, certain=True)
 
 
 class Complement(Draws):
     """Linear weights in the place of log-shares."""
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        raise ValueError(
+            "complement naive Bayes has no rows to draw, for it is no model of the counts: use MultinomialNB"
+        )
 
     def log_evidence(self) -> float:
         raise NoEvidenceError("complement naive Bayes has no evidence: it is no model of the counts")

@@ -301,7 +301,7 @@ def _apportioned(weight: Array, first: Array, squares: Array) -> Array:
 class _OneBlasThread:
     """No sum may depend on the threads of BLAS; and threads that call a BLAS of many wait for each other.
 
-    (150 ms for 2e5 rows of 16 columns, instead of 70.) Who comes first sets the limit, and who leaves last lifts it.
+    (150 ms for 2e5 rows of 16, instead of 70.) Who comes first sets the limit, who leaves last lifts it.
     """
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from tamis import _kernels
+from tamis._kernels.threads import in_row_chunks
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
 from tamis.models import linear_scores
@@ -17,6 +18,7 @@ from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Sparse, Table
 
+_TABLE = 1 << 20  # counts up to here have a table of their logarithms
 _LARGEST = 2.0**52  # a count above has no fraction left to be exact about
 
 
@@ -58,14 +60,13 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
         seen = statistic.over(keys)
-        counts, weight = seen.total.value, seen.weight.value
-        alpha = pseudo_counts(self.alpha, counts.shape[-1])
-        lengths = counts.sum(axis=-1) / np.where(weight > 0, weight, 1.0)
+        alpha = pseudo_counts(self.alpha, seen.total.shape[-1])
         if self.estimate == "predictive":
-            return Urn(keys, counts + alpha, alpha, lengths)
+            return Urn(keys, seen.total.value + alpha, alpha, seen)
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
-        logs = log_shares(counts + pseudo)
-        return Draws(keys, logs, counts, alpha, lengths, certain=bool(np.isneginf(logs.min(initial=0.0))))
+        logs = log_shares(seen.total, pseudo)
+        certain = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
+        return Draws(keys, logs, seen, alpha, certain)
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
@@ -125,16 +126,48 @@ def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
     return np.broadcast_to(given, (columns,))
 
 
-def log_shares(counts: Array) -> Array:
-    """log of the shares of each row (K, d); a row of nothing says nothing."""
+def log_shares(total: Exact, pseudo: Array) -> Array:
+    """log of the shares of each row of totals and pseudo-counts (K, d); a row of nothing says nothing."""
+    if (found := _log_shares_of_integers(total, pseudo)) is not None:
+        return found
+    counts = total.value + pseudo
     if (counts < 0).any():
         raise ValueError(
             "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
         )
-    total = counts.sum(axis=-1, keepdims=True)
-    even = np.where(total > 0, 0.0, 1.0)
+    whole = counts.sum(axis=-1, keepdims=True)
+    even = np.where(whole > 0, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(counts + even) - np.log(total + even * counts.shape[-1]))
+        return np.asarray(np.log(counts + even) - np.log(whole + even * counts.shape[-1]))
+
+
+def _log_shares_of_integers(total: Exact, pseudo: Array) -> Array | None:
+    """As above, by a table of logarithms: whole numbers repeat; None if they are not whole, or too large."""
+    words = total.words[0]
+    if (
+        total.low != 0
+        or len(total.words) > 1
+        or not words.size
+        or pseudo.min() != pseudo.max()
+        or pseudo[0] < 0
+    ):
+        return None
+    most = int(words.view(np.uint64).max())  # of a negative number, very large
+    if most > _TABLE:
+        return None
+    with np.errstate(divide="ignore"):
+        table = np.log(np.arange(most + 1) + pseudo[0])
+        whole = np.log(words.sum(axis=-1) + pseudo[0] * words.shape[-1])
+    logs = np.empty(words.shape)
+
+    def fill(start: int, stop: int) -> None:
+        rows = slice(start, stop)
+        np.take(table, words[rows], out=logs[rows], mode="clip")
+        logs[rows] -= np.where(np.isneginf(whole[rows]), 0.0, whole[rows])[:, None]
+
+    in_row_chunks(len(words), words.size, fill)
+    logs[np.isneginf(whole)] = -np.log(words.shape[-1])
+    return logs
 
 
 def refuse_negative(statistic: Tally) -> None:
@@ -153,9 +186,8 @@ class Draws(Density[Rows]):
 
     keys: Keys
     log_shares: Array  # (K, d)
-    counts: Array  # (K, d)
+    seen: Tally
     alpha: Array  # (d,)
-    lengths: Array  # (K,): mean number of draws a row
     certain: bool  # whether any share is 0
 
     def scores(self, rows: Rows) -> Array:
@@ -165,13 +197,14 @@ class Draws(Density[Rows]):
         with np.errstate(invalid="ignore"):
             factors = self.log_shares[for_] - self.log_shares[against]
         n = len(rows)
-        return Contrast(linear_scores.products(rows, np.nan_to_num(factors, nan=0.0)), np.zeros(n))
+        factors = np.where(np.isnan(factors), 0.0, factors)  # impossible in both
+        return Contrast(linear_scores.products(rows, factors), np.zeros(n))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        return _draws(rng, np.exp(self.log_shares[group]), self.lengths[group])
+        return _draws(rng, np.exp(self.log_shares[group]), _lengths(self.seen)[group])
 
     def log_evidence(self) -> float:
-        return _log_evidence(self.counts, self.alpha)
+        return _log_evidence(self.seen.total.value, self.alpha)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +214,7 @@ class Urn(Density[Rows]):
     keys: Keys
     concentration: Array  # (K, d)
     alpha: Array  # (d,)
-    lengths: Array  # (K,)
+    seen: Tally
 
     def scores(self, rows: Rows) -> Array:
         found = np.empty((len(rows), len(self.keys)))
@@ -208,10 +241,16 @@ class Urn(Density[Rows]):
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         shares = np.stack([rng.dirichlet(np.maximum(self.concentration[k], 1e-12)) for k in group])
-        return _draws(rng, shares, self.lengths[group])
+        return _draws(rng, shares, _lengths(self.seen)[group])
 
     def log_evidence(self) -> float:
-        return _log_evidence(self.concentration - self.alpha, self.alpha)
+        return _log_evidence(self.seen.total.value, self.alpha)
+
+
+def _lengths(seen: Tally) -> Array:
+    """The mean number of draws a row, of each class (K,)."""
+    weight = seen.weight.value
+    return np.asarray(seen.total.value.sum(axis=-1) / np.where(weight > 0, weight, 1.0))
 
 
 def _draws(rng: np.random.Generator, shares: Array, lengths: Array) -> Sequence[NDArray[Any]]:

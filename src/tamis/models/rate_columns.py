@@ -14,7 +14,12 @@ from tamis.conjugate import Beta, Gamma, NegativeBinomial
 from tamis.models import linear_scores
 from tamis.models.block import Block, Contrast, Density, Shares
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import NoEvidenceError, filed_weight, refuse_negative_counts, sparse_total
+from tamis.models.multinomial_counts import (
+    NoEvidenceError,
+    filed_weight,
+    refuse_negative_counts,
+    sparse_total,
+)
 from tamis.stats import Exact, Filed, Keys, Moments, Tally
 from tamis.tables import Sparse, Table
 
@@ -120,6 +125,14 @@ class BernoulliColumns(RateColumns):
             )
         return values
 
+    def refuse_impossible(self, statistic: Moments) -> None:
+        super().refuse_impossible(statistic)
+        if (statistic.first.value > statistic.weight.value).any():
+            raise ValueError(
+                "more zeros would be taken away than were learned, expected rows that were learned, with "
+                "their weights: nothing was changed"
+            )
+
     def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
         ones, weight = seen.first.value, seen.weight.value
         less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
@@ -171,8 +184,10 @@ class Flags(Density[Rows]):
                 self.log_down[for_] - self.log_down[against], nan=0.0, posinf=np.inf, neginf=-np.inf
             )
         if isinstance(rows, Sparse):
-            rest = np.full(len(rows), down.sum())
-            return Contrast(linear_scores.products(rows, up - down), rest)
+            if np.isfinite(up).all() and np.isfinite(down).all():
+                rest = np.full(len(rows), down.sum())
+                return Contrast(linear_scores.products(rows, up - down), rest)
+            rows = rows.dense(slice(None))  # what no zero says can be taken from what all zeros say
         terms = np.where(rows > 0, up, down)
         return Contrast(np.where(np.isnan(rows), 0.0, terms), np.zeros(len(rows)))
 

@@ -12,7 +12,7 @@ from tamis.stats import Keys
 from tamis.tables import Table
 
 _MARGIN = 0.08  # of the data's range that is drawn beyond it
-_PALE = 0.55  # how much of a class's colour is seen where it is certain
+_PALE = 0.36  # how much of a class's colour is seen where it is certain
 
 
 @dataclass(eq=False)
@@ -133,7 +133,9 @@ class BoundaryDisplay:
         if lost.any():
             label = None if self.group is None else "no label"
             ax.scatter(
-                *self.rows[lost].T, **{"color": canvas.PALE, **look, "s": 0.6 * look["s"]}, label=label
+                *self.rows[lost].T,
+                **{"color": canvas.PALE, **look, "s": 0.5 * look["s"], "linewidths": 0},
+                label=label,
             )
         for k, name in enumerate(self.classes):
             own = group == k

@@ -105,7 +105,7 @@ def centre_of(weight: Exact, first: Exact) -> Floats:
 
 
 def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -> Exact:
-    """c Sᵀ + S cᵀ − W c cᵀ: second moments about zero less those about c.
+    """c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2: second moments about zero less those about c.
 
     For the named pairs of columns with one weight for all; or, with None, for each column with itself and
     with a weight of its own.
@@ -113,11 +113,10 @@ def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -
     if pairs is None:
         return first.times(2.0 * centre) - weight.times(centre).times(centre)
     left, right = pairs
-    return (
-        first.reindex(lambda w: w[..., right]).times(centre[..., left])
-        + first.reindex(lambda w: w[..., left]).times(centre[..., right])
-        - weight.reindex(lambda w: w[..., None]).times(centre[..., left]).times(centre[..., right])
-    )
+    half = first - weight.reindex(lambda w: w[..., None]).times(0.5 * centre)
+    return half.reindex(lambda w: w[..., right]).times(centre[..., left]) + half.reindex(
+        lambda w: w[..., left]
+    ).times(centre[..., right])
 
 
 def _centred_blocks(rows: Rows, centre: Floats) -> Iterator[Floats]:
