@@ -34,10 +34,9 @@ def _rows() -> Rows:
     y = rng.integers(0, CLASSES, size=ROWS)
     X = rng.normal(size=(ROWS, COLUMNS)) @ (np.eye(COLUMNS) + 0.05 * rng.normal(size=(COLUMNS, COLUMNS)))
     X += rng.normal(size=(CLASSES, COLUMNS))[y]
-    linear, quadratic = (
-        Generative({BLOCK: GaussianVectors(covariance=form, estimate="mle", unbiased=True)})
-        for form in ("tied", "full")
-    )
+    # The peer divides by n for its one covariance, and by n − 1 for those of the classes.
+    linear = Generative({BLOCK: GaussianVectors(covariance="tied", estimate="mle")})
+    quadratic = Generative({BLOCK: GaussianVectors(covariance="full", estimate="mle", unbiased=True)})
     return Rows(X, y, linear, quadratic, Evidence(linear.encode(Table.of(X)), Filed.of(y)))
 
 
@@ -57,12 +56,12 @@ def _against_the_first(weights: Array) -> Array:
 
 
 def _linear_face(rows: Rows) -> Array:
-    model = GaussianDiscriminant(estimate="mle", unbiased=True).fit(rows.X, rows.y)
+    model = GaussianDiscriminant(estimate="mle").fit(rows.X, rows.y)
     return _against_the_first(model.coef_)
 
 
 def _linear_inferred(rows: Rows) -> Array:
-    return _against_the_first(_inferred(rows.linear, rows.evidence).coefficients[0])
+    return _against_the_first(_inferred(rows.linear, rows.evidence).coefficients)
 
 
 def _linear_peer(rows: Rows) -> Array:

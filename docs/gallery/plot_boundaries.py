@@ -25,11 +25,11 @@ shapes = {
 rows = np.concatenate([rng.multivariate_normal(mean, spread, 120) for mean, spread in shapes.values()])
 labels = np.repeat(list(shapes), 120)
 
-figure, grid = plt.subplots(2, 3, figsize=(11, 7), layout="constrained")
+figure, grid = plt.subplots(2, 3, figsize=(9.4, 7.6), layout="constrained")
 for covariance, axes in zip(("tied", "full", "diag", "spherical"), grid.flat, strict=False):
     model = GaussianDiscriminant(covariance=covariance)  # type: ignore[arg-type]
     right = model.cross_validate(rows, labels, folds="leave-one-out").accuracy
-    BoundaryDisplay.from_estimator(model.fit(rows, labels), rows, labels, ax=axes, s=10)
+    BoundaryDisplay.from_estimator(model.fit(rows, labels), rows, labels, ax=axes, s=10, grid=120)
     axes.set(title=f"{covariance}: {right:.1%} right, left out", xlabel="", ylabel="")
     print(f"{covariance:10s} accuracy of rows left out {right:.3f}, log-evidence {model.log_evidence_:.1f}")
 
@@ -43,7 +43,7 @@ direction = fisher.scalings_[:, 0] / np.linalg.norm(fisher.scalings_[:, 0])
 print("first direction", direction.round(3), "holds", fisher.explained_variance_ratio_.round(3))
 
 plane, line = grid.flat[4], grid.flat[5]
-BoundaryDisplay.from_estimator(fisher, rows, labels, ax=plane, ellipses=False, s=10)
+BoundaryDisplay.from_estimator(fisher, rows, labels, ax=plane, ellipses=False, s=10, grid=120)
 ends = fisher.xbar_ + np.outer([-3.2, 3.2], direction)
 plane.annotate("", ends[1], ends[0], arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 2})
 plane.set(title="Fisher's first direction", xlabel="", ylabel="")

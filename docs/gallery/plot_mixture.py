@@ -36,11 +36,11 @@ start = model.infer(model.observe(Evidence(encoded, Filed(three, rng.integers(0,
 evidence = Evidence(encoded, Filed(three, np.full(len(rows), -1)))
 
 posteriors, likelihoods = [start], []
-for step in islice(em.steps(model, evidence, start), 60):
+for step in islice(em.steps(model, evidence, start), 30):
     posteriors.append(step.posterior)
     likelihoods.append(step.log_likelihood)  # of the posterior before the step
 rises = np.diff(likelihoods)
-print(f"log-likelihood {likelihoods[0]:.1f} at the start, {likelihoods[-1]:.1f} after 59 steps")
+print(f"log-likelihood {likelihoods[0]:.1f} at the start, {likelihoods[-1]:.1f} after 29 steps")
 print(f"smallest rise of any step: {rises.min():.2e}")
 
 # %%
@@ -51,7 +51,7 @@ circle = np.stack([np.cos(turn), np.sin(turn)])
 palette = np.array([[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in COLOURS[:3]])
 
 figure, grid = plt.subplots(2, 3, figsize=(11, 7), layout="constrained")
-for number, axes in zip((0, 1, 3, 10, 60), grid.flat, strict=False):
+for number, axes in zip((0, 1, 3, 10, 30), grid.flat, strict=False):
     posterior = posteriors[number]
     joint = posterior.log_joint(encoded)
     shares = np.exp(joint - joint.max(axis=1, keepdims=True))

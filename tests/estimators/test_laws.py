@@ -144,6 +144,22 @@ def test_a_class_whose_rows_are_all_unlearned_is_gone(face: Face) -> None:
     assert same(model, face.make().fit(rows[~here], labels[~here]), rows)
 
 
+@pytest.mark.xfail(reason="GenerativeClassifier.unlearn checks priors without the declared classes")
+def test_a_class_that_was_declared_needs_no_rows_to_unlearn_others() -> None:
+    model = GaussianNB(priors=[0.2, 0.3, 0.5])
+    model.partial_fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], classes=[0, 1, 2])
+    assert model.unlearn([[0.0]], [0]).class_count_.tolist() == [1.0, 2.0, 0.0]
+
+
+@pytest.mark.xfail(
+    reason="families are chosen by the first batch, and one that is all missing looks like numbers"
+)
+def test_a_column_may_be_missing_from_the_first_batch() -> None:
+    rows = np.array([[None], ["x"], ["y"]], dtype=object)
+    model = NaiveBayes().partial_fit(rows[:1], [0]).partial_fit(rows[1:], [0, 1])
+    assert same(model, NaiveBayes().fit(rows, [0, 0, 1]), rows)
+
+
 def test_categories_may_appear_later() -> None:
     rows = np.array([["a", "x"], ["b", "x"], ["c", "y"], ["d", "x"], ["a", "z"]], dtype=object)
     labels = np.array(["no", "yes", "no", "yes", "no"])

@@ -255,7 +255,7 @@ def test_what_is_impossible_is_explained_without_a_number() -> None:
         model = NaiveBayes(family, estimate="mle").fit(flags, labels)
         for rows in (asked, sparse.csr_array(asked)):
             assert_adds_up(model, rows, model.explain(rows))
-    words = NaiveBayes(estimate="mle").fit([["a", "x"], ["b", "y"], ["a", "y"]], labels)
+    words = NaiveBayes(estimate="mle").fit([["a", "x"], ["b", "y"], ["a", "y"]], [0, 1, 1])
     told = words.explain([["b", "x"], ["a", "x"]])
     assert told.log_odds.tolist() == [0.0, -np.inf]  # "b" is impossible in one class, "x" in the other
 

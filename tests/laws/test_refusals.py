@@ -144,7 +144,6 @@ def test_complex_numbers_are_refused() -> None:
     assert "expected real numbers" in refusal(lambda: Moments.observe(np.array([1 + 2j])), kind=ValueError)
 
 
-
 SPARSE = (
     "got a sparse csr_array, expected a dense array: "
     "call .toarray() if it fits in memory, or use a model that takes sparse input"

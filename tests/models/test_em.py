@@ -5,120 +5,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from tamis.models import (
-    BernoulliColumns,
-    Block,
-    CategoryColumns,
-    Evidence,
-    GaussianColumns,
-    Generative,
-    MultinomialCounts,
-    PoissonColumns,
-    Posterior,
-    Shares,
-    em,
-)
+from tamis.models import BernoulliColumns, Evidence, GaussianColumns, Generative, PoissonColumns, Shares, em
 from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.stats import Filed, Joint, Keys, Moments
+from tamis.stats import Filed
 from tamis.tables import Table
-
-Floats = NDArray[np.float64]
-
-COVARIANCES: tuple[Covariance, ...] = ("full", "tied", "diag", "spherical")
-
-
-def classes(k: int) -> Keys:
-    return Keys(tuple(range(k)))
-
-
-def mixture(k: int, **blocks: Block[Any, Any]) -> Generative:
-    return Generative(blocks, classes=classes(k))
-
-
-def gaussian(covariance: Covariance, k: int = 3) -> Generative:
-    return mixture(k, x=GaussianVectors(covariance=covariance, estimate="mle"))
-
-
-def unlabelled(model: Generative, data: object, weights: Floats | None = None) -> Evidence:
-    table = Table.of(data)
-    return Evidence(model.encode(table), Filed(classes(0), np.full(table.rows, -1)), weights)
-
-
-def clouds(rng: np.random.Generator, n: int = 600, d: int = 3, k: int = 3, apart: float = 3.0) -> Floats:
-    """k Gaussians that overlap, each with correlations of its own."""
-    group = rng.integers(0, k, n)
-    turn = rng.normal(size=(k, d, d)) / np.sqrt(d) + np.eye(d)
-    noise = (turn[group] @ rng.normal(size=(n, d, 1)))[..., 0]
-    return np.asarray(apart * rng.normal(size=(k, d))[group] + noise)
-
-
-def table_of_all(rng: np.random.Generator, n: int = 400) -> NDArray[Any]:
-    """Numbers, counts, flags, categories and words, of two classes."""
-    group = rng.integers(0, 2, n)
-    columns: list[Any] = [
-        rng.normal(2.0 * group, 1.0),
-        rng.poisson(1.0 + 4.0 * group),
-        rng.poisson(3.0 - 2.0 * group),
-        (rng.random(n) < 0.2 + 0.6 * group).astype(int),
-        np.array(["red", "green", "blue"])[(group + (rng.random(n) < 0.3)) % 3],
-        rng.poisson(1 + group),
-        rng.poisson(2 - group),
-    ]
-    found = np.empty((n, len(columns)), dtype=object)
-    for j, column in enumerate(columns):
-        found[:, j] = column.tolist()
-    return found
-
-
-FAMILIES: dict[str, dict[str, Block[Any, Any]]] = {
-    "gaussian": {"g": GaussianColumns(columns=(0,), estimate="mle")},
-    "poisson": {"p": PoissonColumns(columns=(1, 2), estimate="mle")},
-    "bernoulli": {"b": BernoulliColumns(columns=(3,), estimate="mle")},
-    "categorical": {"c": CategoryColumns(columns=(4,), estimate="mle")},
-    "multinomial": {"m": MultinomialCounts(columns=(5, 6), estimate="mle")},
-    "mixed": {
-        "g": GaussianVectors(columns=(0,), covariance="diag", estimate="mle"),
-        "p": PoissonColumns(columns=(1, 2), estimate="mle"),
-        "b": BernoulliColumns(columns=(3,), estimate="mle"),
-        "c": CategoryColumns(columns=(4,), estimate="mle"),
-        "m": MultinomialCounts(columns=(5, 6), estimate="mle"),
-    },
-}
+from tests.models.mixtures import (
+    COVARIANCES,
+    FAMILIES,
+    Floats,
+    classes,
+    close,
+    clouds,
+    gaussian,
+    mixture,
+    random_start,
+    table_of_all,
+    unlabelled,
+)
 
 
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(47)
-
-
-def random_start(model: Generative, evidence: Evidence, k: int, rng: np.random.Generator) -> Posterior:
-    parts = rng.dirichlet(np.full(k, 0.3), size=len(evidence.rows)) * evidence.weight()[:, None]
-    return model.infer(model.gather(evidence.rows, Shares(classes(k), parts)))
-
-
-def generic(
-    model: Generative, evidence: Evidence, given: Posterior, hard: bool = False
-) -> tuple[Joint, float]:
-    """The step by scores and shares, which the fused one stands in for."""
-    joint = given.log_joint(evidence.rows)
-    evidences = np.logaddexp.reduce(joint, axis=1)
-    parts = np.exp(joint - evidences[:, None])
-    if hard:
-        parts, evidences = np.eye(len(given.keys))[joint.argmax(axis=1)], joint.max(axis=1)
-    weights = evidence.weight() * model.weighed
-    shares = Shares(given.keys, parts * weights[:, None])
-    return model.gather(evidence.rows, shares, given), float(weights @ evidences)
-
-
-def close(found: Moments, expected: Moments, rtol: float) -> None:
-    np.testing.assert_allclose(found.weight.value, expected.weight.value, rtol=rtol)
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=rtol, atol=rtol)
-    np.testing.assert_allclose(found.scatter, expected.scatter, rtol=rtol, atol=rtol * expected.scatter.max())
 
 
 # F1: complete and incomplete data
@@ -302,112 +214,6 @@ def test_steps_are_those_of_scikit_learn(covariance: Covariance, rng: np.random.
         ours.covariance if covariance != "diag" else ours.variance, theirs.covariances_, rtol=1e-8, atol=1e-8
     )
     assert outcome.log_likelihoods[-1] / len(data) == pytest.approx(theirs.lower_bound_, rel=1e-10)
-
-
-# The fused step
-
-
-@pytest.mark.parametrize("hard", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("covariance", COVARIANCES)
-def test_the_fused_step_is_the_step(
-    covariance: Covariance, weighted: bool, hard: bool, rng: np.random.Generator
-) -> None:
-    model, data = gaussian(covariance, 4), clouds(rng, 9001, 5, 4)
-    evidence = unlabelled(model, data, rng.random(9001) if weighted else None)
-    start = random_start(model, evidence, 4, rng)
-    given = list(islice(em.steps(model, evidence, start), 3))[-1].posterior
-    assert model.prepare(evidence, given) is not None
-    fused, likelihood = model.guess(evidence, given, hard)
-    expected, by_scores = generic(model, evidence, given, hard)
-    close(fused["x"], expected["x"], 1e-10)  # type: ignore[arg-type]  # Moments
-    assert likelihood == pytest.approx(by_scores, rel=1e-12)
-
-
-@pytest.mark.parametrize("covariance", COVARIANCES)
-def test_no_bit_depends_on_the_number_of_threads(
-    covariance: Covariance, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = gaussian(covariance)
-    evidence = unlabelled(model, clouds(rng, 5003))
-    start = random_start(model, evidence, 3, rng)
-    found = []
-    for lanes in (1, 2, 3):
-        monkeypatch.setattr("tamis._kernels.threads.parts", lambda _, lanes=lanes: lanes)
-        found.append(model.guess(evidence, start))
-    assert found[0] == found[1] == found[2]
-
-
-@pytest.mark.parametrize("covariance", COVARIANCES)
-@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (3, 1, 2), (7, 2, 3), (300, 31, 40)])
-def test_the_fused_step_is_the_step_in_any_shape(
-    covariance: Covariance, n: int, d: int, k: int, rng: np.random.Generator
-) -> None:
-    model = mixture(k, x=GaussianVectors(covariance=covariance, estimate="mean"))
-    evidence = unlabelled(model, rng.normal(size=(n, d)))
-    given = random_start(model, evidence, k, rng)
-    fused, likelihood = model.guess(evidence, given)
-    expected, by_scores = generic(model, evidence, given)
-    close(fused["x"], expected["x"], 1e-9)  # type: ignore[arg-type]  # Moments
-    assert likelihood == pytest.approx(by_scores, rel=1e-11)
-
-
-def test_a_rough_step_has_all_squares(rng: np.random.Generator) -> None:
-    model, data = gaussian("tied"), clouds(rng, 5000)
-    evidence = unlabelled(model, data)
-    start = random_start(model, evidence, 3, rng)
-    rough, whole = (next(em.steps(model, evidence, start, rough=rough)) for rough in (True, False))
-    ours: Any = rough.posterior.densities["x"]
-    theirs: Any = whole.posterior.densities["x"]
-    np.testing.assert_allclose(ours.covariance, theirs.covariance, rtol=1e-10)
-    assert rough.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
-    outcome: Any = em.run(model, evidence, start, 5, 0.0)
-    exact: Any = list(islice(em.steps(model, evidence, start), 5))[-1]
-    close(outcome.statistic["x"], exact.statistic["x"], 1e-9)
-
-
-def test_narrow_gaussians_far_apart_are_left_to_the_long_way(rng: np.random.Generator) -> None:
-    data = np.concatenate([rng.normal(0, 1e-4, (100, 2)), rng.normal(1e3, 1e-4, (100, 2))])
-    model = gaussian("full", 2)
-    rows = model.encode(Table.of(data))
-    given = model.infer(model.observe(Evidence(rows, Filed.of(np.repeat([0, 1], 100)))))
-    evidence = unlabelled(model, data)
-    ready = model.prepare(evidence, given)
-    assert ready is not None
-    assert ready.expect(given.densities["x"], given.log_prior) is None
-    outcome: Any = em.run(model, evidence, given, 3, 0.0)
-    np.testing.assert_allclose(
-        outcome.posterior.densities["x"].covariance,
-        [np.cov(data[:100].T, bias=True), np.cov(data[100:].T, bias=True)],
-        rtol=1e-9,
-    )
-
-
-@pytest.mark.parametrize("covariance", COVARIANCES)
-def test_a_large_mean_costs_nothing(covariance: Covariance, rng: np.random.Generator) -> None:
-    far = clouds(rng, apart=12.0) + 1e8  # apart, for a mean is rounded to 1e-8, and shares tell
-    near = far - 1e8  # without rounding
-    found = []
-    for data in (near, far):
-        model = gaussian(covariance)
-        evidence = unlabelled(model, data)
-        start = em.start(model, evidence, 3, np.random.default_rng(5))
-        density: Any = em.run(model, evidence, start, 10, -np.inf).posterior.densities["x"]
-        found.append(density.covariance if covariance in ("full", "tied") else density.variance)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9 * float(found[0].max()))
-
-
-def test_a_class_that_has_nothing_disturbs_no_one(rng: np.random.Generator) -> None:
-    model, data = mixture(3, x=GaussianColumns(estimate="mle")), clouds(rng, 300) + 1e8
-    evidence = unlabelled(model, data)
-    parts = np.append(rng.dirichlet(np.ones(2), 300), np.zeros((300, 1)), axis=1)
-    start = model.infer(model.gather(evidence.rows, Shares(classes(3), parts)))
-    ready = model.prepare(evidence, start)
-    assert ready is not None
-    assert ready.expect(start.densities["x"], start.log_prior) is not None
-    outcome = em.run(model, evidence, start, 10, 0.0)
-    assert np.isneginf(outcome.posterior.log_prior).tolist() == [False, False, True]
-    assert np.isfinite(outcome.log_likelihoods).all()
 
 
 # Hard EM

@@ -145,7 +145,7 @@ class ComplementNB(MultinomialNB):
         return {"complement": ComplementCounts(alpha=self._alpha(), norm=self.norm)}
 
     def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
-        """With no prior of the classes, unless there is one class: scores take the place of log p(x, class)."""
+        """Without the classes' prior, unless there is one class: scores in the place of log p(x, class)."""
         posterior, rows, table = super()._encoded(X)
         if len(posterior.keys) > 1:
             posterior = replace(posterior, log_prior=np.zeros(len(posterior.keys)))

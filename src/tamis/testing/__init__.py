@@ -4,8 +4,19 @@ Each law is a function that raises AssertionError. The registries name every pub
 `tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
 """
 
+from tamis.testing.faces import FACES, FaceCase
 from tamis.testing.families import FAMILIES, FamilyCase
 from tamis.testing.priors import PRIORS, PriorCase
 from tamis.testing.statistics import STATISTICS, Sample, StatisticCase
 
-__all__ = ["FAMILIES", "PRIORS", "STATISTICS", "FamilyCase", "PriorCase", "Sample", "StatisticCase"]
+__all__ = [
+    "FACES",
+    "FAMILIES",
+    "PRIORS",
+    "STATISTICS",
+    "FaceCase",
+    "FamilyCase",
+    "PriorCase",
+    "Sample",
+    "StatisticCase",
+]

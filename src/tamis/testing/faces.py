@@ -1,0 +1,162 @@
+"""The laws of faces: learning is adding, forgetting is taking away, and the order of it all leaves no trace.
+
+`FACES` registers every public classifier with rows that suit it; `tests/laws/test_faces.py` runs each law
+over each. To test a classifier of your own that keeps a statistic, make a `FaceCase` of it and do the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.estimators import (
+    BernoulliNB,
+    CategoricalNB,
+    ComplementNB,
+    FisherDiscriminant,
+    GaussianDiscriminant,
+    GaussianNB,
+    MultinomialNB,
+    NaiveBayes,
+    PoissonNB,
+)
+
+Rows = Any  # (n, d), of numbers or of objects
+
+
+@dataclass(frozen=True)
+class FaceCase:
+    """A classifier, and how to draw rows for it.
+
+    `tolerance` is how far apart log-joints may be whose rows came in other shards: 0 asks for the same bits.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    draw: Callable[[np.random.Generator, int], Rows]
+    tolerance: float = 0.0
+
+
+def _numbers(rng: np.random.Generator, n: int) -> Array:
+    mixing = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 5.0]])
+    return np.asarray(1e6 + rng.normal(size=(n, 3)) @ mixing)
+
+
+def _counts(rng: np.random.Generator, n: int) -> Array:
+    return rng.poisson([0.5, 2.0, 4.0], size=(n, 3)).astype(np.float64)
+
+
+def _mixed(rng: np.random.Generator, n: int) -> NDArray[Any]:
+    rows = np.empty((n, 3), dtype=object)
+    rows[:, 0] = rng.normal(size=n)
+    rows[:, 1] = rng.choice(["red", "green", "blue"], n)
+    rows[:, 2] = [None if rng.random() < 0.2 else bool(rng.integers(2)) for _ in range(n)]
+    return rows
+
+
+FACES: tuple[FaceCase, ...] = (
+    FaceCase("NaiveBayes", NaiveBayes, _mixed),
+    FaceCase("NaiveBayes, predictive", lambda: NaiveBayes(estimate="predictive"), _mixed),
+    FaceCase("GaussianNB", GaussianNB, _numbers),
+    FaceCase("MultinomialNB", MultinomialNB, _counts),
+    FaceCase("ComplementNB", ComplementNB, _counts),
+    FaceCase("BernoulliNB", BernoulliNB, _counts),
+    FaceCase("PoissonNB", PoissonNB, _counts),
+    FaceCase("CategoricalNB", CategoricalNB, _counts),
+    FaceCase("GaussianDiscriminant, tied", GaussianDiscriminant, _numbers, 1e-9),
+    FaceCase("GaussianDiscriminant, full", lambda: GaussianDiscriminant("full"), _numbers, 1e-9),
+    FaceCase("GaussianDiscriminant, exact", lambda: GaussianDiscriminant("full", exact=True), _numbers),
+    FaceCase("GaussianDiscriminant, diag", lambda: GaussianDiscriminant("diag"), _numbers),
+    FaceCase("GaussianDiscriminant, spherical", lambda: GaussianDiscriminant("spherical"), _numbers),
+    FaceCase("FisherDiscriminant", FisherDiscriminant, _numbers, 1e-9),
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows with their labels and weights."""
+
+    rows: Rows
+    labels: NDArray[Any]
+    weights: Array
+
+    def take(self, index: NDArray[np.int64]) -> "Sample":
+        """These rows, in this order."""
+        return Sample(self.rows[index], self.labels[index], self.weights[index])
+
+
+def sample(case: FaceCase, rng: np.random.Generator, n: int = 60) -> Sample:
+    """Rows that suit the case, of three classes, and weights that are no round numbers."""
+    return Sample(case.draw(rng, n), rng.choice(["a", "b", "c"], n), rng.random(n) + 0.1)
+
+
+def learned(case: FaceCase, parts: list[Sample]) -> Any:
+    """A model that learned the parts one after the other."""
+    model = case.make()
+    for part in parts:
+        model.partial_fit(part.rows, part.labels, sample_weight=part.weights)
+    return model
+
+
+def _deal(rng: np.random.Generator, n: int) -> list[NDArray[np.int64]]:
+    """Some shards of n rows, in no order."""
+    cuts = np.sort(rng.choice(np.arange(1, n), 5, replace=False))
+    return np.split(rng.permutation(n), cuts)
+
+
+def shards_leave_no_trace(case: FaceCase, rng: np.random.Generator) -> None:
+    """fit = partial_fit of any shards in any order."""
+    data = sample(case, rng)
+    whole = case.make().fit(data.rows, data.labels, sample_weight=data.weights)
+    parts = learned(case, [data.take(index) for index in _deal(rng, len(data.labels))])
+    _alike(case, whole, parts, data.rows)
+
+
+def merging_is_learning(case: FaceCase, rng: np.random.Generator) -> None:
+    """fit = merge of models that each learned a shard."""
+    data = sample(case, rng)
+    whole = case.make().fit(data.rows, data.labels, sample_weight=data.weights)
+    first, *others = [learned(case, [data.take(index)]) for index in _deal(rng, len(data.labels))]
+    _alike(case, whole, first.merge(*others), data.rows)
+
+
+def what_is_forgotten_never_was(case: FaceCase, rng: np.random.Generator) -> None:
+    """unlearn after partial_fit restores the model, whatever came between."""
+    data = sample(case, rng, 90)
+    kept, gone = data.take(np.arange(60)), data.take(np.arange(60, 90))
+    without = learned(case, [kept])
+    model = learned(case, [gone, kept])
+    order = rng.permutation(30)
+    for index in np.array_split(order, 3):
+        part = gone.take(index)
+        model.unlearn(part.rows, part.labels, sample_weight=part.weights)
+    _alike(case, without, model, data.rows)
+
+
+def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> None:
+    """What `cross_validate` says of each fold is what a model fitted to the others says."""
+    data = sample(case, rng)
+    fold = rng.integers(0, 4, len(data.labels))
+    held = case.make().cross_validate(data.rows, data.labels, folds=fold, sample_weight=data.weights)
+    for number in np.unique(fold):
+        train, test = data.take(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
+        model = case.make().fit(train.rows, train.labels, sample_weight=train.weights)
+        expected = model._posterior().log_joint(model._encoded(data.rows[test])[1])
+        _near(held.log_joint[test], expected, case.tolerance)
+
+
+def _alike(case: FaceCase, left: Any, right: Any, rows: Rows) -> None:
+    if case.tolerance == 0.0:
+        assert left.statistic_ == right.statistic_, "the statistics differ"
+    assert left.classes_.tolist() == right.classes_.tolist()
+    _near(left.predict_joint_log_proba(rows), right.predict_joint_log_proba(rows), case.tolerance)
+
+
+def _near(left: Array, right: Array, tolerance: float) -> None:
+    if tolerance == 0.0:
+        assert np.array_equal(left, right), np.abs(left - right).max()
+    else:
+        np.testing.assert_allclose(left, right, rtol=tolerance, atol=tolerance)
