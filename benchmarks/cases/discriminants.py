@@ -34,9 +34,8 @@ def _rows() -> Rows:
     y = rng.integers(0, CLASSES, size=ROWS)
     X = rng.normal(size=(ROWS, COLUMNS)) @ (np.eye(COLUMNS) + 0.05 * rng.normal(size=(COLUMNS, COLUMNS)))
     X += rng.normal(size=(CLASSES, COLUMNS))[y]
-    # The peer divides by n for its one covariance, and by n − 1 for those of the classes.
     linear = Generative({BLOCK: GaussianVectors(covariance="tied", estimate="mle")})
-    quadratic = Generative({BLOCK: GaussianVectors(covariance="full", estimate="mle", unbiased=True)})
+    quadratic = Generative({BLOCK: GaussianVectors(covariance="full", estimate="mle")})
     return Rows(X, y, linear, quadratic, Evidence(linear.encode(Table.of(X)), Filed.of(y)))
 
 
@@ -69,7 +68,7 @@ def _linear_peer(rows: Rows) -> Array:
 
 
 def _quadratic_face(rows: Rows) -> Array:
-    model = GaussianDiscriminant("full", estimate="mle", unbiased=True).fit(rows.X, rows.y)
+    model = GaussianDiscriminant("full", estimate="mle").fit(rows.X, rows.y)
     return np.asarray(model.covariance_)
 
 

@@ -21,7 +21,7 @@ from tamis.models import (
     MultinomialCounts,
     Posterior,
 )
-from tamis.stats import Filed
+from tamis.stats import Filed, Moments
 from tamis.tables import Table
 
 BLOCK = "columns"
@@ -40,11 +40,17 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, y: NDArray[np.int64], block: Block[Any, Any]) -> "Rows":
+        _warm()
         model = Generative({BLOCK: block})
         return cls(X, y, model, Evidence(model.encode(Table.of(X)), Filed.of(y)))
 
     def inferred(self) -> Posterior:
         return self.model.infer(self.model.observe(self.evidence))
+
+
+def _warm() -> None:
+    """Enough work that compiled kernels are in use from here on."""
+    Moments.observe(np.zeros((500_000, 20)))
 
 
 def _density(rows: Rows) -> Any:
@@ -202,6 +208,7 @@ class Stream:
 
     @classmethod
     def of(cls, name: str, columns: int, classes: int) -> "Stream":
+        _warm()
         rng = np.random.default_rng(0)
         y = np.concatenate([np.arange(classes), rng.integers(0, classes, size=2 * ONE_BY_ONE - classes)])
         if name == "GaussianNB":

@@ -220,7 +220,6 @@ def test_categories_that_leave_more_values_than_rows_are_not_unlearned() -> None
     refuses(model, rows, lambda: model.unlearn([[None], [None]], [0, 0]), "nothing was changed")
 
 
-@pytest.mark.xfail(reason="Generative.refuse_impossible does not compare columns with the rows of a class")
 def test_missing_numbers_that_leave_more_values_than_rows_are_not_unlearned() -> None:
     model = GaussianNB().fit([[1.0], [2.0], [nan], [5.0]], [0, 0, 0, 1])
     refuses(model, [[1.0]], lambda: model.unlearn([[nan], [nan]], [0, 0]), "nothing was changed")
@@ -322,12 +321,10 @@ def test_families_are_chosen_before_rows_are_summed() -> None:
     refuses(model, [[1.0]], lambda: model.infer(integers="poisson"), "'poisson'", "'gaussian'", "fit")
 
 
-@pytest.mark.xfail(reason="GenerativeClassifier._model does not look at the weight")
 def test_a_negative_weight_of_unlabelled_rows_is_refused() -> None:
     complaint(lambda: GaussianNB(unlabelled_weight=-1.0).fit([[0.0], [1.0]], [0, 1]), "-1", "expected")
 
 
-@pytest.mark.xfail(reason="GenerativeFace.infer sets parameters before it looks out for errors")
 def test_an_unknown_parameter_leaves_the_others_as_they_were() -> None:
     model = GaussianNB().fit([[0.0], [1.0]], [0, 1])
     refuses(model, [[0.0]], lambda: model.infer(var_smoothing=0.5, wrong=1), "wrong")

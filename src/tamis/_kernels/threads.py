@@ -3,11 +3,13 @@
 No result may depend on how many threads there are: chunks write rows of their own, or add integers.
 """
 
+import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 R = TypeVar("R")
 
@@ -66,3 +68,35 @@ def in_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[
 
 def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable[[], R]:
     return lambda: function(start, stop)
+
+
+class _OneBlasThread:
+    """No sum may depend on the threads of BLAS; and threads that call a BLAS of many wait for each other.
+
+    (150 ms for a step of EM over 2e5 rows of 16, instead of 70.) Who comes first sets the limit, who leaves
+    last lifts it.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside = threading.Lock(), 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.limit = _controller().limit(limits=1, user_api="blas")
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limit.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    return importlib.import_module("threadpoolctl").ThreadpoolController()

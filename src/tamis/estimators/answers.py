@@ -24,10 +24,12 @@ def not_fitted(face: Any) -> NotFittedError:
 
 
 def fitted_attribute(face: Any, name: str) -> Fitted:
-    """What the face learned; AttributeError, as `hasattr` wants it, before that."""
+    """What the face learned; before that NotFittedError, an AttributeError as `hasattr` wants it."""
     fitted: Fitted | None = face.__dict__.get("_fitted")
     if fitted is None or fitted.is_empty:
-        raise AttributeError(f"{type(face).__name__!r} object has no attribute {name!r} before it is fitted")
+        raise NotFittedError(
+            f"this {type(face).__name__} has learned nothing yet, expected a call to fit first: no {name}"
+        )
     return fitted
 
 

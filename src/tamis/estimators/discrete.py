@@ -161,6 +161,8 @@ class BernoulliNB(_Discrete):
     ['spam']
     """
 
+    _learned_with = ("binarize",)
+
     def __init__(
         self,
         *,

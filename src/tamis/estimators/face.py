@@ -5,7 +5,7 @@ first asked. Learning is adding, and leaves the model as it was if it raises.
 """
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
     def _sparse(self) -> bool:
         """Whether sparse rows are taken."""
         return True
+
+    _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters that say how rows are summed
 
     max_iter: int
     tol: float
@@ -82,8 +84,14 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         """Set parameters and infer again from what was learned, without reading data again."""
         fitted = self._checked()
         before = self.get_params(deep=False)
-        self.set_params(**params)
+        for name in self._learned_with:
+            if name in params and params[name] != before[name]:
+                raise ValueError(
+                    f"got {name}={params[name]!r}, expected {before[name]!r}, which the rows were learned "
+                    "with: fit a new model instead"
+                )
         try:
+            self.set_params(**params)
             posterior = self._inferred(fitted)
         except Exception:
             self.set_params(**before)
@@ -230,6 +238,8 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         for named, place in ((for_, one), (against, other)):
             if named is not None:
                 place[:] = answers.place_of(posterior.keys, named)
+        if for_ is not None and against is not None and for_ == against:
+            raise ValueError(f"got class {for_!r} against itself, expected two classes")
         if (one == other).any():
             one, other = answers.apart(posterior, rows, one, other, moves=for_ is None)
         contrasts, prior = contrasted(posterior, rows, one, other)

@@ -13,7 +13,7 @@ from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.face import GenerativeFace
 from tamis.estimators.progress import watching, with_callbacks
-from tamis.estimators.reading import Schema, few_rows, first_table, labels, next_table, weights
+from tamis.estimators.reading import Schema, at_least_zero, few_rows, first_table, labels, next_table, weights
 from tamis.estimators.state import Fitted
 from tamis.models import Evidence, Generative, em
 from tamis.models.generative import classes_of
@@ -31,7 +31,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         found = super()._model(schema, classes, declared)
-        return replace(found, weighed=float(self.unlabelled_weight))
+        return replace(found, weighed=at_least_zero("unlabelled_weight", self.unlabelled_weight))
 
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
@@ -112,8 +112,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weighed = weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         rest = fitted.learned - self._observed(fitted, table, filed, weighed)
-        model = self._model(fitted.schema, classes_of(rest), fitted.declared)
-        model.refuse_impossible(rest)
+        keys = classes_of(rest).union(fitted.declared)[0]
+        self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
@@ -124,6 +124,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; no more than some rows' probabilities are held at a time."""
+        self._checked()
         classes = self.classes_
         if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) * len(classes) <= _CELLS:
             return np.asarray(classes[self.predict_joint_log_proba(X).argmax(axis=1)])

@@ -14,7 +14,7 @@ from tamis.estimators import answers
 from tamis.estimators.columns import column_families
 from tamis.estimators.face import GenerativeFace
 from tamis.estimators.progress import watching, with_callbacks
-from tamis.estimators.reading import Schema, first_table, next_table, weights
+from tamis.estimators.reading import Schema, at_least_zero, first_table, next_table, weights
 from tamis.estimators.state import Fitted
 from tamis.models import (
     BernoulliColumns,
@@ -25,6 +25,7 @@ from tamis.models import (
     Generative,
     MultinomialCounts,
     PoissonColumns,
+    Posterior,
     em,
 )
 from tamis.models.block import Estimate
@@ -72,6 +73,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ([[-0.0, 0.0], [8.0, 8.0]], [0.5, 0.5])
     """
 
+    _learned_with = ("n_components", "covariance", "families", "integers")
+
     def __init__(
         self,
         n_components: int = 1,
@@ -116,7 +119,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         # A mode of pseudo-counts below 1 may be negative: what the prior is worth counts from its mode.
-        alpha = self.alpha + 1.0 if self.estimate == "map" else self.alpha
+        own = at_least_zero("alpha", self.alpha)
+        alpha = own + 1.0 if self.estimate == "map" else own
         prototypes: dict[str, Block[Any, Any]] = {
             "gaussian": GaussianVectors(
                 covariance=self.covariance,
@@ -124,18 +128,18 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 estimate=self.estimate,
                 prior=self.prior,
                 strength=self.strength,
-                floor=self.reg_covar if self.estimate == "mle" else 0.0,
+                floor=at_least_zero("reg_covar", self.reg_covar) if self.estimate == "mle" else 0.0,
             ),
             "bernoulli": BernoulliColumns(estimate=self.estimate, alpha=alpha),
             "categorical": CategoryColumns(estimate=self.estimate, alpha=alpha),
-            "poisson": PoissonColumns(estimate=self.estimate, alpha=self.alpha),
+            "poisson": PoissonColumns(estimate=self.estimate, alpha=own),
             "multinomial": MultinomialCounts(estimate=self.estimate, alpha=alpha),
         }
         return column_families(schema, self.families, self.integers, prototypes)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         # the components are there from the start, whatever has been seen of them
-        return {"alpha": float(self.weight_alpha)}
+        return {"alpha": at_least_zero("weight_alpha", self.weight_alpha)}
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         return super()._model(schema, classes, self._components())
@@ -158,6 +162,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             raise ValueError(
                 f"got n_samples={table.rows} rows for n_components={len(keys)}, expected at least a row each"
             )
+        if self.n_init < 1:
+            raise ValueError(f"got n_init={self.n_init}, expected at least 1")
         model = self._model(schema, keys, keys)
         evidence = _unlabelled(model.encode(table), keys, weighed)
         rng = answers.generator(self.random_state)
@@ -168,11 +174,37 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _keep(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
+        self._refuse_collapse(outcome.posterior)
         self._fitted = Fitted(
             schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.iterations
         )
         self.converged_ = outcome.converged
         self.log_likelihoods_ = np.array(outcome.log_likelihoods)
+
+    def _refuse_collapse(self, posterior: Posterior) -> None:
+        """Without a prior, a component on equal rows has a density without bounds."""
+        found: Any = posterior.densities.get("gaussian")
+        if self.estimate != "mle" or self.covariance in ("full", "tied") or found is None:
+            return  # of those, what is singular was refused
+        variances = found.covariance.reshape(len(found.mean), -1)
+        flat = variances <= np.square(1e-14 * found.mean) + 1e-300
+        if flat.any():
+            raise ValueError(
+                f"component {int(flat.any(axis=1).argmax())} has collapsed on rows that do not vary, expected "
+                "variances above zero: set reg_covar or estimate='map', or ask for fewer components"
+            )
+
+    def merge(self, *others: Self) -> Self:
+        """Add other mixtures' components to these, each to the one of its number.
+
+        That makes sense of mixtures that began as one: copies that went on to learn rows of their own.
+        """
+        for other in others:
+            if isinstance(other, Mixture) and other.n_components != self.n_components:
+                raise ValueError(
+                    f"got a mixture of n_components={other.n_components}, expected {self.n_components} as here"
+                )
+        return super().merge(*others)
 
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Share more rows among the components as they are, and add them: one step of online EM."""
@@ -189,6 +221,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         fitted = self._checked()
         rest = fitted.learned - self._shared(X, sample_weight)
         fitted.model.refuse_impossible(rest)
+        counted: Any = rest["classes"]
+        if not counted.weight.value > 0:
+            raise ValueError(
+                "every row would be forgotten, expected some to be left: make a new model instead; "
+                "nothing was changed"
+            )
         self._fitted = fitted.after(rest)
         return self
 

@@ -1,7 +1,7 @@
 """Naive Bayes of every kind: columns independent given the class."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,6 +66,8 @@ class NaiveBayes(GenerativeClassifier):
     [2.0, 2.0]
     """
 
+    _learned_with = ("families", "integers")
+
     def __init__(
         self,
         families: str | Mapping[Any, str] = "auto",
@@ -118,16 +120,6 @@ class NaiveBayes(GenerativeClassifier):
 
     def _counts_classes(self) -> bool:
         return self.priors is None
-
-    def infer(self, **params: Any) -> Self:
-        """Set parameters and infer again from what was learned; families stay: rows were summed by them."""
-        for name in ("families", "integers"):
-            if name in params and params[name] != getattr(self, name):
-                raise ValueError(
-                    f"got {name}={params[name]!r}, expected {getattr(self, name)!r}, which the rows were "
-                    "learned with: fit a new model instead"
-                )
-        return super().infer(**params)
 
     @property
     def families_(self) -> dict[Any, str]:

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, singledispatch
 from itertools import pairwise
-from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # comes with scikit-learn
 
 from tamis._kernels import threads
 from tamis.arrays import Array
@@ -170,7 +168,7 @@ class Pass:
     def squares(self) -> Array:
         """Σ w (x − o)(x − o)ᵀ (d, d)."""
         found = np.zeros((len(self.origin), len(self.origin)))
-        with _one_blas_thread:
+        with threads.one_blas_thread:
             for start in range(0, len(self.rows), _MOST):
                 x = self.about[:, start : start + _MOST]
                 wx = x if self.weights is None else x * self.weights[start : start + _MOST]
@@ -183,7 +181,7 @@ class Pass:
         lanes = threads.parts(self.rows.size * len(theta))
         cuts = [n * c // count for c in range(count + 1)]
         spans = list(pairwise(cuts))
-        with _one_blas_thread:
+        with threads.one_blas_thread:
             results = threads.together(
                 [_Lane(self, theta, products, hard, spans[i::lanes]).sums for i in range(lanes)]
             )
@@ -296,34 +294,3 @@ def _apportioned(weight: Array, first: Array, squares: Array) -> Array:
     own = first[:, :, None] * mean[:, None, :]
     rest = squares - own.sum(axis=0)
     return np.asarray(own + rest * (weight / weight.sum())[:, None, None])
-
-
-class _OneBlasThread:
-    """No sum may depend on the threads of BLAS; and threads that call a BLAS of many wait for each other.
-
-    (150 ms for 2e5 rows of 16, instead of 70.) Who comes first sets the limit, who leaves last lifts it.
-    """
-
-    def __init__(self) -> None:
-        self.lock, self.inside = Lock(), 0
-        self.limit: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                self.limit = _controller().limit(limits=1, user_api="blas")
-            self.inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                self.limit.restore_original_limits()
-
-
-_one_blas_thread = _OneBlasThread()
-
-
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    return ThreadpoolController()

@@ -209,10 +209,13 @@ class Generative:
                 "more would be taken away than was learned, expected rows that were learned, with their "
                 "weights: nothing was changed"
             )
-        seen = set(counted.terms)
+        weights = dict(zip(counted.terms, counted.total.value.tolist(), strict=True))
         for name, block in self.blocks.items():
             part: Any = statistic[name]
-            if not seen.issuperset(part.keys):
+            known = weights.keys() >= set(part.keys)
+            weight = part.weight.value  # of the class, or of each column
+            columns = weight if weight.ndim == 1 else weight.max(axis=1, initial=0.0)
+            if not known or any(weights[key] < most for key, most in zip(part.keys, columns, strict=True)):
                 raise ValueError(
                     "more would be taken away than was learned of a class, expected rows that were learned: "
                     "nothing was changed"

@@ -171,7 +171,8 @@ def _chance(log_odds: float) -> str:
     """Three digits; near 0 and 1, how near."""
     if np.isnan(log_odds):
         return "unknown"
-    if abs(log_odds) < 6.9:  # between 0.001 and 0.999
-        return f"{0.5 * (1.0 + np.tanh(0.5 * log_odds)):.3f}"
     left = float(np.exp(-abs(log_odds)))
+    if left > 1e-6:
+        digits = max(3, int(np.ceil(-np.log10(left))))
+        return f"{0.5 * (1.0 + np.tanh(0.5 * log_odds)):.{digits}f}"
     return ("1" if log_odds > 0 else "0") if left == 0 else f"{'1 − ' * (log_odds > 0)}{left:.0e}"

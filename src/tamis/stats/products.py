@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis import _kernels
-from tamis._kernels import Floats, Words
+from tamis._kernels import Floats, Words, threads
 from tamis.stats.exact import Exact
 from tamis.stats.rows import Rows
 
@@ -68,8 +68,8 @@ def second_moments(rows: Rows, exact: bool, first: Exact | None = None) -> Exact
     # by BLAS about the mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ
     weight, first = rows.weight(), rows.first() if first is None else first
     centre = centre_of(weight, first)
-    pairs = zip(rows.split(), centre.reshape(rows.groups, d), strict=True)
-    about = _of_groups(rows, [_summed(_centred_blocks(part, own), d) for part, own in pairs])
+    products = _centred_products(rows.split(), centre.reshape(rows.groups, d))
+    about = _of_groups(rows, [_summed(iter(blocks), d) for blocks in products])
     return about + crossing(weight, first, centre, (left, right))
 
 
@@ -119,11 +119,29 @@ def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -
     ).times(centre[..., right])
 
 
-def _centred_blocks(rows: Rows, centre: Floats) -> Iterator[Floats]:
-    for start in range(0, len(rows.values), _BLOCK):
-        x = rows.values[start : start + _BLOCK] - centre
-        wx = x if rows.weights is None else x * rows.weights[start : start + _BLOCK]
-        yield pack(wx.T @ x)
+def _centred_products(parts: list[Rows], centres: Floats) -> list[list[Floats]]:
+    """Σ w (x − c)(x − c)ᵀ of each block of each part, packed; blocks are dealt out to threads, if many."""
+    places = [(g, start) for g, part in enumerate(parts) for start in range(0, len(part.values), _BLOCK)]
+
+    def product(g: int, start: int) -> Floats:
+        part, rows = parts[g], slice(start, start + _BLOCK)
+        x = part.values[rows] - centres[g]
+        wx = x if part.weights is None else x * part.weights[rows]
+        return pack(wx.T @ x)
+
+    def lane(start: int, stop: int) -> list[Floats]:
+        return [product(g, row) for g, row in places[start:stop]]
+
+    work = sum(part.values.size for part in parts) * centres.shape[1]
+    if len(places) == 1 or threads.parts(work) == 1:
+        found = lane(0, len(places))
+    else:
+        with threads.one_blas_thread:
+            found = [block for blocks in threads.in_row_chunks(len(places), work, lane) for block in blocks]
+    sums: list[list[Floats]] = [[] for _ in parts]
+    for (g, _), block in zip(places, found, strict=True):
+        sums[g].append(block)
+    return sums
 
 
 def _summed(blocks: Iterator[Floats], d: int) -> Exact:
