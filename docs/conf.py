@@ -1,5 +1,6 @@
 """docs/**/*.md and docs/gallery/*.py → build/docs, by Sphinx; `make docs`."""
 
+import re
 from importlib.metadata import version as _version
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ if any(Path(__file__).with_name("gallery").glob("plot_*.py")):
     }
 
 
+_MARKS = re.compile(r"[*|]")
+_NAME_THAT_POINTS = re.compile(r"_\b(?!\w)|(?<=\w)_(?!\w)")  # coef_ would be a link
+
+
 def _as_plain_text(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
     """Docstrings are written to be read where they stand: an asterisk is one, and `this` is code."""
     example = False
@@ -34,7 +39,7 @@ def _as_plain_text(_app: Any, _what: str, _name: str, _thing: Any, _options: Any
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if not example:
             words = line.split("`")
-            words[::2] = [text.replace("*", r"\*").replace("|", r"\|") for text in words[::2]]
+            words[::2] = [_NAME_THAT_POINTS.sub(r"\\_", _MARKS.sub(r"\\\g<0>", text)) for text in words[::2]]
             lines[i] = "``".join(words)
 
 

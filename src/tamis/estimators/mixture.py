@@ -190,8 +190,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         flat = variances <= np.square(1e-14 * found.mean) + 1e-300
         if flat.any():
             raise ValueError(
-                f"component {int(flat.any(axis=1).argmax())} has collapsed on rows that do not vary, expected "
-                "variances above zero: set reg_covar or estimate='map', or ask for fewer components"
+                f"component {int(flat.any(axis=1).argmax())} has collapsed on rows that do not vary, "
+                "expected variances above zero: set reg_covar or estimate='map', or ask for fewer components"
             )
 
     def merge(self, *others: Self) -> Self:
@@ -200,9 +200,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         That makes sense of mixtures that began as one: copies that went on to learn rows of their own.
         """
         for other in others:
-            if isinstance(other, Mixture) and other.n_components != self.n_components:
+            if type(other) is type(self) and other.n_components != self.n_components:
                 raise ValueError(
-                    f"got a mixture of n_components={other.n_components}, expected {self.n_components} as here"
+                    f"got a mixture of n_components={other.n_components}, expected {self.n_components}"
                 )
         return super().merge(*others)
 
