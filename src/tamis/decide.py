@@ -47,11 +47,14 @@ def probabilities(log_joint: ArrayLike) -> Array:
     [[0.5, 0.5], [0.75, 0.25]]
     """
     if isinstance(log_joint, np.ndarray) and log_joint.size and log_joint.ndim:  # at once: this is timed
-        with np.errstate(invalid="ignore"):
-            p: Array = np.exp(log_joint - log_joint.max(axis=-1, keepdims=True))
-        whole = p.sum(axis=-1, keepdims=True)
-        if whole.min() >= 1.0:  # not so if any was NaN or ∞, or all were −∞
-            p /= whole
+        if len(log_joint) == 1 and -np.inf < (most := log_joint.max()) < np.inf:
+            row: Array = np.exp(log_joint - most)
+            row /= row.sum()
+            return row
+        top = log_joint.max(axis=-1, keepdims=True)
+        if -np.inf < top.min() and top.max() < np.inf:  # not so if any is NaN or ∞, or all are −∞
+            p: Array = np.exp(log_joint - top)
+            p /= p.sum(axis=-1, keepdims=True)
             return p
     joint = _checked(log_joint)
     p = np.exp(joint - joint.max(axis=-1, keepdims=True))

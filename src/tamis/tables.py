@@ -27,7 +27,7 @@ class Sparse:
     """Rows of few numbers: entries of row i are at indptr[i] to indptr[i + 1]."""
 
     indptr: NDArray[np.int64]  # (n + 1,)
-    indices: NDArray[np.int64]  # (entries,)
+    indices: NDArray[np.int64] | NDArray[np.int32]  # (entries,): as they came, for they are many
     values: Array  # (entries,)
     columns: int
 
@@ -37,7 +37,8 @@ class Sparse:
     def matrix(self) -> Any:
         """As SciPy's CSR array."""
         sparse = arrays.scipy_sparse()
-        return sparse.csr_array((self.values, self.indices, self.indptr), shape=(len(self), self.columns))
+        indptr = self.indptr.astype(self.indices.dtype, copy=False)
+        return sparse.csr_array((self.values, self.indices, indptr), shape=(len(self), self.columns))
 
     def dense(self, rows: slice) -> Array:
         """These rows with their zeros."""
@@ -181,10 +182,14 @@ def _of_sparse(data: Any) -> Table:
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
     matrix = data.tocsr()
     values = np.asarray(matrix.data, dtype=np.float64)
-    indices = np.asarray(matrix.indices, dtype=np.int64)
+    indices: Any = matrix.indices
+    if indices.dtype != np.int32:
+        indices = indices.astype(np.int64, copy=False)
+    indptr = np.asarray(matrix.indptr, dtype=np.int64)
     n, d = matrix.shape
+    _refuse_broken(indptr, indices, len(values), int(d))
     return Table(
-        Sparse(np.asarray(matrix.indptr, dtype=np.int64), indices, values, int(d)),
+        Sparse(indptr, indices, values, int(d)),
         int(n),
         _KINDS.get(data.dtype.kind, "number"),
     )
@@ -196,6 +201,19 @@ def _refuse_twins(data: Any) -> None:
     if twins := [name for place, name in enumerate(names) if name in names[:place]]:
         raise ValueError(
             f"got two columns named {twins[0]!r}, expected one name a column: rename one of them"
+        )
+
+
+def _refuse_broken(indptr: NDArray[np.int64], indices: NDArray[Any], entries: int, columns: int) -> None:
+    """Raise for a sparse matrix that points outside itself, which SciPy does not look for."""
+    unsigned = indices.view(
+        np.uint32 if indices.dtype == np.int32 else np.uint64
+    )  # what is negative is large
+    inside = not len(indices) or int(unsigned.max()) < columns
+    if not inside or indptr[0] < 0 or indptr[-1] > entries or (np.diff(indptr) < 0).any():
+        raise ValueError(
+            "the sparse matrix has indices outside its shape, expected a sound one: build it anew, or call "
+            "its check_format()"
         )
 
 

@@ -134,7 +134,7 @@ def deposit_codes(
     Category c of column j is cell offsets[j] + c of the offsets[d] cells that a group has. Codes and
     weights are not checked here.
     """
-    kernel = _door.kernels(codes.size // 4 + groups * int(offsets[-1]) // 4).deposit_codes
+    kernel = _door.kernels(codes.size + groups * int(offsets[-1]) // 4).deposit_codes
     weigh = _ONE_EACH if weights is None else weights
     settled: tuple[Words, int] = kernel(codes, offsets, weigh, _ONE_GROUP if group is None else group, groups)
     return settled

@@ -1,6 +1,6 @@
 """The face of every generative classifier: scikit-learn's verbs, and those of the algebra."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -193,8 +193,18 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if len(grid) != 1:
             raise ValueError(f"got {len(grid)} parameters to tune, expected one: tune(alpha=[0.1, 1.0])")
         ((name, values),) = grid.items()
-        candidates = {value: self._candidate(fitted, {name: value}) for value in values}
-        data = fitted.learned if by == "evidence" else self._evidence(X, y, None)
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise TypeError(
+                f"got {name}={values!r}, expected a list of values to try: tune(alpha=[0.1, 1.0])"
+            )
+        if by == "leave-one-out" and (X is None or y is None):
+            raise ValueError("got no rows to leave out, expected X and y, or by='evidence', which needs none")
+        candidates = {}
+        for value in values:
+            if not isinstance(value, Hashable):
+                raise TypeError(f"got {name}={value!r} to try, expected values like numbers, words or None")
+            candidates[value] = self._candidate(fitted, {name: value})
+        data = self._evidence(X, y, None) if by == "leave-one-out" else fitted.learned
         choice = validate.choose(candidates, data, by)
         self.infer(**{name: choice.best})
         self.tune_scores_ = dict(choice.scores)

@@ -7,6 +7,7 @@ from typing import Any
 from tamis.estimators import files, values
 from tamis.estimators.reading import Schema
 from tamis.estimators.state import Fitted
+from tamis.models.generative import CLASSES
 from tamis.stats import Joint, Keys
 
 # The only classes that a file can name, and where they live.
@@ -68,6 +69,8 @@ def load(path: str | Path) -> Any:
             raise TypeError("no statistic")
         schema = Schema(width, kinds, names, library)
         model = found._model(schema, Keys(()), Keys(()))
+        if set(statistic.parts) != {CLASSES, *model.blocks}:
+            raise TypeError("its statistic is of other columns")
         fitted = Fitted(schema, model, statistic, declared, None, int(content["iterations"]))
         fitted.temperature = float(content["temperature"])
         extra = content["extra"]

@@ -68,8 +68,7 @@ class Bar:
 
     def _draw(self, line: str) -> None:
         if self._terminal:
-            width = max(20, _columns())
-            self._stream.write(f"\r\x1b[K{line[: width - 1]}")
+            self._stream.write(f"\r\x1b[K{line[: max(1, _columns() - 1)]}")
             self._stream.flush()
         elif self._cell is not None:
             self._cell.update({"text/plain": line}, raw=True)

@@ -16,6 +16,7 @@ from tamis.tables import Kind, Table
 
 _FLOAT64 = np.dtype(np.float64)
 _FEW = 16  # rows that may wait to be summed with others
+_EXACT = 2**53  # up to here integers are floats, too
 _PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
 
 
@@ -61,6 +62,8 @@ def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -
     """Further data for a model that was fitted: the same columns, found by name where both have names."""
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
+    elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
+        table = Table(data.astype(np.float64, order="C"), len(data), "number")
     else:
         if not sparse and hasattr(data, "tocsr"):
             raise TypeError(
@@ -78,6 +81,11 @@ def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -
     return table
 
 
+def _are_floats(data: NDArray[Any]) -> bool:
+    """Whether integers are floats without a change."""
+    return data.dtype.kind in "iu" and data.size > 0 and data.min() >= -_EXACT and data.max() <= _EXACT
+
+
 def few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
     """A few plain rows and their plain labels, copied; None for anything that needs a closer look."""
     if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
@@ -89,7 +97,7 @@ def few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | 
         return None
     if not all(type(label) in _PLAIN for label in named):
         return None
-    return X.astype(np.float64), list(named)
+    return (X.astype(np.float64), list(named)) if X.dtype.kind in "fb" or _are_floats(X) else None
 
 
 def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str) -> list[int]:

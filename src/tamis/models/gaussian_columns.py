@@ -63,7 +63,10 @@ class GaussianColumns(Block[Array, Moments]):
         )
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
-        belief = self._prior(statistic)
+        pooled = statistic.pooled()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = pooled.variance
+        belief = self._prior(pooled, spread)
         seen = statistic.over(keys)
         if self.estimate == "predictive":
             after = _updated(belief, seen)
@@ -73,22 +76,21 @@ class GaussianColumns(Block[Array, Moments]):
                 mean, variance = seen.mean, seen.variance
             nothing = ~(seen.weight.value > 0)
             mean, variance = np.where(nothing, 0.0, mean), np.where(nothing, 1.0, variance)
-            variance = variance + self.smoothing * _largest(statistic)
+            variance = variance + self.smoothing * _largest(spread)
         else:
             after = _updated(belief, seen)
             mean, variance = after.mode if self.estimate == "map" else after.mean
             variance = np.where(np.isfinite(variance), variance, after.scale / after.shape)
         return Normal.of(keys, mean, np.maximum(variance, _LEAST), belief, seen)
 
-    def _prior(self, statistic: Moments) -> NormalInverseGamma:
+    def _prior(self, pooled: Moments, spread: Array) -> NormalInverseGamma:
+        """The one given, or from the moments of all classes together and their variances."""
         if self.prior is not None:
             return self.prior
-        pooled = statistic.pooled()
         weight = pooled.weight.value
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(weight > 0, pooled.mean, 0.0)
-            variance = np.where(weight > 0, pooled.variance, 1.0)
-        floor = 1e-9 * max(_largest(statistic), 1e-9)
+        mean = np.where(weight > 0, pooled.mean, 0.0)
+        variance = np.where(weight > 0, spread, 1.0)
+        floor = 1e-9 * max(_largest(spread), 1e-9)
         return NormalInverseGamma.from_mean(mean, self.strength, np.maximum(variance, floor))
 
     def refuse_impossible(self, statistic: Moments) -> None:
@@ -106,11 +108,9 @@ def _updated(belief: NormalInverseGamma, seen: Moments) -> NormalInverseGamma:
     return spread.update(seen.unfiled())
 
 
-def _largest(statistic: Moments) -> float:
+def _largest(spread: Array) -> float:
     """The largest variance of any column, all classes together; 0 if nothing was seen."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        variance = statistic.pooled().variance
-    return float(np.nanmax(variance, initial=0.0))
+    return float(np.nanmax(spread, initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -166,7 +166,7 @@ class Generative:
         if hard:
             evidence = joint.max(axis=1)
             parts = np.eye(len(given.keys))[parts.argmax(axis=1)]
-        shares = Shares(given.keys, np.ascontiguousarray(parts * weights[:, None]))
+        shares = Shares(given.keys, _on_grid(parts * weights[:, None], weights.max(initial=0.0)))
         likelihood = float(weights @ np.maximum(evidence, -1e300))
         return self.gather(data.rows, shares, given), likelihood
 
@@ -221,6 +221,15 @@ class Generative:
                     "nothing was changed"
                 )
             block.refuse_impossible(part)
+
+
+def _on_grid(parts: Array, largest: float) -> Array:
+    """Shares rounded to 2**-52 of the largest weight: a share of 1e-200 would make every exact sum long.
+
+    (A step of EM over 8,000 texts of 50,000 words: 1.4 s without, 0.2 s with.)
+    """
+    grid = np.ldexp(1.0, int(np.frexp(largest)[1]) - 53)
+    return np.asarray(np.rint(parts / grid) * grid)
 
 
 def classes_of(statistic: Joint) -> Keys:

@@ -40,6 +40,8 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
         rows = self.sparse(table)
+        if rows is None and not learn and np.isfinite((plain := table.numbers(self.columns)).sum()):
+            return plain  # as nearly always; one row feels each look at it
         values = self.values(table) if rows is None else rows.values
         least = values.min(initial=0.0)
         if np.isnan(least):
