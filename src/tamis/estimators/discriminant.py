@@ -99,12 +99,6 @@ class GaussianDiscriminant(GenerativeClassifier):
         )
         return {_BLOCK: block}
 
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return {"prior": class_probabilities(self.priors, classes)}
-
-    def _counts_classes(self) -> bool:
-        return self.priors is None
-
     @property
     def means_(self) -> Array:
         """The mean of each class (classes, columns)."""

@@ -13,7 +13,16 @@ from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.face import GenerativeFace
 from tamis.estimators.progress import watching, with_callbacks
-from tamis.estimators.reading import Schema, at_least_zero, few_rows, first_table, labels, next_table, weights
+from tamis.estimators.reading import (
+    Schema,
+    at_least_zero,
+    class_probabilities,
+    few_rows,
+    first_table,
+    labels,
+    next_table,
+    weights,
+)
 from tamis.estimators.state import Fitted
 from tamis.models import Evidence, Generative, em
 from tamis.models.generative import classes_of
@@ -26,8 +35,16 @@ _CELLS = 1 << 22  # log-probabilities in memory at a time
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
     """What all generative classifiers do. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
 
+    priors: ArrayLike | Mapping[Any, float] | None = None  # the classes' probabilities
     missing_label: object
     unlabelled_weight: float
+
+    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+        return {"prior": class_probabilities(self.priors, classes)}
+
+    def _counts_classes(self) -> bool:
+        """Whether a class that is new needs no probability to be given for it."""
+        return self.priors is None
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         found = super()._model(schema, classes, declared)
@@ -90,10 +107,6 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def _takes(self, fitted: Fitted, values: Array, named: list[Any]) -> bool:
         """Whether rows are sure to be learned without a complaint, so that they may wait."""
         return fitted.model.admits(values) and self.missing_label not in named and self._counts_classes()
-
-    def _counts_classes(self) -> bool:
-        """Whether a class that is new needs no probability to be given for it."""
-        return True
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their labels and weights: as if they had never come."""

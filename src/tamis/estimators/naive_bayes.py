@@ -10,7 +10,7 @@ from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.columns import column_families, family_of_each
 from tamis.estimators.generative import GenerativeClassifier
-from tamis.estimators.reading import Schema, at_least_zero, class_probabilities
+from tamis.estimators.reading import Schema, at_least_zero
 from tamis.models import (
     BernoulliColumns,
     Block,
@@ -115,11 +115,7 @@ class NaiveBayes(GenerativeClassifier):
         return column_families(schema, self.families, self.integers, prototypes)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        alpha = at_least_zero("class_alpha", self.class_alpha)
-        return {"prior": class_probabilities(self.priors, classes), "alpha": alpha}
-
-    def _counts_classes(self) -> bool:
-        return self.priors is None
+        return super()._class_prior(classes) | {"alpha": at_least_zero("class_alpha", self.class_alpha)}
 
     @property
     def families_(self) -> dict[Any, str]:
@@ -168,12 +164,6 @@ class GaussianNB(GenerativeClassifier):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         smoothing = at_least_zero("var_smoothing", self.var_smoothing)
         return {"gaussian": GaussianColumns(estimate="mle", smoothing=smoothing)}
-
-    def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return {"prior": class_probabilities(self.priors, classes)}
-
-    def _counts_classes(self) -> bool:
-        return self.priors is None
 
     @property
     def theta_(self) -> Array:
