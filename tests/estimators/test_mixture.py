@@ -97,9 +97,6 @@ def test_a_frame_of_all_kinds_with_gaps_is_shared_out() -> None:
     assert_allclose(model.class_count_.sum(), before["classes"].total.value.sum())
 
 
-@pytest.mark.xfail(
-    reason="Generative.refuse_impossible compares weights that rounding sets apart, bit for bit"
-)
 def test_rows_of_all_kinds_can_be_unlearned_whatever_rounding_did() -> None:
     for seed in range(4):  # the weight of a component is summed in each block in an order of its own
         table, _ = frame(120, seed)

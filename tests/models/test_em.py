@@ -151,7 +151,7 @@ def test_a_mixture_of_poissons_finds_its_rates(rng: np.random.Generator) -> None
     rates = np.array([[2.0, 9.0], [8.0, 1.0], [20.0, 5.0]])
     model = mixture(3, x=PoissonColumns(estimate="mle"))
     evidence = unlabelled(model, rng.poisson(rates[rng.integers(0, 3, 6000)]))
-    outcome = em.run(model, evidence, em.start(model, evidence, 3, rng, tries=3), 200, 1e-7)
+    outcome = em.best(model, evidence, 3, rng, 3, 200, 1e-7)
     found: Any = outcome.posterior.densities["x"]
     order = np.argsort(found.rates[:, 0])
     np.testing.assert_allclose(found.rates[order], rates, rtol=0.05)
@@ -172,7 +172,7 @@ def test_a_mixture_of_flags_finds_its_probabilities(rng: np.random.Generator) ->
 def test_a_start_leads_up(family: str, rng: np.random.Generator) -> None:
     model = mixture(2, **FAMILIES[family])
     evidence = unlabelled(model, table_of_all(rng))
-    outcome = em.run(model, evidence, em.start(model, evidence, 2, rng, tries=2), 100, 1e-6)
+    outcome = em.best(model, evidence, 2, rng, 2, 100, 1e-6)
     assert outcome.log_likelihoods[-1] >= outcome.log_likelihoods[0]
     assert np.isfinite(outcome.log_likelihoods).all()
     assert outcome.posterior.keys == classes(2)
@@ -281,7 +281,7 @@ def test_centres_are_rows_far_from_each_other(rng: np.random.Generator) -> None:
 def test_a_start_is_its_generator() -> None:
     model = gaussian("full")
     evidence = unlabelled(model, clouds(np.random.default_rng(1)))
-    one, other = (em.start(model, evidence, 3, np.random.default_rng(3), tries=2) for _ in range(2))
+    one, other = (em.start(model, evidence, 3, np.random.default_rng(3)) for _ in range(2))
     np.testing.assert_array_equal(one.log_prior, other.log_prior)
 
 

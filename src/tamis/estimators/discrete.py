@@ -1,7 +1,6 @@
 """Naive Bayes of counts, flags and categories, with scikit-learn's parameters and answers."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,12 @@ from tamis.models import (
     Block,
     CategoryColumns,
     ComplementCounts,
-    Encoded,
+    Generative,
     MultinomialCounts,
     PoissonColumns,
-    Posterior,
 )
 from tamis.models.block import Estimate
 from tamis.stats import Keys
-from tamis.tables import Table
 
 _LEAST_ALPHA = 1e-10
 _MOST_CODES = 1 << 16
@@ -144,12 +141,22 @@ class ComplementNB(MultinomialNB):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"complement": ComplementCounts(alpha=self._alpha(), norm=self.norm)}
 
-    def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
-        """Without the classes' prior, unless there is one class: scores in the place of log p(x, class)."""
-        posterior, rows, table = super()._encoded(X)
-        if len(posterior.keys) > 1:
-            posterior = replace(posterior, log_prior=np.zeros(len(posterior.keys)))
-        return posterior, rows, table
+    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+        super()._class_prior(classes)  # which refuses what cannot be one
+        return {"even": True}
+
+    @property
+    def class_log_prior_(self) -> Array:
+        """log p(class), which the scores leave out."""
+        answers.fitted_attribute(self, "class_log_prior_")
+        keys = self._posterior().keys
+        counted = Generative({}, classes=keys, **super()._class_prior(keys))
+        return counted.log_prior(self.statistic_, keys)
+
+    def predict_joint_log_proba(self, X: object) -> Array:
+        """Scores in the place of log p(x, class): without the classes' prior."""
+        posterior, rows, _ = self._encoded(X)
+        return posterior.log_joint(rows) - posterior.log_prior
 
 
 class BernoulliNB(_Discrete):

@@ -13,7 +13,7 @@ from tamis.conjugate import NormalInverseWishart
 from tamis.estimators import answers
 from tamis.estimators.columns import column_families
 from tamis.estimators.face import GenerativeFace
-from tamis.estimators.progress import watching, with_callbacks
+from tamis.estimators.progress import Watch, watching, with_callbacks
 from tamis.estimators.reading import Schema, at_least_zero, first_table, next_table, weights
 from tamis.estimators.state import Fitted
 from tamis.models import (
@@ -58,7 +58,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     hard : bool
         Whether each row goes wholly to its most probable component; with covariance="spherical", k-means.
     n_init : int
-        Starts, each k-means++ on a sample; the best after a short run goes on.
+        Runs, each from a start of its own, k-means++ on a sample; the best is kept.
     tol : float
         EM stops when the mean log-likelihood of a row rises by less.
     max_iter, random_state, verbose
@@ -167,11 +167,18 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         model = self._model(schema, keys, keys)
         evidence = _unlabelled(model.encode(table), keys, weighed)
         rng = answers.generator(self.random_state)
-        start = em.start(model, evidence, len(keys), rng, tries=self.n_init, hard=self.hard)
-        with watching(self, self.max_iter, X) as watch:
-            outcome = em.run(model, evidence, start, self.max_iter, self.tol, hard=self.hard, watch=watch)
+        with watching(self, self.max_iter * self.n_init, X) as watch:
+            outcome = self._run(model, evidence, rng, watch)
         self._keep(schema, model, outcome)
         return self
+
+    def _run(
+        self, model: Generative, evidence: Evidence, rng: np.random.Generator, watch: Watch | None = None
+    ) -> em.Outcome:
+        k = len(self._components())
+        return em.best(
+            model, evidence, k, rng, self.n_init, self.max_iter, self.tol, hard=self.hard, watch=watch
+        )
 
     def _keep(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
         self._refuse_collapse(outcome.posterior)
@@ -293,8 +300,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             evidence = _unlabelled(rows, self._components(), weighed)
             train = evidence.take(np.flatnonzero(~held))
             rng = answers.generator(self.random_state)
-            start = em.start(model, train, len(self._components()), rng, tries=self.n_init, hard=self.hard)
-            outcome = em.run(model, train, start, self.max_iter, self.tol, hard=self.hard)
+            outcome = self._run(model, train, rng)
             joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(held)))
             found[held] = _kernels.log_sum_rows(joint)
         return found

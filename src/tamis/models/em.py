@@ -163,16 +163,30 @@ def _weight(model: Generative, evidence: Evidence) -> float:
     return float((own * evidence.weight()).sum())
 
 
-def start(
+def best(
     model: Generative,
     evidence: Evidence,
     k: int,
     rng: np.random.Generator,
     tries: int = 1,
-    short: int = 5,
+    max_iter: int = 100,
+    tol: float = 1e-3,
     hard: bool = False,
-) -> Posterior:
-    """A first guess at classes 0 … k − 1; of several tries, the one that has come furthest after a short run.
+    watch: Callable[[Step], None] | None = None,
+) -> Outcome:
+    """Of several runs, each from a start of its own, the one that has come furthest."""
+    if tries < 1:
+        raise ValueError(f"got tries={tries}, expected at least 1")
+    found = (
+        run(model, evidence, start(model, evidence, k, rng), max_iter, tol, hard, watch) for _ in range(tries)
+    )
+    if tries == 1:
+        return next(found)
+    return max(found, key=lambda outcome: log_likelihood(evidence, outcome.posterior, model.weighed))
+
+
+def start(model: Generative, evidence: Evidence, k: int, rng: np.random.Generator) -> Posterior:
+    """A first guess at classes 0 … k − 1: each row to the nearest of k centres, but a little to the others.
 
     Where labels are known they say more than any guess: infer a start from the rows that have them.
     """
@@ -184,18 +198,6 @@ def start(
         raise ValueError(
             f"got k={k} classes for {len(evidence.rows)} rows, expected 1 or more, and no more than rows"
         )
-    if tries < 1:
-        raise ValueError(f"got tries={tries}, expected at least 1")
-    if tries == 1:
-        return _start(model, evidence, k, rng)
-    found = [
-        run(model, evidence, _start(model, evidence, k, rng), short, -np.inf, hard) for _ in range(tries)
-    ]
-    return max(found, key=lambda outcome: outcome.log_likelihoods[-1]).posterior
-
-
-def _start(model: Generative, evidence: Evidence, k: int, rng: np.random.Generator) -> Posterior:
-    """Each row to the nearest of k centres, but for a little to the others."""
     keys = Keys(tuple(range(k)))
     n = len(evidence.rows)
     sample = evidence.take(np.sort(rng.permutation(n)[: max(_SAMPLE, _EACH * k)]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
 
 _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
+_FLAT = 1e-9  # of the largest variance, below which a column is thought to hold rounding only
 _SQUARABLE = 1e100  # below, sums of squares are far from the range's end
 _LOG_TAU = float(np.log(2.0 * np.pi))
 
@@ -25,8 +26,8 @@ class GaussianColumns(Block[Array, Moments]):
     """Each column a Gaussian of its own in each class.
 
     `smoothing` times the largest variance of any column is added to every variance, as scikit-learn does.
-    The prior is that of a column whose mean and variance are those of all classes together, worth
-    `strength` observations, unless one is given.
+    The prior, unless one is given: a variance like that within classes, worth `strength` observations, and a
+    mean that lies about that of all classes as the classes' means do (see `common_belief`).
     """
 
     kind: ClassVar[str] = "gaussian"
@@ -66,7 +67,7 @@ class GaussianColumns(Block[Array, Moments]):
         pooled = statistic.pooled()
         with np.errstate(invalid="ignore", divide="ignore"):
             spread = pooled.variance
-        belief = self._prior(pooled, spread)
+        belief = self._prior(statistic, pooled, spread)
         seen = statistic.over(keys)
         if self.estimate == "predictive":
             after = _updated(belief, seen)
@@ -83,18 +84,46 @@ class GaussianColumns(Block[Array, Moments]):
             variance = np.where(np.isfinite(variance), variance, after.scale / after.shape)
         return Normal.of(keys, mean, np.maximum(variance, _LEAST), belief, seen)
 
-    def _prior(self, pooled: Moments, spread: Array) -> NormalInverseGamma:
-        """The one given, or from the moments of all classes together and their variances."""
+    def _prior(self, statistic: Moments, pooled: Moments, spread: Array) -> NormalInverseGamma:
         if self.prior is not None:
             return self.prior
-        weight = pooled.weight.value
-        mean = np.where(weight > 0, pooled.mean, 0.0)
-        variance = np.where(weight > 0, spread, 1.0)
-        floor = 1e-9 * max(_largest(spread), 1e-9)
-        return NormalInverseGamma.from_mean(mean, self.strength, np.maximum(variance, floor))
+        weight = statistic.weight.value
+        seen = pooled.weight.value > 0
+        common = common_belief(
+            np.where(seen, spread, 1.0),
+            statistic.scatter.sum(axis=0),
+            np.maximum(weight - 1.0, 0.0).sum(axis=0),
+            _largest(spread),
+        )
+        mean = np.where(seen, pooled.mean, 0.0)
+        return NormalInverseGamma.from_mean(
+            mean, self.strength * common.share, common.within, variance_strength=self.strength
+        )
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
+
+
+class Common(NamedTuple):
+    """What classes have in common, column by column."""
+
+    within: Array  # (..., d): the variance within classes
+    share: Array  # (..., d): what part of the variance of all rows that is
+
+
+def common_belief(spread: Array, scatter: Array, freedom: Array, largest: Array | float) -> Common:
+    """From the variances of all rows, the scatter within classes and its degrees of freedom.
+
+    A mean is thought to lie as far from the overall one as the classes' means do: believed with the strength
+    `share`, it is pulled by no more than that, and a wide gap between classes leaves their variances alone.
+    Where every class has one row, the variance of all rows has to do.
+    """
+    floor = _FLAT * np.maximum(largest, _FLAT)
+    total = np.maximum(spread, floor)
+    known = (freedom > 0) & (scatter > 0)
+    within = np.where(known, scatter / np.where(known, freedom, 1.0), total)
+    within = np.clip(within, floor, total)
+    return Common(within, within / total)
 
 
 def _updated(belief: NormalInverseGamma, seen: Moments) -> NormalInverseGamma:

@@ -14,7 +14,7 @@ from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
 from tamis.models.block import Block, Density, Shares
-from tamis.models.gaussian_columns import Student
+from tamis.models.gaussian_columns import Student, common_belief
 from tamis.models.gaussian_densities import (
     DiagonalNormal,
     FullNormal,
@@ -49,8 +49,8 @@ class GaussianVectors(Block[Array, Moments]):
     `covariance` is "full" (one a class), "tied" (one for all), "diag" or "spherical" (one variance a class).
     The estimate "mle" may be mended by `shrinkage` toward the identity times the mean variance, as in
     scikit-learn's LDA, by a `floor` that is added to every variance, as in its GaussianMixture, and be
-    `unbiased`. The other estimates have a prior for that: the one given, or one with the mean and the
-    variances of all classes together, without correlations, worth `strength` observations.
+    `unbiased`. The other estimates have a prior for that: the one given, or one with the variances within
+    classes, without correlations, worth `strength` observations (see `common_belief`).
     """
 
     kind: ClassVar[str] = "gaussian vectors"
@@ -240,8 +240,15 @@ class GaussianVectors(Block[Array, Moments]):
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(weight > 0, pooled.mean, 0.0)
             variance = np.where(weight > 0, pooled.variance, 1.0)
-        least = 1e-9 * max(float(variance.max(initial=0.0)), 1e-9)
-        return NormalInverseWishart.from_mean(mean, self.strength, np.diag(np.maximum(variance, least)))
+        scatter = statistic.scatter
+        if self._squares:
+            scatter = np.diagonal(scatter, axis1=-2, axis2=-1)
+        freedom = np.maximum(statistic.weight.value - 1.0, 0.0).sum(axis=0)
+        common = common_belief(variance, scatter.sum(axis=0), freedom, float(variance.max(initial=0.0)))
+        share = float(common.share.min(initial=1.0))  # one strength for all columns: that of the widest gap
+        return NormalInverseWishart.from_mean(
+            mean, self.strength * share, np.diag(common.within), covariance_strength=self.strength
+        )
 
     def log_evidence(self, statistic: Moments) -> float:
         """log p(columns | classes) of rows with this statistic, the parameters integrated out."""

@@ -183,13 +183,14 @@ class Generative:
         """Densities and class probabilities."""
         keys = self.keys(statistic)
         densities = {name: block.infer(statistic[name], keys) for name, block in self.blocks.items()}
-        return Posterior(keys, self._log_prior(statistic, keys), densities)
+        return Posterior(keys, self.log_prior(statistic, keys), densities)
 
     def keys(self, statistic: Joint) -> Keys:
         """All classes: seen or declared."""
         return classes_of(statistic).union(self.classes)[0]
 
-    def _log_prior(self, statistic: Joint, keys: Keys) -> Array:
+    def log_prior(self, statistic: Joint, keys: Keys) -> Array:
+        """log p(class), of the classes these keys name."""
         if self.prior is not None:
             shares = np.array([self.prior[key] for key in keys], dtype=np.float64)
         elif self.even:
@@ -215,7 +216,10 @@ class Generative:
             known = weights.keys() >= set(part.keys)
             weight = part.weight.value  # of the class, or of each column
             columns = weight if weight.ndim == 1 else weight.max(axis=1, initial=0.0)
-            if not known or any(weights[key] < most for key, most in zip(part.keys, columns, strict=True)):
+            # sums of shares are rounded, each block's in its own way
+            if not known or any(
+                weights[key] * (1.0 + 1e-9) < most for key, most in zip(part.keys, columns, strict=True)
+            ):
                 raise ValueError(
                     "more would be taken away than was learned of a class, expected rows that were learned: "
                     "nothing was changed"

@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
-from tamis.models.gaussian_columns import GaussianColumns, Normal
+from tamis.models.gaussian_columns import GaussianColumns, Normal, common_belief
 from tamis.models.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Marks, replaced
 from tamis.stats import Keys, Moments
 
@@ -25,6 +25,8 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = np.nan_to_num(pooled.mean, nan=0.0)
     classes, whole = Centred.of(statistic.over(keys), centre), Centred.of(pooled, centre)
+    free = np.maximum(classes.weight - 1.0, 0.0)
+    scatter, freedom = classes.scatter.sum(axis=0), free.sum(axis=0)
     density = block.infer(statistic, keys)
     constant = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
     series = _Series.of(block, density, classes, whole, centre) if isinstance(density, Normal) else None
@@ -41,7 +43,10 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
         else:
             rest, other = whole.less(about, each)
             doubtful |= other
-            members = _Members(block, centre, rest, rest.largest())
+            others = scatter - classes.scatter[own], freedom - free[own]
+            within = others[0] + mine.scatter, others[1] + np.maximum(mine.weight - 1.0, 0.0)
+            doubtful |= ((within[1] > 0) & (within[1] < CANCELLED)).any(axis=1)
+            members = _Members(block, centre, rest, rest.largest(), within)
             found = (
                 series.scores(rows, about, present, members)
                 if series is not None
@@ -110,12 +115,14 @@ class _Members:
     centre: Array  # (d,)
     pooled: Centred | None = None  # (b, d); None if nothing is pooled
     largest: Array | float = 0.0  # (b, 1): variance of any column, all classes together
+    within: tuple[Array, Array] | None = None  # (b, d) each: scatter in classes, and its degrees of freedom
     axis: bool = False  # whether there is an axis of classes between rows and columns
 
     def at(self, rows: Marks) -> "_Members":
         if self.pooled is None or isinstance(self.largest, float):
             return self
-        return replace(self, pooled=self.pooled.at(rows), largest=self.largest[rows])
+        within = None if self.within is None else (self.within[0][rows], self.within[1][rows])
+        return replace(self, pooled=self.pooled.at(rows), largest=self.largest[rows], within=within)
 
     def every(self, about: Array, present: Marks | None, classes: Centred) -> Array:
         """Of all classes, (b, K)."""
@@ -143,12 +150,17 @@ class _Members:
         prior = self.block.prior
         if prior is not None:
             return NormalInverseGamma(prior.location - self.centre, prior.strength, prior.shape, prior.scale)
-        if self.pooled is None:
+        if self.pooled is None or self.within is None:
             raise AssertionError("a prior that is not given is pooled")
         mean, variance = self.pooled.mean_variance(self.centre)
-        floor = 1e-9 * np.maximum(self.largest, 1e-9)
-        variance = np.maximum(variance, floor)
-        return NormalInverseGamma.from_mean(self._wide(mean), self.block.strength, self._wide(variance))
+        common = common_belief(variance, *self.within, self.largest)
+        strength = self.block.strength
+        return NormalInverseGamma.from_mean(
+            self._wide(mean),
+            self._wide(strength * common.share),
+            self._wide(common.within),
+            variance_strength=strength,
+        )
 
     def _updated(self, seen: Centred) -> NormalInverseGamma:
         """`NormalInverseGamma.update` on moments about a centre."""
