@@ -131,15 +131,11 @@ def data(n: int = 60) -> tuple[Any, Any]:
     return frame, labels
 
 
-def priors(frame: Any, labels: Any, alpha: float, strength: float) -> dict[str, Any]:
-    """Those that the documentation promises: of numbers, the variance is that within classes."""
+def priors(frame: Any, alpha: float, strength: float) -> dict[str, Any]:
     real, count = frame["real"].to_numpy(), frame["count"].to_numpy()
-    apart = real - np.array([real[labels == label].mean() for label in labels])
-    within = float(np.square(apart).sum() / (len(real) - len(set(labels.tolist()))))
-    share = strength * within / real.var()
     rate = (count.sum() + 0.5) / len(count)
     return {
-        "real": NormalInverseGamma.from_mean(real.mean(), share, within, variance_strength=strength),
+        "real": NormalInverseGamma.from_mean(real.mean(), strength, real.var()),
         "flag": Beta(alpha, alpha),
         "word": Dirichlet(np.full(3, alpha)),
         "count": Gamma(alpha * rate, alpha),
@@ -163,7 +159,7 @@ def test_every_estimate_is_that_of_the_conjugate_prior(estimate: Any) -> None:
     model = NaiveBayes(
         integers="poisson", estimate=estimate, alpha=alpha, strength=strength, var_smoothing=0.0
     ).fit(frame, labels)
-    prior = priors(frame, labels, alpha, strength)
+    prior = priors(frame, alpha, strength)
     reals, counts = [-1.0, 0.3, 4.0], [0, 1, 5]
     asked: list[list[Any]] = [reals, [True], ["x", "y", "z"], counts]
     for k in range(3):
@@ -196,7 +192,7 @@ def test_every_estimate_is_that_of_the_conjugate_prior(estimate: Any) -> None:
 def test_the_evidence_is_the_sum_of_the_columns_evidences() -> None:
     frame, labels = data()
     model = NaiveBayes(integers="poisson", alpha=1.5, strength=2.0).fit(frame, labels)
-    prior = priors(frame, labels, 1.5, 2.0)
+    prior = priors(frame, 1.5, 2.0)
     whole = sum(
         float(np.sum(prior[name].log_evidence(found)))
         for k in range(3)
@@ -357,3 +353,25 @@ def test_many_classes_are_fitted_without_a_table_of_rows_by_classes() -> None:
     tracemalloc.stop()
     assert len(model.classes_) > 9_000
     assert peak < 200e6  # rows by classes would be eight gigabytes
+
+
+@pytest.mark.parametrize("estimate", ["map", "mean", "predictive"])
+def test_a_column_counts_whatever_its_unit(estimate: Any) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(400) % 2
+    income, rate = rng.normal(5e4, 2e4, 400), 0.03 + 0.01 * labels + rng.normal(0.0, 0.004, 400)
+    for unit in (1.0, 1e-6, 1e-12, 1e-100, 1e100):
+        rows = np.column_stack([income, unit * rate])
+        assert NaiveBayes(estimate=estimate).fit(rows, labels).score(rows, labels) > 0.85
+
+
+@pytest.mark.parametrize("estimate", ["mle", "map", "mean", "predictive"])
+def test_a_column_that_never_varies_says_nothing(estimate: Any) -> None:
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1], [30, 300])
+    rows = rng.normal(size=(330, 2)) + labels[:, None]
+    plain = NaiveBayes(estimate=estimate).fit(rows, labels)
+    wide = NaiveBayes(estimate=estimate).fit(np.column_stack([rows, np.full(330, 7.0)]), labels)
+    for value in (7.0, 8.0):
+        odds = wide.decision_function(np.column_stack([rows, np.full(330, value)]))
+        assert_allclose(odds, plain.decision_function(rows), atol=1e-6)

@@ -125,6 +125,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             "gaussian": GaussianVectors(
                 covariance=self.covariance,
                 missing=True,
+                apart=True,
                 estimate=self.estimate,
                 prior=self.prior,
                 strength=self.strength,

@@ -14,7 +14,7 @@ from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
 from tamis.models.block import Block, Density, Shares
-from tamis.models.gaussian_columns import Student, common_belief
+from tamis.models.gaussian_columns import Student, known_spread
 from tamis.models.gaussian_densities import (
     DiagonalNormal,
     FullNormal,
@@ -49,8 +49,9 @@ class GaussianVectors(Block[Array, Moments]):
     `covariance` is "full" (one a class), "tied" (one for all), "diag" or "spherical" (one variance a class).
     The estimate "mle" may be mended by `shrinkage` toward the identity times the mean variance, as in
     scikit-learn's LDA, by a `floor` that is added to every variance, as in its GaussianMixture, and be
-    `unbiased`. The other estimates have a prior for that: the one given, or one with the variances within
-    classes, without correlations, worth `strength` observations (see `common_belief`).
+    `unbiased`. The other estimates have a prior for that: the one given, or one with the variances of
+    all classes together, without correlations, worth `strength` observations. If classes lie far `apart`, as
+    the components of a mixture do, it has the variances within them, and pulls their means as much less.
     """
 
     kind: ClassVar[str] = "gaussian vectors"
@@ -61,6 +62,7 @@ class GaussianVectors(Block[Array, Moments]):
     unbiased: bool = False
     prior: NormalInverseWishart | None = None
     strength: float = 1.0
+    apart: bool = False
     exact: bool = False  # of the full form: see `Moments.observe`
     missing: bool = False  # whether rows with gaps are taken, for EM to fill, with a full or tied covariance
 
@@ -236,19 +238,20 @@ class GaussianVectors(Block[Array, Moments]):
         if self.prior is not None:
             return self.prior
         pooled = statistic.pooled()
-        weight = pooled.weight.value
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.where(weight > 0, pooled.mean, 0.0)
-            variance = np.where(weight > 0, pooled.variance, 1.0)
+            mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
+            spread = known_spread(pooled.variance)
+        if not self.apart:
+            return NormalInverseWishart.from_mean(mean, self.strength, np.diag(spread))
         scatter = statistic.scatter
         if self._squares:
             scatter = np.diagonal(scatter, axis1=-2, axis2=-1)
-        freedom = np.maximum(statistic.weight.value - 1.0, 0.0).sum(axis=0)
-        common = common_belief(variance, scatter.sum(axis=0), freedom, float(variance.max(initial=0.0)))
-        share = float(common.share.min(initial=1.0))  # one strength for all columns: that of the widest gap
-        return NormalInverseWishart.from_mean(
-            mean, self.strength * share, np.diag(common.within), covariance_strength=self.strength
-        )
+        weight = np.maximum(pooled.weight.value, _LEAST)
+        within = scatter.sum(axis=0) / weight
+        within = np.where(within > _ROUNDING * spread, np.minimum(within, spread), spread)
+        # one strength for all columns: that of the widest gap
+        pull = self.strength * float((within / spread).min(initial=1.0))
+        return NormalInverseWishart.from_mean(mean, pull, np.diag(within), covariance_strength=self.strength)
 
     def log_evidence(self, statistic: Moments) -> float:
         """log p(columns | classes) of rows with this statistic, the parameters integrated out."""

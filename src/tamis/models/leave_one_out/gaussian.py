@@ -11,7 +11,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
-from tamis.models.gaussian_columns import GaussianColumns, Normal, common_belief
+from tamis.models.gaussian_columns import GaussianColumns, Normal, known_spread
 from tamis.models.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Marks, replaced
 from tamis.stats import Keys, Moments
 
@@ -25,8 +25,6 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
     with np.errstate(invalid="ignore", divide="ignore"):
         centre = np.nan_to_num(pooled.mean, nan=0.0)
     classes, whole = Centred.of(statistic.over(keys), centre), Centred.of(pooled, centre)
-    free = np.maximum(classes.weight - 1.0, 0.0)
-    scatter, freedom = classes.scatter.sum(axis=0), free.sum(axis=0)
     density = block.infer(statistic, keys)
     constant = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
     series = _Series.of(block, density, classes, whole, centre) if isinstance(density, Normal) else None
@@ -43,10 +41,7 @@ def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
         else:
             rest, other = whole.less(about, each)
             doubtful |= other
-            others = scatter - classes.scatter[own], freedom - free[own]
-            within = others[0] + mine.scatter, others[1] + np.maximum(mine.weight - 1.0, 0.0)
-            doubtful |= ((within[1] > 0) & (within[1] < CANCELLED)).any(axis=1)
-            members = _Members(block, centre, rest, rest.largest(), within)
+            members = _Members(block, centre, rest, rest.largest())
             found = (
                 series.scores(rows, about, present, members)
                 if series is not None
@@ -115,14 +110,12 @@ class _Members:
     centre: Array  # (d,)
     pooled: Centred | None = None  # (b, d); None if nothing is pooled
     largest: Array | float = 0.0  # (b, 1): variance of any column, all classes together
-    within: tuple[Array, Array] | None = None  # (b, d) each: scatter in classes, and its degrees of freedom
     axis: bool = False  # whether there is an axis of classes between rows and columns
 
     def at(self, rows: Marks) -> "_Members":
         if self.pooled is None or isinstance(self.largest, float):
             return self
-        within = None if self.within is None else (self.within[0][rows], self.within[1][rows])
-        return replace(self, pooled=self.pooled.at(rows), largest=self.largest[rows], within=within)
+        return replace(self, pooled=self.pooled.at(rows), largest=self.largest[rows])
 
     def every(self, about: Array, present: Marks | None, classes: Centred) -> Array:
         """Of all classes, (b, K)."""
@@ -150,16 +143,11 @@ class _Members:
         prior = self.block.prior
         if prior is not None:
             return NormalInverseGamma(prior.location - self.centre, prior.strength, prior.shape, prior.scale)
-        if self.pooled is None or self.within is None:
+        if self.pooled is None:
             raise AssertionError("a prior that is not given is pooled")
         mean, variance = self.pooled.mean_variance(self.centre)
-        common = common_belief(variance, *self.within, self.largest)
-        strength = self.block.strength
         return NormalInverseGamma.from_mean(
-            self._wide(mean),
-            self._wide(strength * common.share),
-            self._wide(common.within),
-            variance_strength=strength,
+            self._wide(mean), self.block.strength, self._wide(known_spread(variance))
         )
 
     def _updated(self, seen: Centred) -> NormalInverseGamma:
@@ -168,12 +156,26 @@ class _Members:
         total = belief.strength + seen.weight
         shift = np.where(seen.weight > 0, seen.mean - belief.location, 0.0)
         pull = belief.strength * seen.weight / total
-        return NormalInverseGamma(
+        after = (
             belief.location + seen.weight / total * shift,
             total,
             belief.shape + 0.5 * seen.weight,
             belief.scale + 0.5 * (seen.scatter + pull * np.square(shift)),
         )
+        flat = self.flat
+        if flat is None or not flat.any():
+            return NormalInverseGamma(*after)
+        before = belief.location, belief.strength, belief.shape, belief.scale
+        wide = flat[:, None] if self.axis else flat
+        return NormalInverseGamma(*(np.where(wide, a, b) for a, b in zip(before, after, strict=True)))
+
+    @property
+    def flat(self) -> Marks | None:
+        """Columns that never vary (b, d), of which a prior that is pooled knows nothing."""
+        if self.pooled is None:
+            return None
+        _, variance = self.pooled.mean_variance(self.centre)
+        return ~((variance > _LEAST) & (self.pooled.weight > 0))
 
 
 def _normal(about: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
