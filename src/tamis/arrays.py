@@ -97,6 +97,12 @@ def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]
     return "integer" if kind.is_integer() else "number"
 
 
+def is_categorical(series: Any) -> bool:
+    """Whether a narwhals series says of itself that it holds categories."""
+    narwhals = importlib.import_module("narwhals.stable.v2")
+    return isinstance(series.dtype, narwhals.Categorical | narwhals.Enum)
+
+
 def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
     """What a Python value is; None if it is missing."""
     if isinstance(value, str | bytes):

@@ -4,7 +4,7 @@ Arrays, SciPy's sparse matrices and frames all become a `Table`. Nothing is gues
 a whole number may be a count or a category, and the model's user chooses.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ Kind = Literal["number", "integer", "bool", "category"]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
-_CELLS = 1 << 20  # of a sparse matrix that are made dense at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,12 +169,6 @@ class Table:
             return _of_sparse(self.data.matrix()[:, list(columns)])
         return Table(self.numbers(columns), self.rows, kinds, names)
 
-    def blocks(self, cells: int = _CELLS) -> Iterator[slice]:
-        """The rows in runs of about so many cells."""
-        step = max(1, cells // max(1, self.width))
-        for start in range(0, self.rows, step):
-            yield slice(start, min(start + step, self.rows))
-
 
 def _of_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
@@ -198,17 +191,15 @@ def _of_sparse(data: Any) -> Table:
 def _refuse_twins(data: Any) -> None:
     """Raise if two columns of a frame have one name: its library's own words fill several lines."""
     names = list(getattr(data, "column_names", getattr(data, "columns", ())))
-    if twins := [name for place, name in enumerate(names) if name in names[:place]]:
-        raise ValueError(
-            f"got two columns named {twins[0]!r}, expected one name a column: rename one of them"
-        )
+    if len(set(names)) < len(names):
+        twin = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"got two columns named {twin!r}, expected one name a column: rename one of them")
 
 
 def _refuse_broken(indptr: NDArray[np.int64], indices: NDArray[Any], entries: int, columns: int) -> None:
     """Raise for a sparse matrix that points outside itself, which SciPy does not look for."""
-    unsigned = indices.view(
-        np.uint32 if indices.dtype == np.int32 else np.uint64
-    )  # what is negative is large
+    # what is negative is large when it has no sign
+    unsigned = indices.view(np.uint32 if indices.dtype == np.int32 else np.uint64)
     inside = not len(indices) or int(unsigned.max()) < columns
     if not inside or indptr[0] < 0 or indptr[-1] > entries or (np.diff(indptr) < 0).any():
         raise ValueError(
@@ -235,7 +226,7 @@ def _of_series(series: Any) -> tuple[Kind, Any]:
     if kind == "category":
         found = np.empty(len(series), dtype=object)
         found[:] = series.to_list()
-        return _of_objects(found)
+        return ("category", found) if arrays.is_categorical(series) else _of_objects(found)
     values = series.to_numpy()
     if values.dtype.kind == "O" or (kind == "integer" and values.dtype.kind == "f"):  # because of nulls
         values = np.array(series.to_list(), dtype=object)

@@ -79,7 +79,7 @@ def test_no_other_temperature_is_better_for_rows_left_out(make: Any) -> None:
     assert all(loss(model.temperature_ * factor) >= best for factor in (0.5, 0.9, 1.1, 2.0))
 
 
-def test_a_temperature_stays_until_the_next_fit(tmp_path: Path) -> None:
+def test_a_temperature_stays_until_the_next_fit_or_other_parameters(tmp_path: Path) -> None:
     rows, labels = repeated()
     model = GaussianNB().fit(rows[:300], labels[:300]).calibrate(rows[:300], labels[:300])
     value = model.temperature_
@@ -94,9 +94,9 @@ def test_a_temperature_stays_until_the_next_fit(tmp_path: Path) -> None:
     assert model.partial_fit(rows[301:], labels[301:]).temperature_ == value
     assert model.unlearn(rows[:10], labels[:10]).temperature_ == value
     assert model.decay(0.9).temperature_ == value
-    assert model.infer(var_smoothing=1e-6).temperature_ == value
     assert model.merge(others[0]).temperature_ == value
-    assert model.fit(rows, labels).temperature_ == 1.0
+    assert copy.copy(model).fit(rows, labels).temperature_ == 1.0
+    assert model.infer(var_smoothing=1e-6).temperature_ == 1.0  # it was for other parameters
 
 
 def test_calibration_learns_nothing_and_reads_only_what_was_learned() -> None:

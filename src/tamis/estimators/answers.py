@@ -53,7 +53,7 @@ def decision(joint: Array) -> Array:
 def place_of(keys: Keys, label: object) -> int:
     """Where a class is among the keys."""
     if label not in keys:
-        raise ValueError(f"got class {label!r}, expected one of {', '.join(map(repr, keys))}")
+        raise ValueError(f"got class {label!r}, expected one of {keys!r}")
     return keys.values.index(label)
 
 
@@ -161,7 +161,12 @@ def held_out(
     if np.ndim(folds) == 0:
         rng = None if random_state is None else generator(random_state)
         by: Any = None if groups is None else groups
-        fold = validate.split(len(evidence.rows), int(np.asarray(folds)), rng, evidence.filed.group, by)
+        if np.asarray(folds).dtype.kind not in "iu":
+            raise TypeError(
+                f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
+            )
+        stratify = evidence.filed.group if by is None else None
+        fold = validate.split(len(evidence.rows), int(np.asarray(folds)), rng, stratify, by)
     else:
         _, fold = Keys.of(np.asarray(folds))
     return validate.cross_validate(model, evidence, fold)

@@ -24,7 +24,9 @@ def family_of_each(schema: Schema, families: str | Mapping[Any, str], integers: 
         raise ValueError(f"families names a column {unknown[0]!r}, which the data does not have")
     found = []
     for j in range(schema.width):
-        family = chosen.get(schema.name(j), chosen.get(j, default))
+        # a number is a place only where no column has it for a name
+        place = default if schema.names is not None and j in schema.names else chosen.get(j, default)
+        family = chosen.get(schema.name(j), place)
         if family == "auto":
             kind = schema.kind(j)
             family = integers if kind == "integer" else _AUTOMATIC[kind]

@@ -16,7 +16,6 @@ from tamis.models import Block
 from tamis.models.block import Estimate
 from tamis.models.fisher import Projection, discriminant
 from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.stats import Keys, Moments
 
 _BLOCK = "gaussian"
 
@@ -223,7 +222,8 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     def _projection(self, name: str) -> Projection:
         fitted = answers.fitted_attribute(self, name)
-        moments: Any = fitted.learned[_BLOCK]
-        assert isinstance(moments, Moments)
-        priors = class_probabilities(self.priors, moments.keys or Keys(()))
-        return discriminant(moments, self.n_components, self.shrinkage, priors)
+        if fitted.projection is None:
+            moments: Any = fitted.learned[_BLOCK]
+            priors = class_probabilities(self.priors, self._posterior().keys)
+            fitted.projection = discriminant(moments, self.n_components, self.shrinkage, priors)
+        return fitted.projection

@@ -66,6 +66,11 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
                 and theirs.schema.names != fitted.schema.names
             ):
                 raise ValueError("the models have other columns, expected the same in the same order")
+            if not theirs.model.sums_like(fitted.model):
+                raise ValueError(
+                    "the models sum rows in different ways, expected the same families of the same columns, "
+                    "the same form of covariance and the same thresholds: fit them alike"
+                )
             statistic = statistic + theirs.learned
             declared = declared.union(theirs.declared)[0]
         self._class_prior(classes_of(statistic).union(declared)[0])
@@ -81,7 +86,10 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         return self
 
     def infer(self, **params: Any) -> Self:
-        """Set parameters and infer again from what was learned, without reading data again."""
+        """Set parameters and infer again from what was learned, without reading data again.
+
+        What `calibrate` found was for the old ones, and is forgotten.
+        """
         fitted = self._checked()
         before = self.get_params(deep=False)
         for name in self._learned_with:
@@ -92,11 +100,16 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
                 )
         try:
             self.set_params(**params)
+            model = self._model(fitted.schema, Keys(()), Keys(()))
+            if not model.sums_like(fitted.model):
+                raise ValueError(
+                    f"got {_named(params)}, by which rows are summed in another way than those that were "
+                    "learned: fit a new model instead"
+                )
             posterior = self._inferred(fitted)
         except Exception:
             self.set_params(**before)
             raise
-        model = self._model(fitted.schema, Keys(()), Keys(()))
         self._fitted = Fitted(
             fitted.schema,
             model,
@@ -104,7 +117,6 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
             fitted.declared,
             posterior,
             fitted.iterations,
-            temperature=fitted.temperature,
         )
         return self
 
@@ -254,3 +266,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         tags.input_tags.sparse = self._sparse
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _named(params: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in params.items())

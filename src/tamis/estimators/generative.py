@@ -119,7 +119,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         for key in filed.keys:
             if key not in known:
                 raise ValueError(
-                    f"label {key!r} was never learned, expected one of {', '.join(map(repr, known))}: "
+                    f"label {key!r} was never learned, expected one of {classes_of(fitted.learned)!r}: "
                     "nothing was changed"
                 )
         weighed = weights(sample_weight, table.rows)
@@ -137,18 +137,18 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; no more than some rows' probabilities are held at a time."""
-        self._checked()
-        classes = self.classes_
-        if not isinstance(X, np.ndarray) or X.ndim != 2 or len(X) * len(classes) <= _CELLS:
-            return np.asarray(classes[self.predict_joint_log_proba(X).argmax(axis=1)])
-        step = max(1, _CELLS // len(classes))
-        parts = (X[i : i + step] for i in range(0, len(X), step))
-        best = [self.predict_joint_log_proba(part).argmax(axis=1) for part in parts]
-        return np.asarray(classes[np.concatenate(best)])
+        posterior, rows, _ = self._encoded(X)
+        step = max(1, _CELLS // len(posterior.keys))
+        if len(rows) <= step:
+            best = posterior.log_joint(rows).argmax(axis=1)
+        else:
+            parts = (rows.take(slice(i, i + step)) for i in range(0, len(rows), step))
+            best = np.concatenate([posterior.log_joint(part).argmax(axis=1) for part in parts])
+        return np.asarray(self.classes_[best])
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
         """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""
-        chosen = decide.decide(self.predict_joint_log_proba(X), loss, reject)
+        chosen = decide.decide(self._calibrated(self.predict_joint_log_proba(X)), loss, reject)
         if reject is None and loss is None:
             return self.classes_[chosen]
         named = np.empty(len(self.classes_) + 1, dtype=object)
@@ -166,13 +166,19 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     ) -> validate.HeldOut:
         """Answers for each row from a model that never saw its fold, for the price of one pass.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together.
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. Rows
+        of no weight are left out of the answer.
         """
         table, schema = first_table(X, self._sparse)
         filed = labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError("a label is missing, expected all of them to be known in cross-validation")
         weighed = weights(sample_weight, table.rows)
+        if weighed is not None and not weighed.all():
+            kept = np.flatnonzero(weighed)
+            folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
+            groups = None if groups is None else np.asarray(groups)[kept]
+            filed, weighed, table = _weighty(filed, weighed, table)
         model = self._model(schema, filed.keys, Keys(()))
         evidence = Evidence(model.encode(table), filed, weighed)
         return answers.held_out(model, evidence, folds, groups, random_state)
@@ -195,12 +201,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         X: object = None,
         y: object = None,
         by: Literal["evidence", "leave-one-out"] = "evidence",
+        sample_weight: object = None,
         **grid: Iterable[Any],
     ) -> Self:
         """Set the parameter named to the best of the values given, and infer again: `tune(alpha=[0.1, 1])`.
 
         By evidence what was learned is enough; leaving one out takes rows that were learned, with their
-        labels, and reads them without learning them again. `tune_scores_` tells what each value came to.
+        labels and weights, and reads them without learning them again. `tune_scores_` tells what each value
+        came to.
         """
         fitted = self._checked()
         if len(grid) != 1:
@@ -217,8 +225,13 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             if not isinstance(value, Hashable):
                 raise TypeError(f"got {name}={value!r} to try, expected values like numbers, words or None")
             candidates[value] = self._candidate(fitted, {name: value})
-        data = self._evidence(X, y, None) if by == "leave-one-out" else fitted.learned
+        data = self._evidence(X, y, sample_weight) if by == "leave-one-out" else fitted.learned
         choice = validate.choose(candidates, data, by)
+        if len(candidates) > 1 and len(set(choice.scores.values())) == 1:
+            raise ValueError(
+                f"all values of {name} come to the same by {by}, expected a parameter that makes a "
+                "difference: tune another, or by='leave-one-out'"
+            )
         self.infer(**{name: choice.best})
         self.tune_scores_ = dict(choice.scores)
         return self

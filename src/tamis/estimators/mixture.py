@@ -56,7 +56,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     reg_covar : float
         Added to every variance, with estimate="mle".
     hard : bool
-        Whether each row goes wholly to its most probable component; with covariance="spherical", k-means.
+        Whether each row goes wholly to its most probable component, as in k-means (which also has one
+        variance and one weight for all).
     n_init : int
         Runs, each from a start of its own, k-means++ on a sample; the best is kept.
     tol : float
@@ -244,7 +245,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         weighed = weights(sample_weight, table.rows)
         posterior = self._posterior()
         evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
-        return fitted.model.observe(evidence, posterior)
+        return fitted.model.guess(evidence, posterior, self.hard)[0]
 
     def predict(self, X: object) -> NDArray[np.int64]:
         """The most probable component of each row."""

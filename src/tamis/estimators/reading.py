@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from tamis.stats import Filed, Keys
 from tamis.tables import Kind, Table
 
 _FLOAT64 = np.dtype(np.float64)
+_CONTINUOUS = (
+    "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
+    "round them, or use a regression"
+)
 _FEW = 16  # rows that may wait to be summed with others
 _EXACT = 2**53  # up to here integers are floats, too
 _PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
@@ -51,9 +56,6 @@ def first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
         )
     if table.rows == 0:
         raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
-    if table.names is not None and len(set(table.names)) < table.width:
-        twice = next(name for name in table.names if table.names.count(name) > 1)
-        raise ValueError(f"got two columns named {twice!r}, expected one name a column: rename one of them")
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
     return table, Schema(table.width, table.kinds, table.names, library)
 
@@ -101,13 +103,15 @@ def few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | 
 
 
 def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str) -> list[int]:
-    if missing := [name for name in wanted if name not in found]:
+    place = {name: j for j, name in enumerate(found)}
+    if missing := [name for name in wanted if name not in place]:
         raise ValueError(
             f"X has no column {missing[0]!r}, which {caller} was fitted with: add it, as NaN if unknown"
         )
-    if unknown := [name for name in found if name not in wanted]:
+    known = set(wanted)
+    if unknown := [name for name in found if name not in known]:
         raise ValueError(f"X has a column {unknown[0]!r}, which {caller} was not fitted with: drop it")
-    return [found.index(name) for name in wanted]
+    return [place[name] for name in wanted]
 
 
 def labels(y: object, rows: int, missing_label: object = None) -> Filed:
@@ -119,6 +123,8 @@ def labels(y: object, rows: int, missing_label: object = None) -> Filed:
     keys, group = Keys.encode(y)
     if len(group) != rows:
         raise ValueError(f"got {len(group)} labels for {rows} rows, expected one a row")
+    if any(isinstance(key, float) and not key.is_integer() for key in keys):
+        raise ValueError(_CONTINUOUS)
     if missing_label is not None and missing_label in keys:
         place = keys.values.index(missing_label)
         rest = np.array([i - (i > place) for i in range(len(keys))] + [-1])
@@ -143,10 +149,7 @@ def _one_column(y: Any) -> Any:
     if values.dtype.kind == "f":
         known = values[~np.isnan(values)]
         if not (np.isfinite(known).all() and (known == np.floor(known)).all()):
-            raise ValueError(
-                "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
-                "round them, or use a regression"
-            )
+            raise ValueError(_CONTINUOUS)
     return y
 
 
@@ -154,7 +157,7 @@ def weights(sample_weight: object, rows: int) -> Array | None:
     """Weights, at least 0 and not all 0; one number is the weight of every row."""
     if sample_weight is None:
         return None
-    if isinstance(sample_weight, int | float):
+    if isinstance(sample_weight, Real):
         sample_weight = np.full(rows, float(sample_weight))
     found = arrays.weights(sample_weight, rows)
     if found is None:
@@ -173,7 +176,10 @@ def weights(sample_weight: object, rows: int) -> Array | None:
 
 def at_least_zero(name: str, value: float) -> float:
     """A parameter as a number, finite and not negative."""
-    found = float(value)
+    given: object = value
+    if not isinstance(given, Real):
+        raise TypeError(f"got {name}={given!r}, expected a number of at least 0")
+    found = float(given)
     if not 0.0 <= found < np.inf:
         raise ValueError(f"got {name}={value}, expected a number of at least 0")
     return found

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.estimators.reading import Schema
-from tamis.models import Evidence, Generative, Posterior
+from tamis.models import Evidence, Generative, Posterior, Projection
 from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
 
@@ -37,6 +37,7 @@ class Fitted:
         "iterations",
         "model",
         "posterior",
+        "projection",
         "schema",
         "temperature",
     )
@@ -59,7 +60,8 @@ class Fitted:
         self.posterior = posterior  # None until it is asked for
         self.iterations = iterations
         self.temperature = temperature  # by which probabilities are calibrated
-        self.classes: NDArray[Any] | None = None  # the same
+        self.classes: NDArray[Any] | None = None  # None until asked for, as is the projection
+        self.projection: Projection | None = None
 
     @property
     def learned(self) -> Joint:

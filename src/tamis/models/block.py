@@ -110,6 +110,10 @@ class Block(ABC, Generic[E, S]):
     def refuse_impossible(self, statistic: S) -> None:
         """Raise if no rows have this statistic: what is left when more was taken away than was there."""
 
+    def sums_like(self, other: "Block[Any, Any]") -> bool:
+        """Whether both sum the same of the same columns: one may infer from what the other observed."""
+        return type(other) is type(self) and other.columns == self.columns
+
     def places(self, table: Table) -> Sequence[int]:
         """The block's columns as places in a table."""
         return range(table.width) if self.columns is None else self.columns
@@ -117,7 +121,7 @@ class Block(ABC, Generic[E, S]):
     def values(self, table: Table) -> Array:
         """The block's columns as float64, NaN where missing; ∞ is refused."""
         found = table.numbers(self.columns)
-        if np.isinf(found.sum()) and (broken := np.isinf(found)).any():
+        if not np.isfinite(found.sum()) and (broken := np.isinf(found)).any():
             row, j = np.argwhere(broken)[0].tolist()
             raise ValueError(
                 f"{table.name(self.places(table)[j])} holds {found[row, j]} in row {row}, expected finite "
@@ -129,7 +133,7 @@ class Block(ABC, Generic[E, S]):
         """The block's columns as they are, if they are sparse and finite."""
         chosen = table if self.columns is None else table.select(self.columns)
         rows = chosen.sparse
-        if rows is not None and np.isinf(rows.values.sum()) and np.isinf(rows.values).any():
+        if rows is not None and not np.isfinite(rows.values.sum()) and np.isinf(rows.values).any():
             raise ValueError("the sparse matrix holds inf, expected finite numbers: mend that row")
         return rows
 

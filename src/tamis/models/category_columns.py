@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.block import Block, Codes, Contrast, Density, Shares
-from tamis.models.multinomial_counts import NoEvidenceError, filed_weight, refuse_negative
+from tamis.models.counting import NoEvidenceError, filed_weight, refuse_negative
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Table
 
@@ -135,7 +135,7 @@ class CategoryColumns(Block[Codes, Tally]):
     def _sizes(self, columns: list[tuple[list[int], tuple[Any, ...]]]) -> NDArray[np.int64]:
         """How many values each column has."""
         found = [
-            1 + int(max(values)) if self.numbered and all(map(_is_number, values)) and values else len(values)
+            1 + int(max(values)) if self.numbered and all(map(_is_whole, values)) and values else len(values)
             for _, values in columns
         ]
         if self.least is None:
@@ -296,6 +296,9 @@ class Values(Density[Codes]):
         drawn = []
         for values, table in zip(self.values, self.tables, strict=True):
             column = np.empty(len(group), dtype=object)
+            if not len(values):  # nothing was ever seen there
+                drawn.append(column)
+                continue
             for k in np.unique(group).tolist():
                 shares = np.exp(table[k])
                 here = group == k

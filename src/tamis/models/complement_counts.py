@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.models.block import Density
+from tamis.models.counting import NoEvidenceError
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import Draws, MultinomialCounts, NoEvidenceError, pseudo_counts
+from tamis.models.multinomial_counts import Draws, MultinomialCounts, pseudo_counts
 from tamis.stats import Keys, Tally
 
 

@@ -270,12 +270,10 @@ def _numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
         return np.asarray(rows.matrix()[:, columns].toarray(), dtype=np.float64)
     if not isinstance(rows, Codes):
         return np.asarray(rows[:, columns], dtype=np.float64)
-    flags = []
-    for codes, keys in zip(rows.codes.T, rows.keys, strict=True):
-        own = np.eye(len(keys) + 1, len(keys))[codes]
-        own[codes < 0] = np.nan
-        flags.append(own)
-    return np.concatenate(flags, axis=1)[:, columns] if flags else np.zeros((len(rows), 0))
+    starts = np.cumsum([0, *map(len, rows.keys)])
+    owner = np.searchsorted(starts, columns, side="right") - 1
+    codes = rows.codes[:, owner]
+    return np.where(codes < 0, np.nan, (codes == columns - starts[owner]).astype(np.float64))
 
 
 def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:

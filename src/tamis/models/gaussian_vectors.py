@@ -6,7 +6,7 @@ Fisher's directions (`fisher.py`); one of the diagonal form gives "diag" and "sp
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -123,6 +123,14 @@ class GaussianVectors(Block[Array, Moments]):
         whole = Shares(shares.keys, shares.parts[~broken])
         return share_vectors(rows[~broken], whole) + share_guessed(
             rows[broken], Shares(shares.keys, shares.parts[broken]), given
+        )
+
+    def sums_like(self, other: Block[Any, Any]) -> bool:
+        return (
+            isinstance(other, GaussianVectors)
+            and super().sums_like(other)
+            and other._squares == self._squares
+            and other.exact == self.exact
         )
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Array]:

@@ -17,7 +17,7 @@ from tamis.arrays import Array
 from tamis.models.block import Block, Contrast, Density, Shares, taken
 from tamis.models.gaussian_steps import Pass
 from tamis.protocols import total
-from tamis.stats import Filed, Joint, Keys, Sums, Tally
+from tamis.stats import Filed, Joint, Keys, Sums, Tally, refuse_too_much
 from tamis.tables import Rows, Table
 
 CLASSES = "classes"  # the part of the statistic that counts classes
@@ -90,6 +90,12 @@ class Generative:
     def encode(self, table: Table, learn: bool = True) -> Encoded:
         """The columns as the blocks keep them, checked; more strictly if they are to be learned."""
         return Encoded({name: block.encode(table, learn) for name, block in self.blocks.items()}, table.rows)
+
+    def sums_like(self, other: "Generative") -> bool:
+        """Whether both sum rows in the same way, so that one may infer from what the other observed."""
+        return self.blocks.keys() == other.blocks.keys() and all(
+            block.sums_like(other.blocks[name]) for name, block in self.blocks.items()
+        )
 
     def admits(self, values: Array) -> bool:
         """Whether rows of plain numbers are sure to be learned without a complaint."""
@@ -205,11 +211,7 @@ class Generative:
     def refuse_impossible(self, statistic: Joint) -> None:
         """Raise if no rows have this statistic."""
         counted: Any = statistic[CLASSES]
-        if (counted.total.value < 0).any():
-            raise ValueError(
-                "more would be taken away than was learned, expected rows that were learned, with their "
-                "weights: nothing was changed"
-            )
+        refuse_too_much(bool((counted.total.value < 0).any()))
         weights = dict(zip(counted.terms, counted.total.value.tolist(), strict=True))
         for name, block in self.blocks.items():
             part: Any = statistic[name]
@@ -217,13 +219,10 @@ class Generative:
             weight = part.weight.value  # of the class, or of each column
             columns = weight if weight.ndim == 1 else weight.max(axis=1, initial=0.0)
             # sums of shares are rounded, each block's in its own way
-            if not known or any(
-                weights[key] * (1.0 + 1e-9) < most for key, most in zip(part.keys, columns, strict=True)
-            ):
-                raise ValueError(
-                    "more would be taken away than was learned of a class, expected rows that were learned: "
-                    "nothing was changed"
-                )
+            refuse_too_much(
+                not known
+                or any(weights[key] * (1 + 1e-9) < most for key, most in zip(part.keys, columns, strict=True))
+            )
             block.refuse_impossible(part)
 
 

@@ -8,22 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from tamis import _kernels
 from tamis._kernels.threads import in_row_chunks
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
 from tamis.models import linear_scores
 from tamis.models.block import Block, Contrast, Density, Shares
+from tamis.models.counting import LARGEST, NoEvidenceError, refuse_negative, refuse_negative_counts, tallied
 from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Sparse, Table
 
 _TABLE = 1 << 20  # counts up to here have a table of their logarithms
-_LARGEST = 2.0**52  # a count above has no fraction left to be exact about
-
-
-class NoEvidenceError(ValueError, AttributeError):
-    """The parameters cannot be integrated out; `hasattr` takes it for an attribute that is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +47,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         return values if rows is None else Sparse(rows.indptr, rows.indices, values, rows.columns)
 
     def admits(self, values: Array) -> bool:
-        return bool(values.min() >= 0 and values.max() < _LARGEST)  # not so if any is NaN
+        return bool(values.min() >= 0 and values.max() < LARGEST)  # not so if any is NaN
 
     def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Tally:
         return tallied(rows, filed, weights)
@@ -72,47 +67,6 @@ class MultinomialCounts(Block[Rows, Tally]):
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
-
-
-def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) -> None:
-    """Raise for the first count below zero, naming its place if the rows are dense."""
-    wrong = np.argwhere(values < 0)[0].tolist()
-    place = "" if len(wrong) == 1 else f" in row {wrong[0]} of {table.name(columns[wrong[1]])}"
-    raise ValueError(
-        f"Negative values in data: got {values[tuple(wrong)]:g}{place}, expected counts of at least 0"
-    )
-
-
-def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:
-    """Σ w x by label, exactly: weight (K,), total (K, d)."""
-    if not isinstance(rows, Sparse):
-        return Tally.observe(rows, weights, filed)
-    return Tally(
-        weight=filed_weight(filed, weights), total=sparse_total(rows, filed, weights), keys=filed.keys
-    )._pruned()
-
-
-def sparse_total(rows: Sparse, filed: Filed, weights: Array | None) -> Exact:
-    """Σ w x by label (K, d), exactly."""
-    words, low = _kernels.deposit_sparse(
-        rows.indptr,
-        rows.indices,
-        rows.values,
-        np.zeros(0) if weights is None else weights,
-        filed.group,
-        len(filed.keys),
-        rows.columns,
-    )
-    return Exact(words.reshape(len(words), len(filed.keys), rows.columns), low)
-
-
-def filed_weight(filed: Filed, weights: Array | None) -> Exact:
-    """Σ w by label (K,), exactly."""
-    return (
-        Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight
-        if weights is not None
-        else (Exact.of_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64)))
-    )
 
 
 def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
@@ -172,16 +126,6 @@ def _log_shares_of_integers(total: Exact, pseudo: Array) -> Array | None:
     return logs
 
 
-def refuse_negative(statistic: Tally) -> None:
-    """Raise if a weight or a count is below zero, or there is a count and no weight."""
-    weight, total = statistic.weight.value, statistic.total.value
-    if (weight < 0).any() or (total < 0).any() or (total[weight == 0] != 0).any():
-        raise ValueError(
-            "more would be taken away than was learned, expected rows that were learned, with their weights: "
-            "nothing was changed"
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws(Density[Rows]):
     """Shares that are known: the score of a row is linear in its counts."""
@@ -233,8 +177,9 @@ class Urn(Density[Rows]):
         """log Γ(a_j + x_j) / Γ(a_j) of each column, and −log of that of the totals."""
         own = self.concentration[k]
         if isinstance(rows, Sparse):
-            terms = rows.matrix()
-            terms.data = log_rising(own[rows.indices], rows.values)
+            terms = rows.matrix().copy()
+            terms.sum_duplicates()
+            terms.data = log_rising(own[terms.indices], terms.data)
             length = np.asarray(rows.matrix().sum(axis=1)).ravel()
         else:
             terms = log_rising(own, rows)

@@ -5,7 +5,7 @@ from tamis.stats.gram import Gram
 from tamis.stats.joint import Joint
 from tamis.stats.keys import Filed, Keys
 from tamis.stats.moments import Moments
-from tamis.stats.sums import Sums
+from tamis.stats.sums import Sums, refuse_too_much
 from tamis.stats.tally import Tally
 
-__all__ = ["Exact", "Filed", "Gram", "Joint", "Keys", "Moments", "Sums", "Tally"]
+__all__ = ["Exact", "Filed", "Gram", "Joint", "Keys", "Moments", "Sums", "Tally", "refuse_too_much"]

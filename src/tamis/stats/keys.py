@@ -6,6 +6,7 @@ by that name, so merging is a union, and no encoder has to know every name in ad
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from tamis.arrays import encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Keys(Sequence[Hashable]):
     """Distinct values in their natural order; numbers, then type by type, where values do not compare.
 
@@ -54,18 +55,24 @@ class Keys(Sequence[Hashable]):
         if self.values == other.values:
             same = np.arange(len(self.values))
             return self, same, same
-        known = set(self.values)
-        if known.issuperset(other.values):
+        known = self._places.keys()
+        if known >= set(other.values):
             return self, np.arange(len(self.values)), self.find(other.values)
         merged = list(self.values) + [value for value in other.values if value not in known]
         keys = Keys(tuple(merged[i] for i in _order(merged)))
-        place = {value: i for i, value in enumerate(keys.values)}
-        return keys, _places(place, self.values), _places(place, other.values)
+        return keys, keys.find(self.values), keys.find(other.values)
 
     def find(self, labels: Iterable[Hashable]) -> NDArray[np.int64]:
         """The index of each label, or -1 where it is not a key."""
-        place = {value: i for i, value in enumerate(self.values)}
+        place = self._places
         return np.fromiter((place.get(label, -1) for label in labels), dtype=np.int64)
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int]:
+        return {value: i for i, value in enumerate(self.values)}
+
+    def __reduce__(self) -> tuple[type["Keys"], tuple[tuple[Hashable, ...]]]:
+        return Keys, (self.values,)  # without what can be had again
 
     def keep(self, mask: NDArray[np.bool_]) -> "Keys":
         """The keys that the mask marks."""
@@ -81,7 +88,10 @@ class Keys(Sequence[Hashable]):
         return self.values[index]
 
     def __contains__(self, value: object) -> bool:
-        return value in self.values
+        try:
+            return value in self._places
+        except TypeError:  # what cannot be hashed is no key
+            return False
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.values[:6]))
@@ -106,10 +116,6 @@ class Filed:
 
     def __len__(self) -> int:
         return len(self.group)
-
-
-def _places(place: dict[Hashable, int], values: tuple[Hashable, ...]) -> NDArray[np.int64]:
-    return np.fromiter((place[value] for value in values), dtype=np.int64, count=len(values))
 
 
 def _order(values: list[Any]) -> list[int]:

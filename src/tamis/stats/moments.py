@@ -10,7 +10,7 @@ from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 from tamis.stats.products import centre_of, crossing, pack, second_moments, triangle, unpack
 from tamis.stats.rows import Rows
-from tamis.stats.sums import Sums
+from tamis.stats.sums import Sums, refuse_too_much
 
 Form = Literal["full", "diagonal", "none"]
 
@@ -108,11 +108,7 @@ class Moments(Sums):
                 # n Σx² ≥ (Σx)², but for the rounding of both sides
                 wrong = bool((squares * total < np.square(self.first.value) * (1 - 1e-12)).any())
             wrong |= bool(((total == 0) & (squares != 0)).any())
-        if wrong:
-            raise ValueError(
-                "more would be taken away than was learned, expected rows that were learned, with their "
-                "weights: nothing was changed"
-            )
+        refuse_too_much(bool(wrong))
 
     @property
     def mean(self) -> Floats:

@@ -186,3 +186,12 @@ def _names_of(kind: Any) -> _Names:
 
 def _arrow() -> Any:
     return importlib.import_module("tamis.stats.arrow")
+
+
+def refuse_too_much(taken: bool) -> None:
+    """Raise if more was taken away than was there: of no rows is what is left the sum."""
+    if taken:
+        raise ValueError(
+            "more would be taken away than was learned, expected rows that were learned, with their weights: "
+            "nothing was changed"
+        )

@@ -1,0 +1,64 @@
+"""What blocks that count have in common: exact sums of sparse rows, and what no counts can be."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.models.linear_scores import Rows
+from tamis.stats import Exact, Filed, Tally, refuse_too_much
+from tamis.tables import Sparse, Table
+
+LARGEST = 2.0**52  # a count above has no fraction left to be exact about
+
+
+class NoEvidenceError(ValueError, AttributeError):
+    """The parameters cannot be integrated out; `hasattr` takes it for an attribute that is not there."""
+
+
+def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:
+    """Σ w x by label, exactly: weight (K,), total (K, d)."""
+    if not isinstance(rows, Sparse):
+        return Tally.observe(rows, weights, filed)
+    return Tally(
+        weight=filed_weight(filed, weights), total=sparse_total(rows, filed, weights), keys=filed.keys
+    )._pruned()
+
+
+def sparse_total(rows: Sparse, filed: Filed, weights: Array | None) -> Exact:
+    """Σ w x by label (K, d), exactly."""
+    words, low = _kernels.deposit_sparse(
+        rows.indptr,
+        rows.indices,
+        rows.values,
+        np.zeros(0) if weights is None else weights,
+        filed.group,
+        len(filed.keys),
+        rows.columns,
+    )
+    return Exact(words.reshape(len(words), len(filed.keys), rows.columns), low)
+
+
+def filed_weight(filed: Filed, weights: Array | None) -> Exact:
+    """Σ w by label (K,), exactly."""
+    return (
+        Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight
+        if weights is not None
+        else (Exact.of_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64)))
+    )
+
+
+def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) -> None:
+    """Raise for the first count below zero, naming its place if the rows are dense."""
+    wrong = np.argwhere(values < 0)[0].tolist()
+    place = "" if len(wrong) == 1 else f" in row {wrong[0]} of {table.name(columns[wrong[1]])}"
+    raise ValueError(
+        f"Negative values in data: got {values[tuple(wrong)]:g}{place}, expected counts of at least 0"
+    )
+
+
+def refuse_negative(statistic: Tally) -> None:
+    """Raise if a weight or a count is below zero, or there is a count and no weight."""
+    weight, total = statistic.weight.value, statistic.total.value
+    refuse_too_much(bool((weight < 0).any() or (total < 0).any() or (total[weight == 0] != 0).any()))
