@@ -121,7 +121,9 @@ class Block(ABC, Generic[E, S]):
     def values(self, table: Table) -> Array:
         """The block's columns as float64, NaN where missing; ∞ is refused."""
         found = table.numbers(self.columns)
-        if not np.isfinite(found.sum()) and (broken := np.isinf(found)).any():
+        with np.errstate(invalid="ignore", over="ignore"):
+            suspect = not np.isfinite(found.sum())
+        if suspect and (broken := np.isinf(found)).any():
             row, j = np.argwhere(broken)[0].tolist()
             raise ValueError(
                 f"{table.name(self.places(table)[j])} holds {found[row, j]} in row {row}, expected finite "
