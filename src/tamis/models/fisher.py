@@ -8,7 +8,7 @@ import numpy as np
 
 from tamis.arrays import Array, matrix
 from tamis.linalg import eigen, whitening
-from tamis.models.gaussian_vectors import refuse_shrinkage, shrunk
+from tamis.models.shrinkage import refuse_shrinkage, shrunk
 from tamis.stats import Keys, Moments
 
 

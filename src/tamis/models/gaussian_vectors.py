@@ -27,6 +27,7 @@ from tamis.models.gaussian_densities import (
     share_vectors,
     spherical_evidence,
 )
+from tamis.models.shrinkage import refuse_shrinkage, shrunk
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
 
@@ -275,29 +276,6 @@ class GaussianVectors(Block[Array, Moments]):
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
-
-
-def refuse_shrinkage(shrinkage: float | str | None) -> None:
-    """Raise unless it is a share, or none."""
-    if shrinkage is None:
-        return
-    if isinstance(shrinkage, str):
-        raise ValueError(
-            f"got shrinkage={shrinkage!r}, expected a number from 0 to 1: Ledoit and Wolf's choice needs "
-            "fourth moments, which no statistic keeps; give a number, or use estimate='mean' with a `prior`"
-        )
-    if not 0.0 <= shrinkage <= 1.0:
-        raise ValueError(f"got shrinkage={shrinkage!r}, expected a number from 0 to 1")
-
-
-def shrunk(covariance: Array, shrinkage: float | str | None) -> Array:
-    """(1 − s) Σ + s tr(Σ)/d I, for matrices (..., d, d)."""
-    refuse_shrinkage(shrinkage)
-    if not shrinkage:
-        return covariance
-    s, d = float(shrinkage), covariance.shape[-1]
-    level = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / d
-    return np.asarray((1.0 - s) * covariance + s * level * np.eye(d))
 
 
 def _factor(covariance: Array, what: str) -> Cholesky:
