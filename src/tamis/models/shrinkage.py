@@ -1,4 +1,4 @@
-"""covariances → covariances drawn to a multiple of the identity, so that few rows do not make them singular."""
+"""covariances → covariances drawn to a multiple of the identity: few rows then make none singular."""
 
 import numpy as np
 
