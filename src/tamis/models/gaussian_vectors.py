@@ -87,6 +87,9 @@ class GaussianVectors(Block[Array, Moments]):
         return self.covariance in ("full", "tied")
 
     def encode(self, table: Table, learn: bool = True) -> Array:
+        rows = table.numbers(self.columns)
+        if np.isfinite(rows.sum()):  # as nearly always; who has many rows feels each look at them
+            return rows
         rows = self.values(table)
         if self._squares and not self.missing:
             self._refuse_missing(rows)
@@ -98,8 +101,11 @@ class GaussianVectors(Block[Array, Moments]):
     def observe(self, rows: Array, filed: Filed, weights: Array | None = None) -> Moments:
         if not self._squares:
             return Moments.observe(rows, weights, filed, missing=True)
-        self._refuse_missing(rows)
-        return Moments.observe(rows, weights, filed, form="full", exact=self.exact)
+        try:
+            return Moments.observe(rows, weights, filed, form="full", exact=self.exact)
+        except ValueError:
+            self._refuse_missing(rows)  # which knows what to do about gaps
+            raise
 
     def _refuse_missing(self, rows: Array) -> None:
         if np.isnan(rows.sum()) and (missing := np.isnan(rows)).any():

@@ -8,7 +8,7 @@ column is cut into slices of 20 bits whose products BLAS adds without rounding (
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def second_moments(rows: Rows, exact: bool, first: Exact | None = None) -> Exact
     # by BLAS about the mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ
     weight, first = rows.weight(), rows.first() if first is None else first
     centre = centre_of(weight, first)
-    products = _centred_products(rows.split(), centre.reshape(rows.groups, d))
+    products = _centred_products(rows, centre.reshape(rows.groups, d))
     about = _of_groups(rows, [_summed(iter(blocks), d) for blocks in products])
     return about + crossing(weight, first, centre, (left, right))
 
@@ -119,26 +119,33 @@ def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -
     ).times(centre[..., right])
 
 
-def _centred_products(parts: list[Rows], centres: Floats) -> list[list[Floats]]:
-    """Σ w (x − c)(x − c)ᵀ of each block of each part, packed; blocks are dealt out to threads, if many."""
-    places = [(g, start) for g, part in enumerate(parts) for start in range(0, len(part.values), _BLOCK)]
+def _centred_products(rows: Rows, centres: Floats) -> list[list[Floats]]:
+    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; blocks are dealt out to threads, if many."""
+    order, edges = rows.filed()
+    places = [
+        (g, slice(start, min(start + _BLOCK, stop)))
+        for g, (begin, stop) in enumerate(pairwise(edges))
+        for start in range(begin, stop, _BLOCK)
+    ]
 
-    def product(g: int, start: int) -> Floats:
-        part, rows = parts[g], slice(start, start + _BLOCK)
-        x = part.values[rows] - centres[g]
-        wx = x if part.weights is None else x * part.weights[rows]
+    def product(g: int, place: slice) -> Floats:
+        index = place if order is None else order[place]
+        x = rows.values[index] - centres[g] if order is None else rows.values[index]
+        if order is not None:  # that was a copy
+            x -= centres[g]
+        wx = x if rows.weights is None else x * rows.weights[index]
         return pack(wx.T @ x)
 
     def lane(start: int, stop: int) -> list[Floats]:
-        return [product(g, row) for g, row in places[start:stop]]
+        return [product(g, place) for g, place in places[start:stop]]
 
-    work = sum(part.values.size for part in parts) * centres.shape[1]
+    work = rows.values.size * centres.shape[1]
     if len(places) == 1 or threads.parts(work) == 1:
         found = lane(0, len(places))
     else:
         with threads.one_blas_thread:
             found = [block for blocks in threads.in_row_chunks(len(places), work, lane) for block in blocks]
-    sums: list[list[Floats]] = [[] for _ in parts]
+    sums: list[list[Floats]] = [[] for _ in centres]
     for (g, _), block in zip(places, found, strict=True):
         sums[g].append(block)
     return sums

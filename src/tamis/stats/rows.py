@@ -121,13 +121,21 @@ class Rows:
                 total += block._sum(half, _kernels.span(half)[0])
         return total
 
+    def filed(self) -> tuple[NDArray[np.int64] | None, list[int]]:
+        """The rows group by group (None: as they are), and where each group begins, and the last ends."""
+        if self.group is None:
+            return None, [0, len(self.values)]
+        counts = np.bincount(self.group, minlength=self.groups)
+        # few groups have short numbers, which NumPy sorts by their digits: five times as fast
+        short = self.group.astype(np.uint16) if self.groups <= 1 << 16 else self.group
+        return np.argsort(short, kind="stable"), [0, *np.cumsum(counts).tolist()]
+
     def split(self) -> "list[Rows]":
         """The rows of each group by itself, in the order of the groups."""
-        if self.group is None:
+        order, edges = self.filed()
+        if order is None:
             return [self]
-        order = np.argsort(self.group, kind="stable")
-        edges = np.cumsum(np.bincount(self.group, minlength=self.groups))[:-1]
-        parts = (self._only(index) for index in np.split(order, edges))
+        parts = (self._only(index) for index in np.split(order, edges[1:-1]))
         return [
             Rows(part.table, part.bounds, part.top, part.weights, part.weight_bounds, present=part.present)
             for part in parts
