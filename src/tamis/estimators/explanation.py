@@ -15,7 +15,8 @@ from tamis.models import Contrast, Encoded, Posterior
 class Explanation:
     """Log-odds of one class against another, row by row, column by column.
 
-    Of each row, `contributions`, `rest` and `prior` sum to `log_odds` = log p(for_ | x) − log p(against | x).
+    Of each row, `contributions`, `rest` and `prior` sum to `log_odds`, which is log p(for_ | x) less
+    log p(against | x), before any temperature that `calibrate` set.
     """
 
     contributions: Any  # (n, d): a frame if the rows were one, sparse if they were

@@ -134,7 +134,8 @@ class GaussianNB(GenerativeClassifier):
     """Gaussian naive Bayes, with scikit-learn's parameters and answers.
 
     Where `partial_fit` of scikit-learn adds a smoothing that depends on the order of the batches, this is the
-    same to the bit however the rows come. Missing values are left out.
+    same to the bit however the rows come. Its smoothing goes by the weighted variances, where scikit-learn's
+    forgets the weights. Missing values are left out.
 
     >>> import tamis
     >>> model = tamis.GaussianNB().fit([[1.0, 8.0], [1.2, 7.9], [3.0, 1.0], [3.2, 1.1]], [0, 0, 1, 1])
