@@ -10,11 +10,17 @@ from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
 
+_INFINITE = np.array(np.inf).view(np.uint64)
 LARGEST = 2.0**52  # a count above has no fraction left to be exact about
 
 
 class NoEvidenceError(ValueError, AttributeError):
     """The parameters cannot be integrated out; `hasattr` takes it for an attribute that is not there."""
+
+
+def are_counts(values: Array) -> bool:
+    """Whether all are finite and at least 0, by one look at their bits: a sign, ∞ and NaN make them large."""
+    return not values.size or bool(values.view(np.uint64).max() < _INFINITE)
 
 
 def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:

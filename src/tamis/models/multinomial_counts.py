@@ -13,7 +13,14 @@ from tamis.arrays import Array
 from tamis.families.stirling import log_rising
 from tamis.models import linear_scores
 from tamis.models.block import Block, Contrast, Density, Shares
-from tamis.models.counting import LARGEST, NoEvidenceError, refuse_negative, refuse_negative_counts, tallied
+from tamis.models.counting import (
+    LARGEST,
+    NoEvidenceError,
+    are_counts,
+    refuse_negative,
+    refuse_negative_counts,
+    tallied,
+)
 from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Keys, Tally
 from tamis.tables import Sparse, Table
@@ -34,9 +41,12 @@ class MultinomialCounts(Block[Rows, Tally]):
     alpha: ArrayLike = 1.0  # pseudo-counts, of every column or of each
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
+        plain = table.sparse if self.columns is None else None
+        if plain is not None and are_counts(plain.values):
+            return plain
         rows = self.sparse(table)
-        if rows is None and not learn and np.isfinite((plain := table.numbers(self.columns)).sum()):
-            return plain  # as nearly always; one row feels each look at it
+        if rows is None and not learn and np.isfinite((dense := table.numbers(self.columns)).sum()):
+            return dense  # as nearly always; one row feels each look at it
         values = self.values(table) if rows is None else rows.values
         least = values.min(initial=0.0)
         if np.isnan(least):
