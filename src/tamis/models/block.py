@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -122,7 +123,7 @@ class Block(ABC, Generic[E, S]):
         """The block's columns as float64, NaN where missing; ∞ is refused."""
         found = table.numbers(self.columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            suspect = not np.isfinite(found.sum())
+            suspect = not isfinite(found.sum())
         if suspect and (broken := np.isinf(found)).any():
             row, j = np.argwhere(broken)[0].tolist()
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,12 +42,13 @@ class MultinomialCounts(Block[Rows, Tally]):
     alpha: ArrayLike = 1.0  # pseudo-counts, of every column or of each
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
-        plain = table.sparse if self.columns is None else None
-        if plain is not None and are_counts(plain.values):
-            return plain
+        if not learn and isinstance(table.data, np.ndarray):
+            plain = table.numbers(self.columns)
+            if isfinite(plain.sum()):  # as nearly always; one row feels each look at it
+                return plain
+        if self.columns is None and table.sparse is not None and are_counts(table.sparse.values):
+            return table.sparse
         rows = self.sparse(table)
-        if rows is None and not learn and np.isfinite((dense := table.numbers(self.columns)).sum()):
-            return dense  # as nearly always; one row feels each look at it
         values = self.values(table) if rows is None else rows.values
         least = values.min(initial=0.0)
         if np.isnan(least):
