@@ -100,6 +100,11 @@ class Cholesky:
         half = np.linalg.solve(self.lower, b)
         return np.asarray(np.linalg.solve(np.swapaxes(self.lower, -1, -2), half))
 
+    def inverse_factor(self) -> Array:
+        """L⁻¹ (..., d, d), for those who whiten few vectors and often."""
+        identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
+        return np.asarray(np.linalg.solve(self.lower, identity))
+
     def inverse(self) -> Array:
         """M⁻¹ (..., d, d)."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)

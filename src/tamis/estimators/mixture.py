@@ -61,7 +61,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     n_init : int
         Runs, each from a start of its own, k-means++ on a sample; the best is kept.
     tol : float
-        EM stops when the mean log-likelihood of a row rises by less.
+        EM stops when the mean log-likelihood of a row changes by less.
     max_iter, random_state, verbose
 
     Examples

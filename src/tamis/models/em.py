@@ -89,7 +89,7 @@ def run(
     hard: bool = False,
     watch: Callable[[Step], None] | None = None,
 ) -> Outcome:
-    """Steps until the mean log-likelihood of a row rises by less than `tol`, or `max_iter` of them were made.
+    """Steps until the mean log-likelihood of a row changes by less than `tol`, or `max_iter` of them were made.
 
     `watch` sees every step; steps are rough (see `steps`), the statistic at the end is not.
     """
@@ -103,7 +103,8 @@ def run(
         if watch is not None:
             watch(step)
         before, last = start if last is None else last.posterior, step
-        if len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] < least:
+        # With a prior it is their product that never falls; the likelihood alone may, on its way.
+        if len(likelihoods) > 1 and abs(likelihoods[-1] - likelihoods[-2]) < least:
             converged = True
             break
     if last is None:

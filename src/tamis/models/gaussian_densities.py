@@ -1,11 +1,13 @@
 """means and covariances by class → log p(vector | class), what is missing left out.
 
 A row that misses some columns is scored by the marginal of the others: rows are taken pattern by pattern, and
-each pattern has factors of its own. The last functions are the sums that an expectation step makes of rows.
+each pattern has factors of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +17,20 @@ from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, normals, rates
 from tamis.conjugate.student_t import log_gamma_half, log_one_plus_square
 from tamis.linalg import Cholesky
-from tamis.models.block import Contrast, Density, Shares
+from tamis.models.block import Contrast, Density
 from tamis.models.gaussian_columns import Normal
 from tamis.stats import Keys, Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
 _BLOCK = 4096  # rows whose whitened copy is in memory at a time
+_FEW = 16  # rows for which whatever can be worked out beforehand is
 _FAR = 1e6  # squared distance of two means past which the one product for all classes costs the tenth digit
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """Runs of rows."""
+    for start in range(0, n, _BLOCK):
+        yield slice(start, start + _BLOCK)
 
 
 class Pattern(NamedTuple):
@@ -59,7 +68,7 @@ def _marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Ite
     for at, columns, whole in patterns(rows):
         x = rows if whole and isinstance(at, slice) else rows[at][:, columns]
         for k in range(len(mean)):
-            own = Cholesky(factor.lower[k]) if whole else _part(matrix[k], columns)
+            own = Cholesky(factor.lower[k]) if whole else marginal_factor(matrix[k], columns)
             square = squares(own, x, mean[k, columns])
             yield _Marginal(at, k, len(columns), square, float(own.log_determinant()))
 
@@ -69,17 +78,18 @@ def squares(factor: Cholesky, rows: Array, centre: Array) -> Array:
     found = np.zeros(len(rows))
     if not len(centre):
         return found
-    for at in _blocks(len(rows)):
+    for at in blocks(len(rows)):
         z = factor.whiten(rows[at] - centre)
         found[at] = np.einsum("ij,ij->i", z, z)
     return found
 
 
-def _part(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
+def marginal_factor(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
+    """Of the covariance of some columns."""
     return Cholesky.of(matrix[np.ix_(columns, columns)], "covariance of the columns that are present")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class FullNormal(Density[Array]):
     """A Gaussian with a covariance of its own in each class."""
 
@@ -90,10 +100,20 @@ class FullNormal(Density[Array]):
     evidence: Callable[[], float]
 
     def scores(self, rows: Array) -> Array:
+        if len(rows) <= _FEW and isfinite(rows.sum()):
+            inverse, constant = self._ready
+            z = (inverse @ (rows[:, None] - self.mean)[..., None])[..., 0]  # (n, K, d)
+            return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", z, z))
         found = np.empty((len(rows), len(self.keys)))
         for part in _marginals(rows, self.mean, self.covariance, self.factor):
             found[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_TAU)
         return found
+
+    @cached_property
+    def _ready(self) -> tuple[Array, Array]:
+        """L⁻¹ (K, d, d) and log of the density at the mean (K,), for those who ask row by row."""
+        d = self.mean.shape[1]
+        return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
@@ -117,7 +137,7 @@ class FullNormal(Density[Array]):
         return np.asarray(self.covariance[k])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TiedNormal(Density[Array]):
     """Gaussians of one covariance: the boundary between two classes is a hyperplane."""
 
@@ -138,14 +158,26 @@ class TiedNormal(Density[Array]):
         return np.asarray(-0.5 * self.factor.quadratic(self.mean))
 
     def scores(self, rows: Array) -> Array:
+        if len(rows) <= _FEW and isfinite(rows.sum()):
+            centre, inverse, m, constant = self._ready
+            apart = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
+            return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", apart, apart))
         found = np.zeros((len(rows), len(self.keys)))
         for at, columns, whole in patterns(rows):
             if not len(columns):
                 continue
             x = rows if whole and isinstance(at, slice) else rows[at][:, columns]
-            factor = self.factor if whole else _part(self.covariance, columns)
+            factor = self.factor if whole else marginal_factor(self.covariance, columns)
             found[at] = self._scores(x, self.mean[:, columns], factor)
         return found
+
+    @cached_property
+    def _ready(self) -> tuple[Array, Array, Array, float]:
+        """A centre, L⁻¹, means whitened about it, and log of the density at a mean: for few rows."""
+        d = self.mean.shape[1]
+        centre = self.mean.mean(axis=0)
+        constant = -0.5 * (float(self.factor.log_determinant()) + d * _LOG_TAU)
+        return centre, self.factor.inverse_factor(), self.factor.whiten(self.mean - centre), constant
 
     def _scores(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
         """−½|z − m|² by one product for all classes: z and m are whitened about the same centre."""
@@ -154,7 +186,7 @@ class TiedNormal(Density[Array]):
         lengths = np.einsum("ij,ij->i", m, m)
         far = bool((lengths > _FAR).any())
         found = np.empty((len(rows), len(mean)))
-        for at in _blocks(len(rows)):
+        for at in blocks(len(rows)):
             z = factor.whiten(rows[at] - centre)
             block = found[at]
             if far:
@@ -170,7 +202,7 @@ class TiedNormal(Density[Array]):
         """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ'), of the columns that are present."""
         terms = np.zeros(rows.shape)
         for at, columns, whole in patterns(rows):
-            factor = self.factor if whole else _part(self.covariance, columns)
+            factor = self.factor if whole else marginal_factor(self.covariance, columns)
             one, other = self.mean[for_, columns], self.mean[against, columns]
             w = factor.solve((one - other)[:, None])[:, 0]
             x = rows[at][:, columns]
@@ -277,105 +309,3 @@ class VectorStudent(Density[Array]):
 
     def log_evidence(self) -> float:
         return self.evidence()
-
-
-def share_vectors(rows: Array, shares: Shares) -> Moments:
-    """Full Moments of rows without gaps, each class about its own mean."""
-    centre, weight, parts = _centres(rows, shares.parts), shares.parts.sum(axis=0), shares.parts
-    k, d = centre.shape
-    first, second = np.zeros((k, d)), np.zeros((k, d, d))
-    for at in _blocks(len(rows)):
-        x, p = rows[at], parts[at]
-        for own in range(k):
-            about, w = _live(x, p[:, own])
-            about = about - centre[own]
-            first[own] += w @ about
-            second[own] += _products(about, w)
-    return Moments.about(centre, weight, first, second, "full", shares.keys)
-
-
-def share_columns(rows: Array, shares: Shares) -> Moments:
-    """Diagonal Moments, each class about its own mean; what is missing costs its own column alone."""
-    centre, parts = _centres(rows, shares.parts), shares.parts
-    k, d = centre.shape
-    weight, first, second = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d))
-    for at in _blocks(len(rows)):
-        present = ~np.isnan(rows[at])
-        whole = bool(present.all())
-        weight += parts[at].sum(axis=0)[:, None] if whole else parts[at].T @ present
-        for own in range(k):
-            about, w = _live(rows[at], parts[at, own])
-            about = about - centre[own]
-            if not whole:
-                about[np.isnan(about)] = 0.0
-            first[own] += w @ about
-            second[own] += w @ np.square(about)
-    return Moments.about(centre, weight, first, second, keys=shares.keys)
-
-
-def share_guessed(rows: Array, shares: Shares, given: Density[Array] | None) -> Moments:
-    """Full Moments of rows with gaps, as the given Gaussians expect them."""
-    if not isinstance(given, FullNormal | TiedNormal):
-        raise ValueError(
-            "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
-            "'mean': drop or fill those rows, or use covariance='diag'"
-        )
-    centre = given.mean[given.keys.find(shares.keys)]
-    k, d = centre.shape
-    first, second = np.zeros((k, d)), np.zeros((k, d, d))
-    for at, columns, _ in patterns(rows):
-        x, p = rows[at], shares.parts[at]
-        for own, row in enumerate(given.keys.find(shares.keys).tolist()):
-            about, rest = _guess(x, columns, centre[own], given.covariance_of(row))
-            first[own] += p[:, own] @ about
-            second[own] += _products(about, p[:, own]) + p[:, own].sum() * rest
-    return Moments.about(centre, shares.parts.sum(axis=0), first, second, "full", shares.keys)
-
-
-def _guess(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """E[x | the columns that are there] less the mean (n, d), and the covariance of the others (d, d)."""
-    d = rows.shape[1]
-    missing = np.setdiff1d(np.arange(d), columns)
-    across = covariance[np.ix_(columns, missing)]
-    slope = _part(covariance, columns).solve(across)
-    about, rest = np.zeros(rows.shape), np.zeros((d, d))
-    about[:, columns] = rows[:, columns] - mean[columns]
-    about[:, missing] = about[:, columns] @ slope
-    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - across.T @ slope
-    return about, rest
-
-
-def _centres(rows: Array, parts: Array) -> Array:
-    """The mean of each class (K, d), by sums about the mean of all: near enough to take squares about."""
-    if not len(rows):
-        return np.zeros((parts.shape[1], rows.shape[1]))
-    present = ~np.isnan(rows)
-    whole = bool(present.all())
-    filled = rows if whole else np.where(present, rows, 0.0)
-    centre = filled.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    about = rows - centre
-    if not whole:
-        about[~present] = 0.0
-    weight = parts.sum(axis=0)[:, None] if whole else parts.T @ present
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shift = (parts.T @ about) / weight
-    return np.asarray(centre + np.where(np.isfinite(shift), shift, 0.0))
-
-
-def _blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, _BLOCK):
-        yield slice(start, start + _BLOCK)
-
-
-def _live(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """Less the rows that have no weight, if they are many: of classes far apart, each row is in one."""
-    live = weights != 0
-    return (rows[live], weights[live]) if 2 * live.sum() < len(rows) else (rows, weights)
-
-
-def _products(about: Array, weights: Array) -> Array:
-    """Σ w x xᵀ (d, d); with no weight below zero by half the work, as BLAS sees YᵀY."""
-    if (weights < 0).any():
-        return np.asarray((about * weights[:, None]).T @ about)
-    root = about * np.sqrt(weights)[:, None]
-    return np.asarray(root.T @ root)

@@ -22,11 +22,9 @@ from tamis.models.gaussian_densities import (
     TiedNormal,
     VectorStudent,
     pooled_growth,
-    share_columns,
-    share_guessed,
-    share_vectors,
     spherical_evidence,
 )
+from tamis.models.gaussian_shares import share_columns, share_guessed, share_vectors
 from tamis.models.shrinkage import refuse_shrinkage, shrunk
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
