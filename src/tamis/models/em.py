@@ -89,7 +89,7 @@ def run(
     hard: bool = False,
     watch: Callable[[Step], None] | None = None,
 ) -> Outcome:
-    """Steps until the mean log-likelihood of a row changes by less than `tol`, or `max_iter` of them were made.
+    """Steps until the mean log-likelihood of a row changes by less than `tol`, or there were `max_iter`.
 
     `watch` sees every step; steps are rough (see `steps`), the statistic at the end is not.
     """
