@@ -46,19 +46,16 @@ def probabilities(log_joint: ArrayLike) -> Array:
     >>> probabilities([[0.0, 0.0], [-1e5, -1e5 - np.log(3.0)]]).round(6).tolist()
     [[0.5, 0.5], [0.75, 0.25]]
     """
-    if isinstance(log_joint, np.ndarray) and log_joint.size and log_joint.ndim:  # at once: this is timed
-        if len(log_joint) == 1 and -np.inf < (most := log_joint.max()) < np.inf:
+    if isinstance(log_joint, np.ndarray) and log_joint.ndim == 2 and len(log_joint) == 1 and log_joint.size:
+        most = log_joint.max()  # one row at once: this is timed
+        if -np.inf < most < np.inf:
             row: Array = np.exp(log_joint - most)
             row /= row.sum()
             return row
-        top = log_joint.max(axis=-1, keepdims=True)
-        if -np.inf < top.min() and top.max() < np.inf:  # not so if any is NaN or ∞, or all are −∞
-            p: Array = np.exp(log_joint - top)
-            p /= p.sum(axis=-1, keepdims=True)
-            return p
     joint = _checked(log_joint)
-    p = np.exp(joint - joint.max(axis=-1, keepdims=True))
-    return np.asarray(p / p.sum(axis=-1, keepdims=True))
+    p: Array = np.exp(joint - joint.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    return p
 
 
 def expected_losses(log_joint: ArrayLike, loss: ArrayLike) -> Array:

@@ -4,7 +4,7 @@ Arrays, SciPy's sparse matrices and frames all become a `Table`. Nothing is gues
 a whole number may be a count or a category, and the model's user chooses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,13 @@ Kind = Literal["number", "integer", "bool", "category"]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
+
+
+def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
+    """The rows in runs of about so many cells, each row having `width` of them."""
+    step = max(1, cells // max(1, width))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

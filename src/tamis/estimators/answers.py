@@ -13,23 +13,22 @@ from tamis.arrays import Array
 from tamis.estimators.explanation import Explanation
 from tamis.estimators.reading import Schema, label_array
 from tamis.estimators.state import Fitted
-from tamis.models import Contrast, Encoded, Evidence, Generative, Posterior
+from tamis.models import Contrast, Evidence, Generative, Posterior
 from tamis.stats import Keys
 from tamis.tables import Table
 
 
-def not_fitted(face: Any) -> NotFittedError:
-    """The error of a model that learned nothing yet."""
-    return NotFittedError(f"this {type(face).__name__} has learned nothing yet, expected a call to fit first")
+def not_fitted(face: Any, wanted: str = "") -> NotFittedError:
+    """The error of a model that learned nothing yet; an AttributeError, too, as `hasattr` wants it."""
+    said = f"this {type(face).__name__} has learned nothing yet, expected a call to fit first"
+    return NotFittedError(f"{said}: no {wanted}" if wanted else said)
 
 
 def fitted_attribute(face: Any, name: str) -> Fitted:
-    """What the face learned; before that NotFittedError, an AttributeError as `hasattr` wants it."""
+    """What the face learned, of which the attribute of that name is read."""
     fitted: Fitted | None = face.__dict__.get("_fitted")
     if fitted is None or fitted.is_empty:
-        raise NotFittedError(
-            f"this {type(face).__name__} has learned nothing yet, expected a call to fit first: no {name}"
-        )
+        raise not_fitted(face, name)
     return fitted
 
 
@@ -54,21 +53,16 @@ def place_of(keys: Keys, label: object) -> int:
     """Where a class is among the keys."""
     if label not in keys:
         raise ValueError(f"got class {label!r}, expected one of {keys!r}")
-    return keys.values.index(label)
+    return int(keys.find([label])[0])
 
 
 def apart(
-    posterior: Posterior,
-    rows: Encoded,
-    one: NDArray[np.int64],
-    other: NDArray[np.int64],
-    moves: bool,
+    joint: Array, one: NDArray[np.int64], other: NDArray[np.int64], moves: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where both classes of a pair are the same, the one that was not named moves to the next best."""
-    joint = posterior.log_joint(rows)
-    fixed = other if moves else one
-    joint[np.arange(len(joint)), fixed] = -np.inf
-    best = joint.argmax(axis=1).astype(np.int64)
+    others = joint.copy()
+    others[np.arange(len(joint)), other if moves else one] = -np.inf
+    best = others.argmax(axis=1).astype(np.int64)
     same = one == other
     return (np.where(same, best, one), other) if moves else (one, np.where(same, best, other))
 
@@ -151,7 +145,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def held_out(
-    model: Generative, evidence: Evidence, folds: int | str | ArrayLike, groups: object, random_state: Any
+    model: Generative, evidence: Evidence, folds: int | str | ArrayLike, groups: Any, random_state: Any
 ) -> validate.HeldOut:
     """Cross-validation by what `folds` says."""
     if isinstance(folds, str):
@@ -160,13 +154,12 @@ def held_out(
         return validate.leave_one_out(model, evidence)
     if np.ndim(folds) == 0:
         rng = None if random_state is None else generator(random_state)
-        by: Any = None if groups is None else groups
         if np.asarray(folds).dtype.kind not in "iu":
             raise TypeError(
                 f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
             )
-        stratify = evidence.filed.group if by is None else None
-        fold = validate.split(len(evidence.rows), int(np.asarray(folds)), rng, stratify, by)
+        stratify = evidence.filed.group if groups is None else None
+        fold = validate.split(len(evidence.rows), int(np.asarray(folds)), rng, stratify, groups)
     else:
         _, fold = Keys.of(np.asarray(folds))
     return validate.cross_validate(model, evidence, fold)

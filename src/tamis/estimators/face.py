@@ -19,7 +19,7 @@ from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import Schema, label_array, next_table
 from tamis.estimators.state import Fitted
 from tamis.models import Block, Encoded, Evidence, Generative, Posterior
-from tamis.models.generative import classes_of
+from tamis.models.generative import all_classes
 from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
 
@@ -73,7 +73,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
                 )
             statistic = statistic + theirs.learned
             declared = declared.union(theirs.declared)[0]
-        self._class_prior(classes_of(statistic).union(declared)[0])
+        self._class_prior(all_classes(statistic, declared))
         self._fitted = fitted.after(statistic, declared)
         return self
 
@@ -136,7 +136,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         return fitted
 
     def _inferred(self, fitted: Fitted) -> Posterior:
-        keys = classes_of(fitted.learned).union(fitted.declared)[0]
+        keys = all_classes(fitted.learned, fitted.declared)
         return self._model(fitted.schema, keys, fitted.declared).infer(fitted.learned)
 
     def _posterior(self) -> Posterior:
@@ -158,7 +158,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         """The labels, in the order of all answers."""
         fitted = answers.fitted_attribute(self, "classes_")
         if fitted.classes is None:
-            keys = classes_of(fitted.learned).union(fitted.declared)[0]
+            keys = all_classes(fitted.learned, fitted.declared)
             fitted.classes = label_array(keys)
         return fitted.classes
 
@@ -246,14 +246,15 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         posterior, rows, table = self._encoded(X)
         if len(posterior.keys) < 2:
             raise ValueError("got a model of one class, expected two or more to compare")
-        one, other = pairs(posterior.log_joint(rows))
+        joint = posterior.log_joint(rows)
+        one, other = pairs(joint)
         for named, place in ((for_, one), (against, other)):
             if named is not None:
                 place[:] = answers.place_of(posterior.keys, named)
         if for_ is not None and against is not None and for_ == against:
             raise ValueError(f"got class {for_!r} against itself, expected two classes")
         if (one == other).any():
-            one, other = answers.apart(posterior, rows, one, other, moves=for_ is None)
+            one, other = answers.apart(joint, one, other, moves=for_ is None)
         contrasts, prior = contrasted(posterior, rows, one, other)
         return answers.explanation(self, contrasts, prior, one, other, X, table)
 

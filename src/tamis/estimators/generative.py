@@ -25,9 +25,9 @@ from tamis.estimators.reading import (
 )
 from tamis.estimators.state import Fitted
 from tamis.models import Evidence, Generative, em
-from tamis.models.generative import classes_of
+from tamis.models.generative import all_classes, classes_of
 from tamis.stats import Filed, Keys
-from tamis.tables import Table
+from tamis.tables import Table, runs
 
 _CELLS = 1 << 22  # log-probabilities in memory at a time
 
@@ -100,7 +100,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
         part = self._observed(fitted, table, filed, weighed)
         statistic = part if fitted.is_empty else fitted.learned + part
-        self._class_prior(classes_of(statistic).union(declared)[0])
+        self._class_prior(all_classes(statistic, declared))
         self._fitted = fitted.after(statistic, declared)
         return self
 
@@ -111,10 +111,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their labels and weights: as if they had never come."""
         fitted = self._checked()
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
-        filed = labels(y, table.rows, self.missing_label)
-        if (filed.group < 0).any():
-            raise ValueError("a label is missing, expected those that the rows were learned with")
+        table, filed = self._learned_rows(fitted, X, y)
         known = set(classes_of(fitted.learned))
         for key in filed.keys:
             if key not in known:
@@ -125,7 +122,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weighed = weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         rest = fitted.learned - self._observed(fitted, table, filed, weighed)
-        keys = classes_of(rest).union(fitted.declared)[0]
+        keys = all_classes(rest, fitted.declared)
         self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
             raise ValueError(
@@ -138,13 +135,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; no more than some rows' probabilities are held at a time."""
         posterior, rows, _ = self._encoded(X)
-        step = max(1, _CELLS // len(posterior.keys))
-        if len(rows) <= step:
-            best = posterior.log_joint(rows).argmax(axis=1)
-        else:
-            parts = (rows.take(slice(i, i + step)) for i in range(0, len(rows), step))
-            best = np.concatenate([posterior.log_joint(part).argmax(axis=1) for part in parts])
-        return np.asarray(self.classes_[best])
+        if len(rows) * len(posterior.keys) <= _CELLS:
+            return np.asarray(self.classes_[posterior.log_joint(rows).argmax(axis=1)])
+        parts = (rows.take(run) for run in runs(len(rows), len(posterior.keys), _CELLS))
+        best = [posterior.log_joint(part).argmax(axis=1) for part in parts]
+        return np.asarray(self.classes_[np.concatenate(best)])
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
         """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""
@@ -241,13 +236,18 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         found: Generative = other._model(fitted.schema, self._posterior().keys, fitted.declared)
         return found
 
-    def _evidence(self, X: object, y: object, sample_weight: object) -> Evidence:
-        """Rows that were learned, as the model keeps them."""
-        fitted = self._checked()
+    def _learned_rows(self, fitted: Fitted, X: object, y: object) -> tuple[Table, Filed]:
+        """Rows that were learned, and their labels."""
         table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
         filed = labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError("a label is missing, expected those that the rows were learned with")
+        return table, filed
+
+    def _evidence(self, X: object, y: object, sample_weight: object) -> Evidence:
+        """Rows that were learned, as the model keeps them."""
+        fitted = self._checked()
+        table, filed = self._learned_rows(fitted, X, y)
         weighed = weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         return Evidence(fitted.model.encode(table), filed, weighed)

@@ -45,17 +45,12 @@ class Schema:
 
 def first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
     """The data that a model is first fitted to, and what to expect from then on."""
-    if not sparse and hasattr(data, "tocsr"):
-        raise TypeError(
-            f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
-        )
-    table = Table.of(data)
+    table = _table(data, sparse)
     if table.width == 0:
         raise ValueError(
             f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
         )
-    if table.rows == 0:
-        raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
+    _refuse_empty(table)
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
     return table, Schema(table.width, table.kinds, table.names, library)
 
@@ -67,20 +62,28 @@ def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -
     elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
         table = Table(data.astype(np.float64, order="C"), len(data), "number")
     else:
-        if not sparse and hasattr(data, "tocsr"):
-            raise TypeError(
-                f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
-            )
-        table = Table.of(data)
+        table = _table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
         table = table.select(_places(table.names, schema.names, caller))
     if table.width != schema.width:
         raise ValueError(
             f"X has {table.width} features, but {caller} is expecting {schema.width} features as input"
         )
+    _refuse_empty(table)
+    return table
+
+
+def _table(data: object, sparse: bool) -> Table:
+    if not sparse and hasattr(data, "tocsr"):
+        raise TypeError(
+            f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
+        )
+    return Table.of(data)
+
+
+def _refuse_empty(table: Table) -> None:
     if table.rows == 0:
         raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
-    return table
 
 
 def _are_floats(data: NDArray[Any]) -> bool:

@@ -169,9 +169,9 @@ class Density(ABC, Generic[E]):
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         """A row for each class index in the group: d columns (n,)."""
 
+    @abstractmethod
     def log_evidence(self) -> float:
         """log p(columns | classes), with the parameters integrated out."""
-        raise NotImplementedError
 
 
 def taken(rows: Any, index: Rows) -> Any:

@@ -174,9 +174,7 @@ class Grid:
         found, least, widths = [], [], []
         for keys, table, rest in zip(values, tables, absent, strict=True):
             named: list[Any] = list(keys)
-            if not named or not all(
-                _is_number(key) and abs(key) < _WHOLE and key == int(key) for key in named
-            ):
+            if not named or not all(map(_is_whole, named)):
                 return None
             numbers = np.array([int(key) for key in named])
             start, width = int(numbers.min()), int(numbers.max() - numbers.min()) + 1

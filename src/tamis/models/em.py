@@ -21,7 +21,7 @@ from tamis.models.gaussian_vectors import GaussianVectors
 from tamis.models.generative import Encoded, Evidence, Generative, Posterior
 from tamis.protocols import total
 from tamis.stats import Joint, Keys
-from tamis.tables import Sparse
+from tamis.tables import Sparse, runs
 
 _CELLS = 1 << 20  # of log p(x, class), or of features, in memory at a time
 _SAMPLE = 2000  # rows among which centres are sought, or _EACH a centre
@@ -154,9 +154,7 @@ def _of_known(known: Evidence, posterior: Posterior) -> float:
 def _unlabelled(evidence: Evidence, classes: int) -> Iterator[Evidence]:
     unknown = evidence.unknown()
     if unknown is not None:
-        step = max(1, _CELLS // max(1, classes))
-        for begin in range(0, len(unknown.rows), step):
-            yield unknown.take(slice(begin, begin + step))
+        yield from map(unknown.take, runs(len(unknown.rows), classes, _CELLS))
 
 
 def _weight(model: Generative, evidence: Evidence) -> float:
@@ -209,10 +207,9 @@ def start(model: Generative, evidence: Evidence, k: int, rng: np.random.Generato
     # The sample has all means and squares that numbers need, but not all words that texts may hold.
     numeric = all(isinstance(block, GaussianColumns | GaussianVectors) for block in model.blocks.values())
     chosen = sample if numeric else evidence
-    step = max(1, _CELLS // max(1, rows.shape[1], k))
     parts = []
-    for begin in range(0, len(chosen.rows), step):
-        part = chosen.take(slice(begin, begin + step))
+    for run_of_rows in runs(len(chosen.rows), max(rows.shape[1], k), _CELLS):
+        part = chosen.take(run_of_rows)
         nearest = _distances(features.of_rows(part.rows), centres).argmin(axis=1)
         shares = np.eye(k)[nearest] * (1.0 - _SOFT) + _SOFT / k
         parts.append(model.gather(_filled(model, part.rows), Shares(keys, shares * part.weight()[:, None])))

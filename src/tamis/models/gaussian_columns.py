@@ -12,6 +12,7 @@ from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.conjugate.student_t import StudentT
 from tamis.models.block import Block, Contrast, Density, Shares
+from tamis.models.gaussian_shares import share_columns
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
 
@@ -45,22 +46,8 @@ class GaussianColumns(Block[Array, Moments]):
         return Moments.observe(rows, weights, filed, missing=True)
 
     def share(self, rows: Array, shares: Shares, given: Density[Array] | None = None) -> Moments:
-        """By BLAS, about the mean of these rows: good to rounding, where `observe` is exact."""
-        present = ~np.isnan(rows)
-        whole = bool(present.all())
-        count = present.sum(axis=0)
-        filled = rows if whole else np.where(present, rows, 0.0)
-        centre = filled.sum(axis=0) / np.maximum(count, 1)
-        about = filled - centre if whole else np.where(present, rows - centre, 0.0)
-        parts = shares.parts
-        weight = np.broadcast_to(parts.sum(axis=0)[:, None], (parts.shape[1], rows.shape[1]))
-        return Moments.about(
-            centre=np.broadcast_to(centre, weight.shape),
-            weight=weight if whole else parts.T @ present,
-            first=parts.T @ about,
-            second=parts.T @ np.square(about),
-            keys=shares.keys,
-        )
+        """By BLAS, about the mean of each class: good to rounding, where `observe` is exact."""
+        return share_columns(rows, shares)
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         pooled = statistic.pooled()

@@ -17,20 +17,16 @@ from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, normals, rates
 from tamis.conjugate.student_t import log_gamma_half, log_one_plus_square
 from tamis.linalg import Cholesky
-from tamis.models.block import Contrast, Density
+from tamis.models.block import Contrast, Density, Shares
 from tamis.models.gaussian_columns import Normal
+from tamis.models.gaussian_shares import products
 from tamis.stats import Keys, Moments
+from tamis.tables import runs
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
 _BLOCK = 4096  # rows whose whitened copy is in memory at a time
 _FEW = 16  # rows for which whatever can be worked out beforehand is
 _FAR = 1e6  # squared distance of two means past which the one product for all classes costs the tenth digit
-
-
-def blocks(n: int) -> Iterator[slice]:
-    """Runs of rows."""
-    for start in range(0, n, _BLOCK):
-        yield slice(start, start + _BLOCK)
 
 
 class Pattern(NamedTuple):
@@ -78,7 +74,7 @@ def squares(factor: Cholesky, rows: Array, centre: Array) -> Array:
     found = np.zeros(len(rows))
     if not len(centre):
         return found
-    for at in blocks(len(rows)):
+    for at in runs(len(rows), 1, _BLOCK):
         z = factor.whiten(rows[at] - centre)
         found[at] = np.einsum("ij,ij->i", z, z)
     return found
@@ -186,7 +182,7 @@ class TiedNormal(Density[Array]):
         lengths = np.einsum("ij,ij->i", m, m)
         far = bool((lengths > _FAR).any())
         found = np.empty((len(rows), len(mean)))
-        for at in blocks(len(rows)):
+        for at in runs(len(rows), 1, _BLOCK):
             z = factor.whiten(rows[at] - centre)
             block = found[at]
             if far:
@@ -309,3 +305,35 @@ class VectorStudent(Density[Array]):
 
     def log_evidence(self) -> float:
         return self.evidence()
+
+
+def share_guessed(rows: Array, shares: Shares, given: Density[Array] | None) -> Moments:
+    """Full Moments of rows with gaps, as the given Gaussians expect them."""
+    if not isinstance(given, FullNormal | TiedNormal):
+        raise ValueError(
+            "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
+            "'mean': drop or fill those rows, or use covariance='diag'"
+        )
+    centre = given.mean[given.keys.find(shares.keys)]
+    k, d = centre.shape
+    first, second = np.zeros((k, d)), np.zeros((k, d, d))
+    for at, columns, _ in patterns(rows):
+        x, p = rows[at], shares.parts[at]
+        for own, row in enumerate(given.keys.find(shares.keys).tolist()):
+            about, rest = _guess(x, columns, centre[own], given.covariance_of(row))
+            first[own] += p[:, own] @ about
+            second[own] += products(about, p[:, own]) + p[:, own].sum() * rest
+    return Moments.about(centre, shares.parts.sum(axis=0), first, second, "full", shares.keys)
+
+
+def _guess(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """E[x | the columns that are there] less the mean (n, d), and the covariance of the others (d, d)."""
+    d = rows.shape[1]
+    missing = np.setdiff1d(np.arange(d), columns)
+    across = covariance[np.ix_(columns, missing)]
+    slope = marginal_factor(covariance, columns).solve(across)
+    about, rest = np.zeros(rows.shape), np.zeros((d, d))
+    about[:, columns] = rows[:, columns] - mean[columns]
+    about[:, missing] = about[:, columns] @ slope
+    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - across.T @ slope
+    return about, rest

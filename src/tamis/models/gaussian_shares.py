@@ -1,12 +1,13 @@
 """rows of numbers and to whom they belong in part → Moments by class: the sums of an expectation step."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.models.block import Density, Shares
-from tamis.models.gaussian_densities import FullNormal, TiedNormal, blocks, marginal_factor, patterns
+from tamis.models.block import Shares
 from tamis.stats import Moments
+from tamis.tables import runs
+
+_BLOCK = 4096  # rows whose centred copy is in memory at a time
 
 
 def share_vectors(rows: Array, shares: Shares) -> Moments:
@@ -14,13 +15,13 @@ def share_vectors(rows: Array, shares: Shares) -> Moments:
     centre, weight, parts = _centres(rows, shares.parts), shares.parts.sum(axis=0), shares.parts
     k, d = centre.shape
     first, second = np.zeros((k, d)), np.zeros((k, d, d))
-    for at in blocks(len(rows)):
+    for at in runs(len(rows), 1, _BLOCK):
         x, p = rows[at], parts[at]
         for own in range(k):
             about, w = _live(x, p[:, own])
             about = about - centre[own]
             first[own] += w @ about
-            second[own] += _products(about, w)
+            second[own] += products(about, w)
     return Moments.about(centre, weight, first, second, "full", shares.keys)
 
 
@@ -29,7 +30,7 @@ def share_columns(rows: Array, shares: Shares) -> Moments:
     centre, parts = _centres(rows, shares.parts), shares.parts
     k, d = centre.shape
     weight, first, second = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d))
-    for at in blocks(len(rows)):
+    for at in runs(len(rows), 1, _BLOCK):
         present = ~np.isnan(rows[at])
         whole = bool(present.all())
         weight += parts[at].sum(axis=0)[:, None] if whole else parts[at].T @ present
@@ -41,38 +42,6 @@ def share_columns(rows: Array, shares: Shares) -> Moments:
             first[own] += w @ about
             second[own] += w @ np.square(about)
     return Moments.about(centre, weight, first, second, keys=shares.keys)
-
-
-def share_guessed(rows: Array, shares: Shares, given: Density[Array] | None) -> Moments:
-    """Full Moments of rows with gaps, as the given Gaussians expect them."""
-    if not isinstance(given, FullNormal | TiedNormal):
-        raise ValueError(
-            "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
-            "'mean': drop or fill those rows, or use covariance='diag'"
-        )
-    centre = given.mean[given.keys.find(shares.keys)]
-    k, d = centre.shape
-    first, second = np.zeros((k, d)), np.zeros((k, d, d))
-    for at, columns, _ in patterns(rows):
-        x, p = rows[at], shares.parts[at]
-        for own, row in enumerate(given.keys.find(shares.keys).tolist()):
-            about, rest = _guess(x, columns, centre[own], given.covariance_of(row))
-            first[own] += p[:, own] @ about
-            second[own] += _products(about, p[:, own]) + p[:, own].sum() * rest
-    return Moments.about(centre, shares.parts.sum(axis=0), first, second, "full", shares.keys)
-
-
-def _guess(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """E[x | the columns that are there] less the mean (n, d), and the covariance of the others (d, d)."""
-    d = rows.shape[1]
-    missing = np.setdiff1d(np.arange(d), columns)
-    across = covariance[np.ix_(columns, missing)]
-    slope = marginal_factor(covariance, columns).solve(across)
-    about, rest = np.zeros(rows.shape), np.zeros((d, d))
-    about[:, columns] = rows[:, columns] - mean[columns]
-    about[:, missing] = about[:, columns] @ slope
-    rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - across.T @ slope
-    return about, rest
 
 
 def _centres(rows: Array, parts: Array) -> Array:
@@ -98,7 +67,7 @@ def _live(rows: Array, weights: Array) -> tuple[Array, Array]:
     return (rows[live], weights[live]) if 2 * live.sum() < len(rows) else (rows, weights)
 
 
-def _products(about: Array, weights: Array) -> Array:
+def products(about: Array, weights: Array) -> Array:
     """Σ w x xᵀ (d, d); with no weight below zero by half the work, as BLAS sees YᵀY."""
     if (weights < 0).any():
         return np.asarray((about * weights[:, None]).T @ about)

@@ -22,9 +22,10 @@ from tamis.models.gaussian_densities import (
     TiedNormal,
     VectorStudent,
     pooled_growth,
+    share_guessed,
     spherical_evidence,
 )
-from tamis.models.gaussian_shares import share_columns, share_guessed, share_vectors
+from tamis.models.gaussian_shares import share_columns, share_vectors
 from tamis.models.shrinkage import refuse_shrinkage, shrunk
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table

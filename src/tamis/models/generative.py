@@ -5,7 +5,7 @@ the row belongs to its class; where it is missing the row is shared among classe
 All labels: a classifier, in one pass. None: a mixture, by EM. Some: semi-supervised learning.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from tamis.models.block import Block, Contrast, Density, Shares, taken
 from tamis.models.gaussian_steps import Pass
 from tamis.protocols import total
 from tamis.stats import Filed, Joint, Keys, Sums, Tally, refuse_too_much
-from tamis.tables import Rows, Table
+from tamis.tables import Rows, Table, runs
 
 CLASSES = "classes"  # the part of the statistic that counts classes
 
@@ -141,7 +141,7 @@ class Generative:
                 counts = Tally.of(found.weight.sum(), found.weight, terms=given.keys)
                 return Joint({CLASSES: counts, name: found.statistic}), found.log_likelihood
         parts, likelihood = [], 0.0
-        for block in _blocks(len(unknown.rows), len(given.keys)):
+        for block in runs(len(unknown.rows), len(given.keys), _CELLS):
             part, more = self._observe_unknown(unknown.take(block), given, hard)
             parts.append(part)
             likelihood += more
@@ -193,7 +193,7 @@ class Generative:
 
     def keys(self, statistic: Joint) -> Keys:
         """All classes: seen or declared."""
-        return classes_of(statistic).union(self.classes)[0]
+        return all_classes(statistic, self.classes)
 
     def log_prior(self, statistic: Joint, keys: Keys) -> Array:
         """log p(class), of the classes these keys name."""
@@ -242,10 +242,9 @@ def classes_of(statistic: Joint) -> Keys:
     return found
 
 
-def _blocks(n: int, classes: int) -> Iterator[slice]:
-    step = max(1, _CELLS // max(1, classes))
-    for start in range(0, n, step):
-        yield slice(start, start + step)
+def all_classes(statistic: Joint, declared: Keys) -> Keys:
+    """Those of which something was seen, and those declared."""
+    return classes_of(statistic).union(declared)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -178,12 +178,8 @@ class Flags(Density[Rows]):
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
-            up = np.nan_to_num(
-                self.log_up[for_] - self.log_up[against], nan=0.0, posinf=np.inf, neginf=-np.inf
-            )
-            down = np.nan_to_num(
-                self.log_down[for_] - self.log_down[against], nan=0.0, posinf=np.inf, neginf=-np.inf
-            )
+            up = _no_nan(self.log_up[for_] - self.log_up[against])
+            down = _no_nan(self.log_down[for_] - self.log_down[against])
         if isinstance(rows, Sparse):
             if np.isfinite(up).all() and np.isfinite(down).all():
                 rest = np.full(len(rows), down.sum())
