@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         plots,
         stats,
         testing,
+        text,
         validate,
     )
     from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
@@ -64,6 +65,7 @@ __all__ = [
     "plots",
     "stats",
     "testing",
+    "text",
     "validate",
 ]
 
@@ -96,6 +98,7 @@ _SUBMODULES = frozenset(
         "plots",
         "stats",
         "testing",
+        "text",
         "validate",
     }
 )

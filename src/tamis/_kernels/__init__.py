@@ -5,12 +5,10 @@ Both give the same bits, so the choice can be seen on a clock and nowhere else. 
 to the exp and log of each, and may differ in its last digits.)
 """
 
-import importlib
-from types import ModuleType
-
 import numpy as np
 
 from tamis._kernels import reference
+from tamis._kernels.door import Door
 from tamis._kernels.reference import Floats, Indices, Words
 
 __all__ = [
@@ -40,24 +38,7 @@ _ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
 _ONE_EACH: Floats = np.zeros(0)
 
 
-class _Door:
-    """Counts the work that NumPy has done so far."""
-
-    def __init__(self) -> None:
-        self.spent = 0
-        self.compiled: ModuleType | None = None
-
-    def kernels(self, cells: int) -> ModuleType:
-        # Threads that come while one of them loads wait for it: what is half loaded is not handed out.
-        if self.compiled is None:
-            self.spent += _CALL + cells
-            if self.spent < _PATIENCE:
-                return reference
-            self.compiled = importlib.import_module("tamis._kernels.compiled")
-        return self.compiled
-
-
-_door = _Door()
+_door = Door(reference, "tamis._kernels.compiled", _CALL, _PATIENCE)
 
 
 def span(values: Floats) -> tuple[Words, int, int]:

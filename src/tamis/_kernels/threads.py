@@ -6,11 +6,13 @@ No result may depend on how many threads there are: chunks write rows of their o
 import importlib
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar
 
+A = TypeVar("A")
 R = TypeVar("R")
 
 MOST = 4  # threads: beyond them memory, not arithmetic, sets the pace
@@ -64,6 +66,28 @@ def in_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[
     count = parts(work)
     cuts = [n * k // count for k in range(count + 1)]
     return together([_bound(function, cuts[k], cuts[k + 1]) for k in range(count)])
+
+
+def ahead(function: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
+    """What `function` gives for each item, in their order; each thread works on one at a time.
+
+    Items are taken from their source as they are needed, and never more than that are held.
+    """
+    count = min(MOST, _processors())
+    if count == 1 or hasattr(_here, "is_worker"):
+        yield from map(function, items)
+        return
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            if len(waiting) > count:  # one more than there are threads, so that none waits for the reader
+                yield waiting.popleft().result()
+            waiting.append(_pool.executor().submit(function, item))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for left in waiting:
+            left.cancel()
 
 
 def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable[[], R]:

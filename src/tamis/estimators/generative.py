@@ -26,7 +26,7 @@ from tamis.estimators.reading import (
 from tamis.estimators.state import Fitted
 from tamis.models import Evidence, Generative, em
 from tamis.models.generative import all_classes, classes_of
-from tamis.stats import Filed, Keys
+from tamis.stats import Filed, Keys, Tally
 from tamis.tables import Table, runs
 
 _CELLS = 1 << 22  # log-probabilities in memory at a time
@@ -100,6 +100,29 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
         part = self._observed(fitted, table, filed, weighed)
         statistic = part if fitted.is_empty else fitted.learned + part
+        self._class_prior(all_classes(statistic, declared))
+        self._fitted = fitted.after(statistic, declared)
+        return self
+
+    def partial_fit_sums(self, sums: Tally, classes: object = None) -> Self:
+        """Learn rows of counts that were summed elsewhere: how many there are of each class, and their sums.
+
+        >>> import tamis
+        >>> sums = tamis.stats.Tally.observe([[3, 0], [1, 1], [0, 4]], by=["ham", "ham", "spam"])
+        >>> tamis.MultinomialNB().partial_fit_sums(sums).predict([[2, 1]]).tolist()
+        ['ham']
+        """
+        width = sums.total.shape[-1]
+        fitted = self._state()
+        if fitted is None:
+            schema = Schema(width, "number")
+            fitted = Fitted(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+        elif width != fitted.schema.width:
+            raise ValueError(f"got sums of {width} columns, expected {fitted.schema.width}")
+        part = fitted.model.summed(sums)
+        declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
+        statistic = part if fitted.is_empty else fitted.learned + part
+        fitted.model.refuse_impossible(statistic)
         self._class_prior(all_classes(statistic, declared))
         self._fitted = fitted.after(statistic, declared)
         return self

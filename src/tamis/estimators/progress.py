@@ -4,7 +4,6 @@ The loop that is watched knows nothing of it: it calls a function after each ste
 """
 
 import importlib
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,15 +11,17 @@ from typing import Any, TextIO
 
 from sklearn.base import BaseEstimator
 
+from tamis.progress import Line
+
 Watch = Callable[[Any], None]
 
 _WIDTH = 28  # characters of the bar itself
-_EVERY = 0.1  # seconds between two drawings
 
 
 class Bar:
     """A line that fills: how far, how fast, how long still, and how well it goes.
 
+    >>> import sys
     >>> bar = Bar("EM", 4, stream=sys.stdout)
     >>> for score in (-1.5, -1.25):
     ...     bar.step(score)
@@ -30,11 +31,8 @@ class Bar:
 
     def __init__(self, name: str, most: int, stream: TextIO | None = None) -> None:
         self._name, self._most = name, most
-        self._stream = sys.stderr if stream is None else stream
-        self._terminal = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._cell = None if self._terminal or stream is not None else _notebook_cell()
+        self._line = Line(stream)
         self._begun = time.monotonic()
-        self._drawn = 0.0
         self._done = 0
         self._score: float | None = None
 
@@ -43,21 +41,13 @@ class Bar:
         self._done += 1
         self._score = score
         now = time.monotonic()
-        if now - self._drawn >= _EVERY:
-            self._drawn = now
-            self._draw(self._running(now))
+        if self._line.is_due(now):
+            self._line.draw(self._running(now), now)
 
     def close(self) -> None:
         """Say how it ended, on a line of its own."""
         score = "" if self._score is None else f", log-likelihood {self._score:.6g}"
-        last = f"{self._name}: {self._done} of at most {self._most} steps{score}"
-        if self._terminal:
-            self._stream.write(f"\r\x1b[K{last}\n")
-        elif self._cell is not None:
-            self._cell.update({"text/plain": last}, raw=True)
-        else:
-            self._stream.write(f"{last}\n")
-        self._stream.flush()
+        self._line.end(f"{self._name}: {self._done} of at most {self._most} steps{score}")
 
     def _running(self, now: float) -> str:
         filled = _WIDTH * self._done // max(1, self._most)
@@ -65,24 +55,6 @@ class Bar:
         score = "" if self._score is None else f" {self._score:.6g}"
         bar = "█" * filled + "░" * (_WIDTH - filled)
         return f"{self._name} {bar} {self._done}/{self._most} at most {left:.0f} s left{score}"
-
-    def _draw(self, line: str) -> None:
-        if self._terminal:
-            self._stream.write(f"\r\x1b[K{line[: max(1, _columns() - 1)]}")
-            self._stream.flush()
-        elif self._cell is not None:
-            self._cell.update({"text/plain": line}, raw=True)
-
-
-def _columns() -> int:
-    return importlib.import_module("shutil").get_terminal_size().columns  # type: ignore[no-any-return]
-
-
-def _notebook_cell() -> Any:
-    """A place in a notebook's output that can be written again; None where there is no notebook."""
-    if "ipykernel" not in sys.modules:
-        return None
-    return importlib.import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)
 
 
 try:  # scikit-learn 1.9 has them

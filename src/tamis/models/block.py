@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.stats import Filed, Keys, Sums
+from tamis.stats import Filed, Keys, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
 Estimate = Literal["mle", "map", "mean", "predictive"]
@@ -87,6 +87,13 @@ class Block(ABC, Generic[E, S]):
     @abstractmethod
     def observe(self, rows: E, filed: Filed, weights: Array | None = None) -> S:
         """Sum the rows by label, exactly."""
+
+    def summed(self, sums: Tally) -> S:
+        """The statistic of rows of which only their number and their sums by class are known (K, d).
+
+        It is enough for counts, and for nothing else: a block of counts says how.
+        """
+        raise TypeError(f"{self.kind} columns cannot be learned from sums, expected a model of counts")
 
     def share(self, rows: E, shares: Shares, given: "Density[E] | None" = None) -> S:
         """Sum the rows by share: class by class, unless the block knows better.

@@ -108,6 +108,14 @@ class Generative:
         """Sum the rows by class; those without a label by what the given posterior thinks of them."""
         return self.expect(data, given)[0]
 
+    def summed(self, sums: Tally) -> Joint:
+        """The statistic of rows of which only their number and their sums by class are known (K, d)."""
+        if len(self.blocks) != 1 or sums.keys is None:
+            raise TypeError("got sums, expected a model of counts in all columns, and sums by class")
+        ((name, block),) = self.blocks.items()
+        counts = Tally(weight=sums.weight.sum(axis=0), total=sums.weight, terms=sums.keys)
+        return Joint({CLASSES: counts, name: block.summed(sums)})
+
     def expect(self, data: Evidence, given: "Posterior | None" = None, /) -> tuple[Joint, float]:
         """As `observe`, and log p of the rows that have no label under the given posterior."""
         known = self._observe_known(data.known())

@@ -64,6 +64,9 @@ class MultinomialCounts(Block[Rows, Tally]):
     def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Tally:
         return tallied(rows, filed, weights)
 
+    def summed(self, sums: Tally) -> Tally:
+        return sums
+
     def share(self, rows: Rows, shares: Shares, given: Density[Rows] | None = None) -> Tally:
         return Tally.of(shares.parts.sum(axis=0), linear_scores.total(rows, shares.parts), shares.keys)
 

@@ -35,9 +35,12 @@ class RateColumns(Block[Rows, Moments]):
     def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Moments:
         if not isinstance(rows, Sparse):
             return Moments.observe(rows, weights, filed, form="none", missing=True)
-        first, weight = sparse_total(rows, filed, weights), filed_weight(filed, weights)
-        spread = weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *first.shape)))
-        return Moments(weight=spread, first=first, form="none", keys=filed.keys)._pruned()
+        total, weight = sparse_total(rows, filed, weights), filed_weight(filed, weights)
+        return self.summed(Tally(weight=weight, total=total, keys=filed.keys))
+
+    def summed(self, sums: Tally) -> Moments:
+        spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
+        return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys)._pruned()
 
     def share(self, rows: Rows, shares: Shares, given: Density[Rows] | None = None) -> Moments:
         first = linear_scores.total(_filled(rows), shares.parts)

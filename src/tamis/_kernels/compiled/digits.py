@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tamis._kernels.compiled.jit import FLOATS_1D, INTEGER, WORDS, kernel, part
+from tamis._kernels.jit import FLOATS_1D, INTEGER, WORDS, kernel, part
 from tamis._kernels.reference import BITS, DEEPEST, MASK, Digits, Floats, Words
 
 

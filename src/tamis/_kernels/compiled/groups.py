@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tamis._kernels.compiled.jit import part
+from tamis._kernels.jit import part
 from tamis._kernels.reference import Words
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tamis._kernels.compiled.jit import part
+from tamis._kernels.jit import part
 from tamis._kernels.reference import BITS, MASK, Words
 
 FRACTION = (1 << 52) - 1  # the bits of a float that hold its fraction

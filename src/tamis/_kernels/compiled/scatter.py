@@ -17,7 +17,8 @@ import numpy as np
 from tamis._kernels import threads
 from tamis._kernels.compiled.digits import carry_and_trim
 from tamis._kernels.compiled.groups import by_group
-from tamis._kernels.compiled.jit import (
+from tamis._kernels.compiled.push import push, push_product
+from tamis._kernels.jit import (
     FLOATS_1D,
     INDICES_1D,
     INTEGER,
@@ -28,7 +29,6 @@ from tamis._kernels.compiled.jit import (
     kernel_for,
     part,
 )
-from tamis._kernels.compiled.push import push, push_product
 from tamis._kernels.reference import BITS, HALF, Floats, Indices, Words
 
 # (start, stop, words, apart, shared): rows to add, their cells, and what to use instead for one group.

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from tamis._kernels import threads
-from tamis._kernels.compiled.jit import FLOATS, FLOATS_1D, FLOATS_OUT, FLOATS_OUT_1D, WORDS, WORDS_1D, kernel
+from tamis._kernels.jit import FLOATS, FLOATS_1D, FLOATS_OUT, FLOATS_OUT_1D, WORDS, WORDS_1D, kernel
 from tamis._kernels.reference import Floats, Words
 
 ROWS = 128  # of a block: 20 columns of them fill half a first-level cache

@@ -13,8 +13,8 @@ import numpy as np
 
 from tamis._kernels.compiled.digits import carry_and_trim
 from tamis._kernels.compiled.groups import by_group
-from tamis._kernels.compiled.jit import FLOATS, FLOATS_1D, INTEGER, WORDS, WORDS_1D, kernel, part
 from tamis._kernels.compiled.push import push, push_product
+from tamis._kernels.jit import FLOATS, FLOATS_1D, INTEGER, WORDS, WORDS_1D, kernel, part
 from tamis._kernels.reference import BITS, Floats, Words
 
 ROWS = 1 << 11  # pieces are at most 2**42 units, so the sum of this many is at most 2**53

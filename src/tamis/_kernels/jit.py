@@ -12,10 +12,16 @@ R = TypeVar("R")
 FLOATS_1D, FLOATS = (numba.types.Array(numba.float64, k, "C", readonly=True) for k in (1, 2))
 WORDS_1D, WORDS = (numba.types.Array(numba.int64, k, "C", readonly=True) for k in (1, 2))
 INDICES_1D = numba.types.Array(numba.int32, 1, "C", readonly=True)
+BYTES_1D, NUMBERS_1D, DIGITS_1D = (
+    numba.types.Array(kind, 1, "C", readonly=True) for kind in (numba.uint8, numba.uint32, numba.uint64)
+)
 # Arrays that a kernel writes to.
 FLOATS_OUT, WORDS_OUT = (numba.types.Array(kind, 2, "C") for kind in (numba.float64, numba.int64))
-FLOATS_OUT_1D = numba.types.Array(numba.float64, 1, "C")
-INTEGER = numba.int64
+FLOATS_OUT_1D, WORDS_OUT_1D, INDICES_OUT_1D, BYTES_OUT_1D, DIGITS_OUT_1D = (
+    numba.types.Array(kind, 1, "C")
+    for kind in (numba.float64, numba.int64, numba.int32, numba.uint8, numba.uint64)
+)
+INTEGER, BOOLEAN = numba.int64, numba.boolean
 
 
 def kernel(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -1,0 +1,25 @@
+"""Who computes: Python and NumPy until enough work has passed to pay for loading Numba."""
+
+import importlib
+from types import ModuleType
+
+
+class Door:
+    """Counts the work that the reference has done so far."""
+
+    def __init__(self, reference: ModuleType, compiled: str, call: int, patience: int) -> None:
+        self.reference = reference
+        self.name = compiled
+        self.call = call  # the work that one call costs, whatever it does
+        self.patience = patience  # the work after which the compiled kernels are loaded
+        self.spent = 0
+        self.compiled: ModuleType | None = None
+
+    def kernels(self, work: int) -> ModuleType:
+        # Threads that come while one of them loads wait for it: what is half loaded is not handed out.
+        if self.compiled is None:
+            self.spent += self.call + work
+            if self.spent < self.patience:
+                return self.reference
+            self.compiled = importlib.import_module(self.name)
+        return self.compiled

@@ -1,0 +1,166 @@
+"""The one door to the kernels of text: `reference` (Python) serves messages, `compiled` (Numba) a corpus.
+
+Both give the same bits; what each function means is said in `reference`.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tamis._kernels.door import Door
+from tamis._kernels.text import reference
+from tamis._kernels.text.kinds import (
+    PAD,
+    UNSPACED,
+    WORD,
+    Alphabet,
+    Bytes,
+    Digits,
+    Floats,
+    Found,
+    Hashes,
+    Indices,
+    Rows,
+    Tokens,
+    Words,
+)
+from tamis._kernels.threads import together
+
+__all__ = [
+    "PAD",
+    "UNSPACED",
+    "WORD",
+    "Alphabet",
+    "Bytes",
+    "Digits",
+    "Floats",
+    "Found",
+    "Hashes",
+    "Indices",
+    "Rows",
+    "Tokens",
+    "Words",
+    "add",
+    "find",
+    "find_keys",
+    "fold_characters",
+    "fold_words",
+    "grams",
+    "hashes",
+    "identify",
+    "identify_keys",
+    "index",
+    "join",
+    "pair",
+    "scan",
+    "tally",
+]
+
+_CALL = 20  # a call of a Python function costs what 20 bytes do
+_PATIENCE = 2_000_000  # bytes that pass here: about 0.5 s of Python, half of what loading Numba takes
+
+_SHARES, _SHARED = 4, 1 << 20  # keys are shared out among threads from so many on
+
+_door = Door(reference, "tamis._kernels.text.compiled", _CALL, _PATIENCE)
+
+
+def fold_words(buffer: Bytes, offsets: Words, alphabet: Alphabet) -> tuple[Bytes, Words]:
+    """Each document folded, a zero for each break and between pairs; and where the documents now are."""
+    folded: tuple[Bytes, Words] = _door.kernels(len(buffer)).fold_words(buffer, offsets, alphabet)
+    return folded
+
+
+def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: bool) -> tuple[Bytes, Words]:
+    """Each document folded, breaks and all, white space as one space; in spaces if `within` words."""
+    kernel = _door.kernels(3 * len(buffer)).fold_characters
+    folded: tuple[Bytes, Words] = kernel(buffer, offsets, alphabet, within)
+    return folded
+
+
+def scan(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Tokens:
+    """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
+    tokens: Tokens = _door.kernels(len(folded)).scan(folded, offsets, shortest, alphabet)
+    return tokens
+
+
+def grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Tokens:
+    """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
+    kernel = _door.kernels(6 * (most - least + 1) * len(folded)).grams
+    tokens: Tokens = kernel(folded, offsets, least, most, within)
+    return tokens
+
+
+def identify(folded: Bytes, tokens: Tokens) -> Found:
+    """Equal tokens get equal numbers, in the order in which they first come."""
+    found: Found = _door.kernels(3 * len(tokens.keys)).identify(folded, tokens)
+    return found
+
+
+def identify_keys(keys: Digits) -> Found:
+    """Equal keys get equal numbers; those of one share of all keys come before those of the next."""
+    kernel = _door.kernels(3 * len(keys)).identify_keys
+    shares = _SHARES if len(keys) >= _SHARED else 1  # by the keys, not by the threads: the numbers go by it
+    numbers = np.empty(len(keys), dtype=np.int32)
+
+    def one(share: int) -> Callable[[], Words]:
+        return lambda: kernel(keys, numbers, share, shares)
+
+    first = together([one(share) for share in range(shares)])
+    if shares > 1:
+        before = np.cumsum([0, *map(len, first[:-1])]).astype(np.int32)
+        numbers += before[reference.share_of(keys, shares)]
+    return Found(numbers, np.concatenate(first))
+
+
+def index(keys: Digits) -> Digits:
+    """A table of keys, to find their numbers by."""
+    table: Digits = _door.kernels(3 * len(keys)).index(keys)
+    return table
+
+
+def find(table: Digits, text: Bytes, starts: Words, lengths: Words, asked: Bytes, tokens: Tokens) -> Indices:
+    """The numbers of tokens of one text (`asked`) among those indexed of another; -1 if they have none."""
+    kernel = _door.kernels(3 * (len(starts) + len(tokens.keys))).find
+    numbers: Indices = kernel(table, text, starts, lengths, asked, tokens)
+    return numbers
+
+
+def find_keys(table: Digits, keys: Digits) -> Indices:
+    """The numbers of keys that were indexed; -1 if they have none."""
+    numbers: Indices = _door.kernels(3 * len(keys) + len(table)).find_keys(table, keys)
+    return numbers
+
+
+def join(
+    text: Bytes, starts: Words, lengths: Words, parts: Indices, bounds: Words, between: Bytes
+) -> tuple[Bytes, Words, Words]:
+    """Names made of tokens, the i-th of parts[bounds[i] : bounds[i + 1]]: text, starts, lengths."""
+    kernel = _door.kernels(2 * len(parts) + 3 * len(bounds)).join
+    names: tuple[Bytes, Words, Words] = kernel(text, starts, lengths, parts, bounds, between)
+    return names
+
+
+def pair(
+    left: Indices, left_documents: Words, right: Indices, right_documents: Words, shift: int
+) -> tuple[Digits, Words]:
+    """Keys of what is i-th on the left and (i + shift)-th on the right, of each document."""
+    kernel = _door.kernels(len(right)).pair
+    keys: tuple[Digits, Words] = kernel(left, left_documents, right, right_documents, shift)
+    return keys
+
+
+def tally(numbers: Indices, documents: Words, known: int) -> Rows:
+    """How often each of `known` numbers is in each document; those below zero are left out."""
+    rows: Rows = _door.kernels(2 * len(numbers)).tally(numbers, documents, known)
+    return rows
+
+
+def add(indptr: Words, indices: Indices, counts: Floats, columns: Words, group: Words, table: Words) -> None:
+    """Add rows of a sparse matrix to those rows of `table` that `group` names, i to columns[i]."""
+    _door.kernels(len(indices)).add(indptr, indices, counts, columns, group, table)
+
+
+def hashes(text: Bytes, starts: Words, lengths: Words, seed: int = 0) -> Hashes:
+    """MurmurHash3 of each token, 32 bits: what scikit-learn and Vowpal Wabbit hash by."""
+    found: Hashes = _door.kernels(8 * len(starts)).hashes(text, starts, lengths, seed)
+    return found

@@ -1,0 +1,29 @@
+"""The kernels of `text/reference.py`, compiled by Numba: same functions, same bits (`tests/kernels`).
+
+Text is read in words of eight bytes: a token of up to seven bytes is one number, and is known by it; a
+longer one is known by a hash and its bytes. Every buffer that is read so ends in `PAD` zeros. All kernels
+are compiled when the door first imports this package, in some 15 s, and kept on disk.
+"""
+
+from tamis._kernels.text.compiled.counts import add, pair, tally
+from tamis._kernels.text.compiled.fold import fold_characters, fold_words
+from tamis._kernels.text.compiled.hashes import hashes
+from tamis._kernels.text.compiled.numbers import find, find_keys, identify, identify_keys, index, join
+from tamis._kernels.text.compiled.tokens import grams, scan
+
+__all__ = [
+    "add",
+    "find",
+    "find_keys",
+    "fold_characters",
+    "fold_words",
+    "grams",
+    "hashes",
+    "identify",
+    "identify_keys",
+    "index",
+    "join",
+    "pair",
+    "scan",
+    "tally",
+]

@@ -1,0 +1,57 @@
+"""What the kernels of text take and give: characters by class, tokens, numbers, rows of counts."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.int64]
+Digits = NDArray[np.uint64]
+Hashes = NDArray[np.uint32]
+Indices = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+BREAK, WORD, MARK, UNSPACED, SKIP = range(5)
+PAD = 72  # zeros after what is folded: it is read 64 bytes at a time, and 8 from any place
+GROWTH = 4  # bytes that a byte becomes at most: a character of three in two pairs, with a break
+LONG = 255  # marks the key of a token of eight bytes or more
+MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: scatters keys
+SHARE = 0xD1B54A32D192ED03  # odd, and unlike the other: what share of work a key belongs to
+SPACE = 0x20
+REPLACEMENT = 0xFFFD
+
+
+class Alphabet(NamedTuple):
+    """What characters are. A cell: class (3 bits), bytes folded to (5; 0: itself), their place in `pool`."""
+
+    small: Bytes  # (128,) what an ASCII character is folded to; 0: a break
+    blocks: Indices  # (4352,) the block of cells of each 256 characters
+    cells: NDArray[np.uint32]  # (256 * blocks,)
+    pool: Bytes  # UTF-8
+    pairs: Words  # sorted: character << 21 | mark
+    composed: Words  # what each pair is together
+
+
+class Tokens(NamedTuple):
+    """Parts of a text. The key of up to 7 bytes is these, the first lowest, and how many in the highest."""
+
+    starts: Words
+    lengths: Words
+    keys: Digits
+    documents: Words  # (n + 1,) the first token of each document
+
+
+class Found(NamedTuple):
+    """Things by number, in the order in which they first came."""
+
+    numbers: Indices  # of each thing
+    first: Words  # where each number first came
+
+
+class Rows(NamedTuple):
+    """A sparse matrix of counts; within a row, columns are in the order in which they first came."""
+
+    indptr: Words
+    indices: Indices
+    counts: Floats

@@ -1,0 +1,93 @@
+"""One document → folded bytes, character by character: what the compiled folding means."""
+
+import numpy as np
+
+from tamis._kernels.text.kinds import BREAK, MARK, REPLACEMENT, SKIP, UNSPACED, WORD, Alphabet
+
+_WHITE = frozenset([*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)])
+_WHITE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
+
+
+class Reader:
+    """Characters of an alphabet, looked up once each."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.alphabet = alphabet
+        self.known: dict[str, tuple[int, str]] = {}
+        self.small = bytes(alphabet.small) + bytes(128)
+        self.pool = alphabet.pool.tobytes()
+
+    def look(self, character: str) -> tuple[int, str]:
+        """The class of a character, and what it is folded to."""
+        found = self.known.get(character)
+        if found is None:
+            code = ord(character)
+            cell = int(self.alphabet.cells[int(self.alphabet.blocks[code >> 8]) * 256 + (code & 255)])
+            place, length = cell >> 8, cell >> 3 & 31
+            folded = self.pool[place : place + length].decode() if length else character
+            found = self.known[character] = cell & 7, folded
+        return found
+
+    def words(self, document: bytes) -> bytes:
+        if document.isascii():
+            return document.translate(self.small)
+        out: list[str] = []  # characters, and "\0" for a break
+        run = 0
+        for character in document.decode("utf-8", "surrogateescape"):
+            kind, folded = self.look(character)
+            inside = bool(out) and out[-1] != "\0"
+            if kind == BREAK:
+                out.append("\0")
+                run = 0
+            elif kind == UNSPACED:
+                if (run == 0 and inside) or run > 1:
+                    last = out[-1]
+                    out.append("\0")
+                    if run > 1:
+                        out.append(last)
+                out.append(folded)
+                run += 1
+            elif kind == MARK and inside:
+                self.mark(out, folded, run == 0)
+            elif kind == WORD:
+                if run:
+                    out.append("\0")
+                    run = 0
+                out.extend(folded)
+        return "".join(out).encode()
+
+    def characters(self, document: bytes, within: bool) -> bytes:
+        out = [" "] if within else []
+        for character in document.decode("utf-8", "surrogateescape"):
+            if 0xDC80 <= ord(character) <= 0xDCFF:
+                out.append(chr(REPLACEMENT))
+            elif ord(character) in _WHITE:
+                if not out or out[-1] != " ":
+                    out.append(" ")
+            else:
+                kind, folded = self.look(character)
+                if kind == MARK and out:
+                    self.mark(out, folded, True)
+                elif kind != SKIP:
+                    out.extend(folded)
+        if within and out[-1] != " ":
+            out.append(" ")
+        return "".join(out).encode()
+
+    def mark(self, out: list[str], marks: str, alone: bool) -> None:
+        """Compose marks with the last character, or let them follow it if they may stand alone."""
+        pairs = self.alphabet.pairs
+        for mark in marks:
+            key = ord(out[-1]) << 21 | ord(mark)
+            at = int(np.searchsorted(pairs, key))
+            if at < len(pairs) and pairs[at] == key:
+                out[-1] = chr(int(self.alphabet.composed[at]))
+            elif alone:
+                out.append(mark)
+
+    def is_short(self, token: bytes, shortest: int) -> bool:
+        """Whether a token has too few characters; those of scripts without spaces never do."""
+        if len(token) >= 4 * shortest:
+            return False
+        text = token.decode()
+        return len(text) < shortest and self.look(text[0])[0] != UNSPACED

@@ -1,0 +1,290 @@
+"""The meaning of every kernel of text, in Python: arrays in, arrays out.
+
+A corpus is a buffer of UTF-8 and `offsets` (n + 1): document i lies between offsets[i] and offsets[i + 1].
+What is not UTF-8 is read byte by byte, each a break. An `Alphabet` says what a character is, and how folded:
+
+    BREAK     ends a token, and is a zero byte in what is folded
+    WORD      belongs to a word
+    MARK      belongs to the character before it, and is composed with it where Unicode has one for both
+    UNSPACED  is of a script without spaces: tokens are pairs that follow each other, or one alone
+    SKIP      is not there (soft hyphens, joiners, directions)
+
+`compiled` has the same functions; `tests/kernels/test_text.py` keeps the two equal to the bit.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from tamis._kernels.text.kinds import (
+    LONG,
+    MIX,
+    PAD,
+    SHARE,
+    Alphabet,
+    Bytes,
+    Digits,
+    Floats,
+    Found,
+    Hashes,
+    Indices,
+    Rows,
+    Tokens,
+    Words,
+)
+from tamis._kernels.text.reader import Reader
+
+_WHOLE = (1 << 64) - 1
+
+# ── bytes → folded bytes ──
+
+
+def fold_words(buffer: Bytes, offsets: Words, alphabet: Alphabet) -> tuple[Bytes, Words]:
+    """Each document folded, a zero for each break and between pairs; and where the documents now are."""
+    reader = Reader(alphabet)
+    return _joined([reader.words(document) for document in _documents(buffer, offsets)])
+
+
+def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: bool) -> tuple[Bytes, Words]:
+    """Each document folded, breaks and all, white space as one space; in spaces if `within` words."""
+    reader = Reader(alphabet)
+    return _joined([reader.characters(document, within) for document in _documents(buffer, offsets)])
+
+
+def _documents(buffer: Bytes, offsets: Words) -> list[bytes]:
+    whole = buffer.tobytes()
+    return [whole[i:j] for i, j in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+
+
+def _joined(documents: list[bytes]) -> tuple[Bytes, Words]:
+    places = np.zeros(len(documents) + 1, dtype=np.int64)
+    np.cumsum([len(document) for document in documents], out=places[1:])
+    return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
+
+
+# ── folded bytes → tokens ──
+
+
+def scan(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Tokens:
+    """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
+    reader = Reader(alphabet)
+    found = []
+    for start, document in zip(offsets[:-1].tolist(), _documents(folded, offsets), strict=True):
+        spans = []
+        for token in document.split(b"\0"):
+            if token and not reader.is_short(token, shortest):
+                spans.append((start, len(token)))
+            start += len(token) + 1
+        found.append(spans)
+    return _tokens(folded, found)
+
+
+def grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Tokens:
+    """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
+    found = []
+    for start, document in zip(offsets[:-1].tolist(), _documents(folded, offsets), strict=True):
+        text = document.decode()
+        places = np.concatenate([[0], np.cumsum([len(c.encode()) for c in text])]) + start
+        spans: list[tuple[int, int]] = []
+        if within:
+            spaces = [i for i, c in enumerate(text) if c == " "]
+            stretches = [(i, j + 1) for i, j in pairwise(spaces)]
+        else:
+            stretches = [(0, len(text))]
+        for i, j in stretches:
+            for n in range(least, most + 1):
+                if j - i < n and not within:
+                    break
+                ends = range(i + n, j + 1) if j - i >= n else [j]
+                spans += [(int(places[max(i, k - n)]), int(places[k] - places[max(i, k - n)])) for k in ends]
+                if within and j - i <= n:
+                    break
+        found.append(spans)
+    return _tokens(folded, found)
+
+
+def _tokens(folded: Bytes, found: list[list[tuple[int, int]]]) -> Tokens:
+    documents = np.zeros(len(found) + 1, dtype=np.int64)
+    np.cumsum([len(spans) for spans in found], out=documents[1:])
+    table = np.array([span for spans in found for span in spans], dtype=np.int64).reshape(-1, 2)
+    starts, lengths = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
+    return Tokens(starts, lengths, keys_of(folded, starts, lengths), documents)
+
+
+def keys_of(text: Bytes, starts: Words, lengths: Words) -> Digits:
+    """What each token is known by: exactly if it is short; two long ones of one key may differ."""
+    whole = text.tobytes()
+    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+    return np.array([_key(whole[i : i + length]) for i, length in spans], dtype=np.uint64)
+
+
+def _key(token: bytes) -> int:
+    length = len(token)
+    if length < 8:
+        return int.from_bytes(token, "little") | length << 56
+    found = length * MIX & _WHOLE
+    for k in range(length >> 3):
+        found = (found ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * MIX & _WHOLE
+        found ^= found >> 29
+    found = (found ^ int.from_bytes(token[-8:], "little")) * MIX & _WHOLE
+    return found >> 8 | LONG << 56
+
+
+# ── tokens → numbers, in the order in which they first come ──
+
+
+def identify(folded: Bytes, tokens: Tokens) -> Found:
+    """Equal tokens get equal numbers."""
+    whole = folded.tobytes()
+    spans = zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True)
+    return _found([whole[i : i + length] for i, length in spans])
+
+
+def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Words:
+    """Write the numbers of the keys of one share of all, and tell where each number first came."""
+    mine = np.flatnonzero(share_of(keys, shares) == share)
+    found = _found(keys[mine].tolist())
+    numbers[mine] = found.numbers
+    return mine[found.first]
+
+
+def share_of(keys: Digits, shares: int) -> Words:
+    """The share that each key belongs to."""
+    return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
+
+
+def _found(things: list[int] | list[bytes]) -> Found:
+    known: dict[int | bytes, int] = {}
+    numbers = np.array([known.setdefault(thing, len(known)) for thing in things], dtype=np.int32)
+    first = np.full(len(known), len(things), dtype=np.int64)
+    np.minimum.at(first, numbers, np.arange(len(things)))
+    return Found(numbers, first)
+
+
+def slots(count: int) -> int:
+    """Bits of the places of a table of so many keys: at most half of them are taken."""
+    return max(4, (2 * count).bit_length())
+
+
+def index(keys: Digits) -> Digits:
+    """A table to find numbers by: pairs of a key and its number plus one, from the slot of the key on."""
+    bits = slots(len(keys))
+    table = np.zeros(2 << bits, dtype=np.uint64)
+    for number, key in enumerate(keys.tolist()):
+        at = _slot(key, bits)
+        while table[2 * at + 1]:
+            at = (at + 1) % (1 << bits)
+        table[2 * at], table[2 * at + 1] = key, number + 1
+    return table
+
+
+def _slot(key: int, bits: int) -> int:
+    return (key * MIX & _WHOLE) >> (64 - bits)
+
+
+def find(table: Digits, text: Bytes, starts: Words, lengths: Words, asked: Bytes, tokens: Tokens) -> Indices:
+    """The numbers of tokens of one text (`asked`) among those indexed of another; -1 if they have none."""
+    known = text.tobytes()
+    theirs = asked.tobytes()
+    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+    number = {known[i : i + length]: k for k, (i, length) in enumerate(spans)}
+    wanted = zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True)
+    return np.array([number.get(theirs[i : i + length], -1) for i, length in wanted], dtype=np.int32)
+
+
+def find_keys(table: Digits, keys: Digits) -> Indices:
+    """The numbers of keys that were indexed; -1 if they have none."""
+    pairs = table.reshape(-1, 2)
+    taken = pairs[pairs[:, 1] > 0]
+    number = dict(zip(taken[:, 0].tolist(), (taken[:, 1] - np.uint64(1)).tolist(), strict=True))
+    return np.array([number.get(key, -1) for key in keys.tolist()], dtype=np.int32)
+
+
+def join(
+    text: Bytes, starts: Words, lengths: Words, parts: Indices, bounds: Words, between: Bytes
+) -> tuple[Bytes, Words, Words]:
+    """Names made of tokens, the i-th of parts[bounds[i] : bounds[i + 1]]: text, starts, lengths."""
+    whole, middle = text.tobytes(), between.tobytes()
+    spans = list(zip(starts.tolist(), lengths.tolist(), strict=True))
+    names = [
+        middle.join(whole[spans[k][0] : spans[k][0] + spans[k][1]] for k in parts[i:j].tolist())
+        for i, j in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
+    places, sizes = joined_places(lengths, parts, bounds, len(between))
+    return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), places, sizes
+
+
+def joined_places(lengths: Words, parts: Indices, bounds: Words, between: int) -> tuple[Words, Words]:
+    """Where the names that are joined of parts begin, and how long they are."""
+    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[parts])])
+    gaps = between * np.maximum(np.diff(bounds) - 1, 0)
+    sizes = ends[bounds[1:]] - ends[bounds[:-1]] + gaps
+    return np.cumsum(sizes) - sizes, sizes
+
+
+def pair(
+    left: Indices, left_documents: Words, right: Indices, right_documents: Words, shift: int
+) -> tuple[Digits, Words]:
+    """Keys of what is i-th on the left and (i + shift)-th on the right, of each document."""
+    keys: list[int] = []
+    documents = np.zeros(len(right_documents), dtype=np.int64)
+    for d in range(len(right_documents) - 1):
+        theirs = right[right_documents[d] + shift : right_documents[d + 1]].tolist()
+        ours = left[left_documents[d] : left_documents[d] + len(theirs)].tolist()
+        keys += [i << 32 | j for i, j in zip(ours, theirs, strict=True)]
+        documents[d + 1] = len(keys)
+    return np.array(keys, dtype=np.uint64), documents
+
+
+def tally(numbers: Indices, documents: Words, known: int) -> Rows:
+    """How often each of `known` numbers is in each document; those below zero are left out."""
+    indptr = np.zeros(len(documents), dtype=np.int64)
+    indices: list[int] = []
+    counts: list[float] = []
+    for d in range(len(documents) - 1):
+        row: dict[int, float] = {}
+        for number in numbers[documents[d] : documents[d + 1]].tolist():
+            if number >= 0:
+                row[number] = row.get(number, 0.0) + 1.0
+        indices += row.keys()
+        counts += row.values()
+        indptr[d + 1] = len(indices)
+    return Rows(indptr, np.array(indices, dtype=np.int32), np.array(counts, dtype=np.float64))
+
+
+def add(indptr: Words, indices: Indices, counts: Floats, columns: Words, group: Words, table: Words) -> None:
+    """Add rows of a sparse matrix to those rows of `table` that `group` names, i to columns[i]."""
+    rows = np.repeat(group, np.diff(indptr))
+    np.add.at(table, (rows, columns[indices]), counts.astype(np.int64))
+
+
+# ── tokens → hashes ──
+
+
+def hashes(text: Bytes, starts: Words, lengths: Words, seed: int) -> Hashes:
+    """MurmurHash3 of each token, 32 bits: what scikit-learn and Vowpal Wabbit hash by."""
+    whole = text.tobytes()
+    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
+    return np.array([murmur(whole[i : i + length], seed) for i, length in spans], dtype=np.uint32)
+
+
+def murmur(token: bytes, seed: int) -> int:
+    """MurmurHash3 (Appleby, public domain) of one token."""
+    state = seed
+    for k in range(0, len(token) - 3, 4):
+        state ^= _scrambled(int.from_bytes(token[k : k + 4], "little"))
+        state = (_turned(state, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF
+    if rest := len(token) & 3:
+        state ^= _scrambled(int.from_bytes(token[-rest:], "little"))
+    state ^= len(token)
+    state = (state ^ state >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    state = (state ^ state >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return state ^ state >> 16
+
+
+def _turned(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & 0xFFFFFFFF
+
+
+def _scrambled(word: int) -> int:
+    return _turned(word * 0xCC9E2D51 & 0xFFFFFFFF, 15) * 0x1B873593 & 0xFFFFFFFF

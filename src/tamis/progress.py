@@ -1,0 +1,57 @@
+"""How far long work has come → one line that is written over and over, in a terminal or a notebook."""
+
+import importlib
+import sys
+from typing import Any, TextIO
+
+_EVERY = 0.1  # seconds between two drawings
+
+
+class Line:
+    """A line of text that changes. Where nobody could see it change, only what it ends with is written."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self.is_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
+        self._cell = None if self.is_terminal or stream is not None else _notebook_cell()
+        self._drawn = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether enough time has passed since it was last drawn."""
+        return now - self._drawn >= _EVERY
+
+    def draw(self, text: str, now: float) -> None:
+        """Show the text for a while."""
+        self._drawn = now
+        if self.is_terminal:
+            self._stream.write(f"\r\x1b[K{text[: max(1, _columns() - 1)]}")
+            self._stream.flush()
+        elif self._cell is not None:
+            self._cell.update({"text/plain": text}, raw=True)
+
+    def end(self, text: str) -> None:
+        """Show the text for good, on a line of its own."""
+        if self.is_terminal:
+            self._stream.write(f"\r\x1b[K{text}\n")
+        elif self._cell is not None:
+            self._cell.update({"text/plain": text}, raw=True)
+        else:
+            self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Leave no trace in a terminal."""
+        if self.is_terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+def _columns() -> int:
+    return importlib.import_module("shutil").get_terminal_size().columns  # type: ignore[no-any-return]
+
+
+def _notebook_cell() -> Any:
+    """A place in a notebook's output that can be written again; None where there is no notebook."""
+    if "ipykernel" not in sys.modules:
+        return None
+    return importlib.import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)

@@ -1,0 +1,27 @@
+"""bytes → tokens → counts → statistic: text in any language, in one pass.
+
+Names are looked up when first used: reading one message loads no SciPy, scikit-learn or Numba.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tamis.text.corpus import Corpus
+from tamis.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tamis.text.counts import TokenCounts
+    from tamis.text.stream import fit_stream
+
+__all__ = ["Corpus", "TokenCounts", "Tokenizer", "fit_stream"]
+
+_HOMES = {"TokenCounts": "counts", "fit_stream": "stream"}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'tamis.text' has no attribute {name!r}")
+        value = getattr(import_module(f"tamis.text.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

@@ -1,0 +1,71 @@
+"""What a character is to a tokenizer, and how it is folded: Unicode as a table, the same for every Python.
+
+`alphabet.npz` is made by `tools/alphabet`, which says what is in it.
+"""
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis._kernels.text import UNSPACED, WORD, Alphabet
+
+Fold = Literal["none", "case", "compatible", "base"]
+Unspaced = Literal["pairs", "words"]
+Digit = Literal["keep", "shape"]
+
+_ZERO = WORD | 1 << 3 | 1 << 8  # a word's character that is folded to the second byte of the pool: 0
+
+
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, NDArray[Any]]:
+    with (
+        (files("tamis.text") / "alphabet.npz").open("rb") as file,
+        np.load(file, allow_pickle=False) as found,
+    ):
+        return {name: found[name] for name in found.files}
+
+
+def unicode_version() -> str:
+    """The version of Unicode that tokens go by."""
+    return str(_tables()["version"])
+
+
+@lru_cache(maxsize=16)
+def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = "keep") -> Alphabet:
+    """The table of a way to read text.
+
+    `fold`: "none" leaves characters as they are, "case" folds case, "compatible" also full-width letters,
+    ligatures and the like, "base" also takes accents off. `unspaced`: Chinese, Japanese, Korean, Thai, Lao,
+    Khmer and Burmese in pairs of characters, or in runs as other words. `digits`: as they are, or each as 0.
+    """
+    for name, given, known in (
+        ("fold", fold, Fold),
+        ("unspaced", unspaced, Unspaced),
+        ("digits", digits, Digit),
+    ):
+        if given not in get_args(known):
+            raise ValueError(f"got {name}={given!r}, expected one of {', '.join(map(repr, get_args(known)))}")
+    tables = _tables()
+    blocks, cells = tables[f"blocks_{fold}"], tables["cells"]
+    if unspaced == "words":
+        cells = np.where(cells & 7 == UNSPACED, cells - np.uint32(UNSPACED - WORD), cells).astype(np.uint32)
+    if digits == "shape":
+        blocks, cells = _with(blocks, cells, tables["digits"], _ZERO)
+    small = cells[256 * blocks[0] : 256 * blocks[0] + 128]
+    length, place = small >> 3 & 31, small >> 8
+    folded = np.where(length == 0, np.arange(128), tables["pool"][place])
+    folded = np.where(small & 7 == WORD, folded, 0).astype(np.uint8)
+    return Alphabet(folded, blocks, cells, tables["pool"], tables["pairs"], tables["composed"])
+
+
+def _with(blocks: Any, cells: Any, characters: Any, cell: int) -> tuple[Any, Any]:
+    """The same table with another cell for some characters; blocks that share cells no longer share those."""
+    own = np.unique(characters >> 8)
+    found = blocks.copy()
+    found[own] = len(cells) // 256 + np.arange(len(own))
+    wider = np.concatenate([cells, *(cells[256 * blocks[b] : 256 * blocks[b] + 256] for b in own)])
+    wider[256 * found[characters >> 8] + (characters & 255)] = cell
+    return found, wider

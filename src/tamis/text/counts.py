@@ -1,0 +1,361 @@
+"""texts → sparse counts of tokens: scikit-learn's transformer."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from tamis import arrays
+from tamis._kernels.text import Rows, Words
+from tamis._kernels.threads import ahead, together
+from tamis.stats import Keys
+from tamis.text.alphabet import Digit, Fold, Unspaced
+from tamis.text.corpus import Corpus, corpora
+from tamis.text.hashing import Hashed
+from tamis.text.lexicon import Lexicon
+from tamis.text.matrix import known, matrix, signed_matrix
+from tamis.text.stop_words import stop_words
+from tamis.text.tokenizer import Analyzer, Tokenizer
+from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
+
+Columns = Vocabulary | GivenVocabulary | Hashed
+
+UNKNOWN = "<unknown>"
+
+
+class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Counts of words, phrases or characters, a row a text: CountVectorizer and HashingVectorizer in one.
+
+    >>> counts = TokenCounts(vocabulary=["john", "mary", "sex", "money", "send", "meeting"], unknown=True)
+    >>> text = "John sent money to Mary after the meeting about money"
+    >>> counts.fit_transform([text]).toarray().astype(int).tolist()
+    [[1, 1, 0, 2, 0, 1, 5]]
+    >>> counts.get_feature_names_out()[-1]
+    '<unknown>'
+    >>> TokenCounts(binary=True).fit([text]).transform(["money money, Mary"]).sum()
+    np.float64(2.0)
+
+    Parameters
+    ----------
+    analyzer : "word", "char" (runs of characters) or "char_wb" (within words, with the spaces about them)
+    ngram_range : the least and the most words or characters that make a token; None for pairs only
+    pairs : also two words up to so far apart (sparse orthogonal bigrams): "send money", "send * mary"
+    form : "vocabulary" learns its columns from texts; "hashed" has `n_features` of them and learns nothing
+    vocabulary : terms, in the order of their columns, or terms with their columns, instead of learning them
+    alternate_sign : hashed columns are signed, so that tokens that share one cancel rather than add
+    names : hashed columns whose tokens are remembered, the most frequent first: they have names, then
+    stop_words : words that are left out: a list, or the language of one, as "en", or several languages
+    min_length : characters that a word has at least; scripts without spaces always count
+    min_df, max_df : texts that have a token, at least and at most: a number, or a share if it is a float
+    max_features : so many columns at most: the most frequent, or those that tell classes apart best
+    keep_by : "count", or "evidence": what a token says about the class, for which `fit` takes labels
+    binary : whether a token is there, not how often
+    unknown : a last column counts the tokens that are not in the vocabulary
+    fold, unspaced, digits : see `tamis.text.alphabet`
+    encoding : of bytes and files; None takes UTF-8 where it is that, and guesses else
+    """
+
+    def __init__(
+        self,
+        *,
+        analyzer: Analyzer = "word",
+        ngram_range: tuple[int, int] | None = (1, 1),
+        pairs: int = 0,
+        form: Literal["vocabulary", "hashed"] = "vocabulary",
+        vocabulary: Iterable[str] | Mapping[str, int] | None = None,
+        n_features: int = 2**20,
+        alternate_sign: bool = False,
+        names: int = 0,
+        stop_words: str | Iterable[str] | None = None,
+        min_length: int = 2,
+        min_df: float = 1,
+        max_df: float = 1.0,
+        max_features: int | None = None,
+        keep_by: Literal["count", "evidence"] = "count",
+        binary: bool = False,
+        unknown: bool = False,
+        fold: Fold = "case",
+        unspaced: Unspaced = "pairs",
+        digits: Digit = "keep",
+        encoding: str | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        self.analyzer = analyzer
+        self.ngram_range = ngram_range
+        self.pairs = pairs
+        self.form = form
+        self.vocabulary = vocabulary
+        self.n_features = n_features
+        self.alternate_sign = alternate_sign
+        self.names = names
+        self.stop_words = stop_words
+        self.min_length = min_length
+        self.min_df = min_df
+        self.max_df = max_df
+        self.max_features = max_features
+        self.keep_by = keep_by
+        self.binary = binary
+        self.unknown = unknown
+        self.fold = fold
+        self.unspaced = unspaced
+        self.digits = digits
+        self.encoding = encoding
+        self.dtype = dtype
+
+    _columns: Columns
+
+    # ── learning the columns ──
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Learn the columns, in memory for them alone; labels are needed to keep those of most evidence."""
+        self._learn(X, y, keep=False)
+        return self
+
+    def fit_transform(self, X: object, y: object = None) -> Any:
+        """Learn the columns, and count."""
+        if self.form == "hashed" or self.vocabulary is not None:
+            return self.fit(X, y).transform(X)
+        return self._learn(X, y, keep=True)
+
+    def _learn(self, X: object, y: object, keep: bool) -> Any:
+        """Set the columns; the counts, if they are kept."""
+        tokenizer = self._tokenizer()
+        if self.form == "hashed":
+            self._columns = self._hashed(tokenizer, X)
+            return None
+        if self.vocabulary is not None:
+            self._columns = GivenVocabulary.of(self.vocabulary, tokenizer)
+            return None
+        labels = None
+        if self.keep_by == "evidence" and self.max_features is not None:
+            if y is None:
+                raise ValueError("got keep_by='evidence' and no labels, expected fit(texts, labels)")
+            labels = Keys.of(y)
+        gathering, documents, rows = self._gathered(tokenizer, X, labels, keep)
+        numbers = gathering.tidy()
+        columns = self._settle(gathering, documents)
+        if not keep:
+            return None
+        moved = [columns[number].astype(np.int32) for number in numbers]
+        width = len(self._columns) + self._unknown
+        tasks = [_move(part, where, width, self._unknown) for part, where in zip(rows, moved, strict=True)]
+        return self._matrix(together(tasks))
+
+    def _settle(self, gathering: Gathering, documents: Words) -> Words:
+        """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
+        vocabulary = Vocabulary.sorted(gathering.parts[0])
+        columns = vocabulary.columns
+        if self._prunes:
+            mask = self._kept(columns, gathering.sums[0], documents)
+            vocabulary = vocabulary.keep(mask)
+            columns = np.where(mask[columns], (np.cumsum(mask) - 1)[columns], -1)
+        self._columns = vocabulary
+        return columns
+
+    def _gathered(
+        self, tokenizer: Tokenizer, X: object, labels: tuple[Keys, Words] | None, keep: bool
+    ) -> tuple[Gathering, Words, list[Rows]]:
+        """The lexicon of all texts, how many texts each class has, and their counts if they are kept."""
+        group = None if labels is None else labels[1]
+        classes = 1 if labels is None else len(labels[0])
+        gathering, kept = Gathering(), []
+        documents = np.zeros(classes, dtype=np.int64)
+        at = 0
+        for lexicon, rows in ahead(tokenizer.count, corpora(X, self.encoding)):
+            n = len(rows.indptr) - 1
+            part = None if group is None else group[at : at + n]
+            if part is not None and len(part) < n:
+                break
+            at += n
+            documents += n if part is None else np.bincount(part, minlength=classes)
+            sums = summed(rows, len(lexicon), part, classes) if self._prunes else _nothing(lexicon)
+            gathering.add(lexicon, sums)
+            if keep:
+                kept.append(rows)
+            else:
+                gathering.tidy(always=False)
+        if group is not None and at != len(group):
+            raise ValueError(f"got {len(group)} labels, expected one for each text")
+        return gathering, documents, kept
+
+    def _hashed(self, tokenizer: Tokenizer, X: object) -> Hashed:
+        columns = Hashed(self.n_features, self.alternate_sign, self.names)
+        if self.names:
+            for counted in ahead(tokenizer.count, corpora(X, self.encoding)):
+                columns.remember(counted)
+        return columns
+
+    @property
+    def _prunes(self) -> bool:
+        one = _is_whole(self.min_df) and self.min_df <= 1
+        every = not _is_whole(self.max_df) and self.max_df == 1.0
+        return not (one and every and self.max_features is None)
+
+    def _kept(self, columns: Words, sums: Words, documents: Words) -> NDArray[np.bool_]:
+        """The columns that are kept."""
+        placed = np.empty_like(sums)
+        placed[columns] = sums
+        has, often = placed[:, 0::2], placed[:, 1::2].sum(axis=1)
+        texts = has.sum(axis=1)
+        least, most = (_texts(share, int(documents.sum())) for share in (self.min_df, self.max_df))
+        if most < least:
+            raise ValueError("max_df corresponds to < documents than min_df")
+        mask: NDArray[np.bool_] = (texts >= least) & (texts <= most)
+        if self.max_features is not None and mask.sum() > self.max_features:
+            often = texts if self.binary else often
+            says = often if self.keep_by == "count" else evidence(has, documents)
+            ranked = np.argsort(-says[mask], kind="stable")[: self.max_features]
+            mask[np.delete(np.flatnonzero(mask), ranked)] = False
+        if not mask.any():
+            raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
+        return mask
+
+    def restrict(self, columns: object) -> Self:
+        """Keep only these columns: a mask, or their numbers, as those that a model found telling."""
+        found = self._found()
+        if isinstance(found, Hashed):
+            raise ValueError("got hashed columns, expected a vocabulary: hashed columns cannot be left out")
+        given = np.asarray(columns)
+        mask = given if given.dtype == np.bool_ else np.isin(np.arange(len(found)), given)
+        if mask.shape != (len(found),) or not mask.any():
+            raise ValueError(
+                f"got a mask of shape {mask.shape}, expected one of ({len(found)},) that keeps some"
+            )
+        self._columns = found.keep(mask)
+        return self
+
+    # ── counting ──
+
+    def transform(self, X: object) -> Any:
+        """Counts (texts, columns), in SciPy's CSR; within a row, in the order in which tokens first come."""
+        return self._matrix(list(self._rows(X)))
+
+    def batches(self, X: object) -> Iterator[Any]:
+        """The same, some texts at a time, for as many texts as there are: memory is that of a batch."""
+        for rows in self._rows(X):
+            yield self._matrix([rows])
+
+    def tokens(self, text: str | bytes) -> list[str]:
+        """The tokens of one text."""
+        return self._tokenizer().tokens(text)
+
+    def _rows(self, X: object) -> Iterator[Rows]:
+        return ahead(self._counter(), corpora(X, self.encoding))
+
+    def _counter(self) -> Callable[[Corpus], Rows]:
+        """What counts some texts by column."""
+        columns, tokenizer = self._found(), self._tokenizer()
+        width = len(columns) * (2 if self._signed else 1) + self._unknown
+        last = width - 1 if self._unknown else -1
+
+        def find(lexicon: Lexicon) -> Words:
+            found = columns.find(lexicon)
+            return np.where(found < 0, last, found)
+
+        return lambda corpus: tokenizer.file(corpus, find, width)
+
+    def _matrix(self, rows: list[Rows]) -> Any:
+        made = signed_matrix if self._signed else matrix
+        return made(rows, len(self._columns) + self._unknown, self.dtype, self.binary)
+
+    # ── what the columns are ──
+
+    def _found(self) -> Columns:
+        if self.form == "hashed" and "_columns" not in self.__dict__:
+            self._learn([], None, keep=False)  # there is nothing to learn
+        if "_columns" not in self.__dict__:
+            if self.vocabulary is None:
+                raise NotFittedError(
+                    "This TokenCounts instance is not fitted yet: call fit with texts, or give a vocabulary"
+                )
+            self._learn([], None, keep=False)
+        return self._columns
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_columns" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """The token of each column; a hashed one has its number, unless its tokens are remembered."""
+        names = self._found().names
+        return np.append(names, UNKNOWN).astype(object) if self._unknown else names
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """The column of each token."""
+        found = self._found()
+        if isinstance(found, Hashed):
+            raise AttributeError("hashed columns have no vocabulary: see get_feature_names_out and names=")
+        return {name: k for k, name in enumerate(found.names)}
+
+    def inverse_transform(self, X: Any) -> list[NDArray[np.object_]]:
+        """The tokens of each row that has them."""
+        names = self.get_feature_names_out()
+        table = arrays.scipy_sparse().csr_array(X)
+        if table.shape[1] != len(names):
+            raise ValueError(f"got {table.shape[1]} columns, expected {len(names)}")
+        return [names[table.indices[i:j][table.data[i:j] != 0]] for i, j in pairwise(table.indptr)]
+
+    @property
+    def _signed(self) -> bool:
+        return self.form == "hashed" and self.alternate_sign
+
+    @property
+    def _unknown(self) -> bool:
+        return self.form != "hashed" and self.unknown
+
+    def _tokenizer(self) -> Tokenizer:
+        """What reads the texts; and the parameters, checked."""
+        if self.form not in ("vocabulary", "hashed"):
+            raise ValueError(f"got form={self.form!r}, expected 'vocabulary' or 'hashed'")
+        if self.form == "hashed" and not 1 <= int(self.n_features) < 2**31:
+            raise ValueError(f"got n_features={self.n_features}, expected 1 to 2**31 - 1")
+        if self.keep_by not in ("count", "evidence"):
+            raise ValueError(f"got keep_by={self.keep_by!r}, expected 'count' or 'evidence'")
+        if self.max_features is not None and self.max_features < 1:
+            raise ValueError(f"got max_features={self.max_features}, expected at least 1, or None")
+        return Tokenizer(
+            analyzer=self.analyzer,
+            ngram_range=None if self.ngram_range is None else tuple(self.ngram_range),  # type: ignore[arg-type]
+            pairs=self.pairs,
+            min_length=self.min_length,
+            fold=self.fold,
+            unspaced=self.unspaced,
+            digits=self.digits,
+            stop_words=stop_words(self.stop_words),
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = self.form != "hashed" and self.vocabulary is None
+        return tags
+
+
+def _nothing(lexicon: Lexicon) -> Words:
+    return np.zeros((len(lexicon), 0), dtype=np.int64)
+
+
+def _move(rows: Rows, where: NDArray[np.int32], width: int, unknown: bool) -> Callable[[], Rows]:
+    """Rows by other columns."""
+    return lambda: known(Rows(rows.indptr, where[rows.indices], rows.counts), width, unknown)
+
+
+def _is_whole(share: object) -> bool:
+    return isinstance(share, Integral)
+
+
+def _texts(share: float, documents: int) -> float:
+    """A number of texts, or a share of them if it is a float."""
+    if _is_whole(share):
+        return float(share)
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(
+            f"got {share} for min_df or max_df, expected a number of texts, or a share from 0.0 to 1.0"
+        )
+    return share * documents

@@ -1,0 +1,88 @@
+"""names → columns of fixed number, without a vocabulary: scikit-learn's hashing, bucket by bucket."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis._kernels import text as kernels
+from tamis._kernels.text import Words
+from tamis.text.lexicon import Lexicon, Names
+from tamis.text.tokenizer import Counted
+
+_LEAST = -(2**31)  # has no absolute value among 32-bit integers; scikit-learn puts it here, too
+_MANY = 4  # times as many tokens are remembered as columns are to have names, before the rarest are dropped
+
+
+class Buckets(NamedTuple):
+    """Where names fall."""
+
+    columns: Words
+    negative: NDArray[np.bool_]
+
+
+def buckets(names: Names, width: int) -> Buckets:
+    """The column of each name among `width`, and whether it counts negatively if columns are signed.
+
+    >>> money = Names(np.frombuffer(b"money" + bytes(72), dtype=np.uint8), np.array([0]), np.array([5]))
+    >>> columns, negative = buckets(money, 1024)
+    >>> columns.tolist(), negative.tolist()
+    ([698], [True])
+    """
+    hashed = kernels.hashes(*names).view(np.int32).astype(np.int64)
+    columns = np.where(hashed == _LEAST, (-_LEAST - 1 - (width - 1)) % width, np.abs(hashed) % width)
+    return Buckets(columns, hashed < 0)
+
+
+class Hashed:
+    """Columns by hash. If asked, it remembers the most frequent tokens, so that some columns have names."""
+
+    def __init__(self, width: int, signed: bool, names: int = 0) -> None:
+        self.width = width
+        self.signed = signed
+        self.limit = names
+        self.often: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self.width
+
+    def find(self, lexicon: Lexicon) -> Words:
+        """The column of each entry; of one that counts negatively, the column plus the width."""
+        columns, negative = buckets(lexicon.names, self.width)
+        return columns + self.width * negative if self.signed else columns
+
+    def remember(self, counted: Counted) -> None:
+        """Learn the tokens of some texts, if asked to."""
+        if not self.limit:
+            return
+        counts = np.bincount(counted.rows.indices, counted.rows.counts, len(counted.lexicon)).astype(np.int64)
+        often = np.argsort(-counts, kind="stable")[: _MANY * self.limit]
+        names = counted.lexicon.names.strings(often)
+        self.often.update(dict(zip(names, counts[often].tolist(), strict=True)))
+        if len(self.often) > 2 * _MANY * self.limit:
+            ranked = sorted(self.often.items(), key=lambda item: (-item[1], item[0]))
+            self.often = Counter(dict(ranked[: _MANY * self.limit]))
+
+    @property
+    def names(self) -> NDArray[np.object_]:
+        """The tokens of each column, the most frequent first; its number where none is remembered."""
+        found = np.array([f"#{k}" for k in range(self.width)], dtype=object)
+        ranked = sorted(self.often.items(), key=lambda item: (-item[1], item[0]))
+        known: dict[int, list[str]] = {}
+        for name, column in zip([n for n, _ in ranked], self.columns_of([n for n, _ in ranked]), strict=True):
+            if column in known or len(known) < self.limit:
+                known.setdefault(column, []).append(name)
+        for column, tokens in known.items():
+            found[column] = " | ".join(tokens)
+        return found
+
+    def columns_of(self, names: list[str]) -> list[int]:
+        """Where tokens fall."""
+        each = [name.encode() for name in names]
+        lengths = np.array([len(name) for name in each], dtype=np.int64)
+        text = np.frombuffer(b"".join(each) + bytes(kernels.PAD), dtype=np.uint8)
+        found: list[int] = buckets(
+            Names(text, np.cumsum(lengths) - lengths, lengths), self.width
+        ).columns.tolist()
+        return found

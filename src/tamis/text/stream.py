@@ -1,0 +1,242 @@
+"""texts and labels as they come → sums by class → a fitted model, in one pass and in bounded memory.
+
+No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
+gone.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from tamis._kernels import text as kernels
+from tamis._kernels.text import Rows, Words
+from tamis._kernels.threads import ahead
+from tamis.progress import Line
+from tamis.stats import Exact, Keys, Tally
+from tamis.text.corpus import CHUNK, Corpus, read
+from tamis.text.counts import TokenCounts
+from tamis.text.hashing import Hashed
+from tamis.text.matrix import known
+from tamis.text.tokenizer import Counted
+from tamis.text.vocabulary import Gathering, summed
+
+WIDTH = 2**18  # columns where a model comes without counts: 2 MB a class
+_PATIENCE = 2.0  # seconds before anybody is told how far it has come
+
+
+class Chunk(NamedTuple):
+    """Some texts and their labels."""
+
+    corpus: Corpus
+    labels: list[Any]
+
+
+def fit_stream(
+    model: Any, texts: Iterable[tuple[Any, Any]], *, more: bool = False, progress: bool | None = None
+) -> Pipeline:
+    """Fit naive Bayes to texts with labels, however many, in one pass; what is returned takes texts.
+
+    `model` is `make_pipeline(TokenCounts(…), MultinomialNB(…))`, or the classifier alone, whose counts are
+    hashed then. It is fitted itself, and no copy; `more` adds to what it has learned before. A vocabulary
+    that is to be learned is learned in the same pass. A classifier that cannot learn from sums (it has no
+    `partial_fit_sums`) learns from a matrix for each chunk. Progress is shown in a terminal, or as asked.
+
+    >>> import tamis
+    >>> mail = [
+    ...     ("cheap pills", "spam"),
+    ...     ("see you at lunch", "ham"),
+    ...     ("cheap lunch", "ham"),
+    ...     ("pills now", "spam"),
+    ... ]
+    >>> sieve = tamis.text.fit_stream(tamis.MultinomialNB(), iter(mail))
+    >>> sieve.predict(["cheap pills now", "see you at lunch then"]).tolist()
+    ['spam', 'ham']
+    """
+    pipeline, counts, learner = _steps(model)
+    chunks = _Meter(progress).watched(_chunks(texts, counts.encoding))
+    if not more:
+        _forget(learner)
+        if counts.form == "vocabulary" and counts.vocabulary is None:
+            _forget(counts)
+    if counts.form == "hashed" or counts.vocabulary is not None:
+        counts.fit([])
+    if not hasattr(learner, "partial_fit_sums") or (counts.form == "hashed" and counts.alternate_sign):
+        _learn_rows(counts, learner, chunks)
+    else:
+        sums = _filed_sums if counts.__sklearn_is_fitted__() else _gathered_sums
+        learner.partial_fit_sums(sums(counts, chunks, counts.binary or hasattr(learner, "binarize")))
+    return pipeline
+
+
+def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
+    """A pipeline of counts and a classifier, and these two."""
+    if not isinstance(model, Pipeline):
+        model = make_pipeline(TokenCounts(form="hashed", n_features=WIDTH), model)
+    steps = [step for _, step in model.steps]
+    if len(steps) != 2 or not isinstance(steps[0], TokenCounts) or not hasattr(steps[1], "partial_fit"):
+        found = ", ".join(type(step).__name__ for step in steps)
+        raise TypeError(
+            f"got a pipeline of {found}, expected TokenCounts and a classifier that learns bit by bit, as "
+            "tamis.MultinomialNB: what weighs counts by all texts needs them all at once"
+        )
+    return model, steps[0], steps[1]
+
+
+def _forget(step: Any) -> None:
+    """As it was made."""
+    step.__dict__ = clone(step).__dict__
+
+
+def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None) -> Iterator[Chunk]:
+    batch: list[str | bytes] = []
+    labels: list[Any] = []
+    size = 0
+    for row, pair in enumerate(texts):
+        try:
+            text, label = pair
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"item {row} is a {type(pair).__name__}, expected (text, label): zip(texts, labels)"
+            ) from None
+        document = text if type(text) is str else read(text, encoding, row)
+        batch.append(document)
+        labels.append(label)
+        size += len(document) + 1
+        if size >= CHUNK:
+            yield Chunk(Corpus.of(batch), labels)
+            batch, labels, size = [], [], 0
+    if batch:
+        yield Chunk(Corpus.of(batch), labels)
+
+
+class _Classes:
+    """Labels as they come, by number, and how many texts each has."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+        self.documents = np.zeros(0, dtype=np.int64)
+
+    def group(self, labels: list[Any]) -> Words:
+        """The number of each label; new ones get the next."""
+        keys, group = Keys.of(labels)
+        numbers = np.array([self.numbers.setdefault(key, len(self.numbers)) for key in keys], dtype=np.int64)
+        found = numbers[group]
+        more = np.bincount(found, minlength=len(self.numbers))
+        more[: len(self.documents)] += self.documents
+        self.documents = more
+        return found
+
+    def tally(self, totals: Words) -> Tally:
+        """The sums (classes, columns) by label."""
+        keys, order = Keys.of(list(self.numbers))
+        place = np.argsort(order)
+        return Tally(
+            weight=Exact.of_integers(self.documents[place]), total=Exact.of_integers(totals[place]), keys=keys
+        )
+
+
+def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
+    """Sums over columns that are known."""
+    classes, columns, tokenizer = _Classes(), counts._columns, counts._tokenizer()
+    width = len(columns) + counts._unknown
+    totals = np.zeros((0, width), dtype=np.int64)
+    itself = np.arange(width)
+
+    def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows]:
+        found = tokenizer.count(chunk.corpus)
+        where = columns.find(found.lexicon).astype(np.int32)
+        rows = known(
+            Rows(found.rows.indptr, where[found.rows.indices], found.rows.counts), width, counts._unknown
+        )
+        if flags:  # two tokens of one column are there once
+            there = kernels.tally(rows.indices, rows.indptr, width)
+            rows = Rows(there.indptr, there.indices, np.ones(len(there.counts)))
+        return chunk.labels, found, rows
+
+    for labels, found, rows in ahead(count, chunks):
+        group = classes.group(labels)
+        if len(classes.documents) > len(totals):
+            missing = len(classes.documents) - len(totals)
+            totals = np.concatenate([totals, np.zeros((missing, width), dtype=np.int64)])
+        kernels.add(rows.indptr, rows.indices, rows.counts, itself, group, totals)
+        if isinstance(columns, Hashed):
+            columns.remember(found)
+    return classes.tally(totals)
+
+
+def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
+    """Sums over columns that are learned in the same pass."""
+    classes, gathering, tokenizer = _Classes(), Gathering(), counts._tokenizer()
+
+    def count(chunk: Chunk) -> tuple[list[Any], Counted]:
+        return chunk.labels, tokenizer.count(chunk.corpus)
+
+    for labels, (lexicon, rows) in ahead(count, chunks):
+        group = classes.group(labels)
+        gathering.add(lexicon, summed(rows, len(lexicon), group, len(classes.documents)))
+        gathering.tidy(always=False)
+    gathering.tidy()
+    columns = counts._settle(gathering, classes.documents)
+    kept = columns >= 0
+    sums = gathering.sums[0][:, 0::2] if flags else gathering.sums[0][:, 1::2]
+    if counts._unknown and flags and not kept.all():
+        raise ValueError(
+            "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "
+            "fit TokenCounts first, then stream with more=True"
+        )
+    totals = np.zeros((len(classes.documents), len(counts._columns) + counts._unknown), dtype=np.int64)
+    totals[:, columns[kept]] = sums[kept].T
+    if counts._unknown:
+        totals[:, -1] = sums[~kept].sum(axis=0)
+    return classes.tally(totals)
+
+
+def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk]) -> None:
+    """Learn a matrix for each chunk."""
+    if not counts.__sklearn_is_fitted__():
+        raise TypeError(
+            f"a {type(learner).__name__} learns from rows, for which the columns must be known: expected "
+            "TokenCounts(form='hashed'), one with a vocabulary, or one that was fitted, with more=True"
+        )
+    count = counts._counter()
+
+    def both(chunk: Chunk) -> tuple[list[Any], Rows]:
+        return chunk.labels, count(chunk.corpus)
+
+    for labels, rows in ahead(both, chunks):
+        learner.partial_fit(counts._matrix([rows]), labels)
+
+
+class _Meter:
+    """How many texts have passed, and how fast."""
+
+    def __init__(self, shown: bool | None) -> None:
+        self._line = Line()
+        self._shown = self._line.is_terminal if shown is None else shown
+        self._always = shown is True
+        self._begun = time.monotonic()
+        self._texts = self._bytes = 0
+
+    def watched(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """The same chunks, counted as they pass."""
+        try:
+            for chunk in chunks:
+                yield chunk
+                self._texts += len(chunk.corpus)
+                self._bytes += len(chunk.corpus.text)
+                now = time.monotonic()
+                if self._shown and now - self._begun > _PATIENCE and self._line.is_due(now):
+                    self._line.draw(self._said(now), now)
+        finally:
+            now = time.monotonic()
+            if self._always or (self._shown and now - self._begun > _PATIENCE):
+                self._line.end(self._said(now))
+
+    def _said(self, now: float) -> str:
+        seconds = max(now - self._begun, 1e-9)
+        size = self._bytes / 1e6
+        return f"{self._texts:,} texts, {size:,.1f} MB, {size / seconds:,.1f} MB/s, {seconds:.0f} s"

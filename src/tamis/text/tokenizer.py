@@ -1,0 +1,217 @@
+"""text → tokens: words, phrases and runs of characters, as strings or counted by document."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis._kernels import text as kernels
+from tamis._kernels.text import Alphabet, Bytes, Indices, Rows, Tokens, Words
+from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
+from tamis.text.corpus import Corpus
+from tamis.text.lexicon import Finder, Lexicon, Phrases, Stems
+
+Analyzer = Literal["word", "char", "char_wb"]
+
+
+class Counted(NamedTuple):
+    """How often each entry of a lexicon is in each document."""
+
+    lexicon: Lexicon
+    rows: Rows
+
+
+class _Stream(NamedTuple):
+    """Numbers of what follows each other in documents."""
+
+    numbers: Indices
+    documents: Words  # (n + 1,)
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """What a token is. It has no state: what it finds in a text depends on nothing but the text.
+
+    >>> Tokenizer().tokens("Straße, CAFÉ und 東京都!")
+    ['strasse', 'café', 'und', '東京', '京都']
+    >>> Tokenizer(ngram_range=(2, 2)).tokens("send money to Mary")
+    ['send money', 'money to', 'to mary']
+    >>> Tokenizer(ngram_range=None, pairs=3).tokens("send money to Mary")
+    ['send money', 'money to', 'to mary', 'send * to', 'money * mary', 'send * * mary']
+    """
+
+    analyzer: Analyzer = "word"
+    ngram_range: tuple[int, int] | None = (1, 1)  # None: pairs only
+    pairs: int = 0  # words up to so far apart, two by two
+    min_length: int = 2  # characters of a word; those of scripts without spaces always count
+    fold: Fold = "case"
+    unspaced: Unspaced = "pairs"
+    digits: Digit = "keep"
+    stop_words: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.analyzer not in ("word", "char", "char_wb"):
+            raise ValueError(f"got analyzer={self.analyzer!r}, expected 'word', 'char' or 'char_wb'")
+        if self.ngram_range is not None:
+            least, most = self.ngram_range
+            if not 1 <= least <= most:
+                raise ValueError(f"got ngram_range={self.ngram_range}, expected (n, m) with 1 <= n <= m")
+        if self.pairs < 0 or self.min_length < 1:
+            raise ValueError(
+                f"got pairs={self.pairs} and min_length={self.min_length}, expected at least 0 and 1"
+            )
+        if self.analyzer == "word" and self.ngram_range is None and not self.pairs:
+            raise ValueError(
+                "got ngram_range=None and pairs=0, expected one of them: nothing would be counted"
+            )
+        if self.analyzer != "word" and (self.ngram_range is None or self.pairs or self.stop_words):
+            raise ValueError(
+                f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
+                "expected analyzer='word', or an ngram_range and nothing else"
+            )
+
+    @cached_property
+    def _alphabet(self) -> Alphabet:
+        return alphabet(self.fold, self.unspaced, self.digits)
+
+    @cached_property
+    def _stops(self) -> Finder | None:
+        """What finds a stop word among stems; a word that is no single token stops each of its tokens."""
+        if not self.stop_words:
+            return None
+        folded, tokens = self._scanned(Corpus.of(sorted(self.stop_words)), shortest=1)
+        stems = Stems.of(folded, tokens, kernels.identify(folded, tokens).first)
+        return Finder(Lexicon(stems, (_single(len(stems)),)), np.arange(len(stems)))
+
+    def tokens(self, text: str | bytes) -> list[str]:
+        """The tokens of one text: in their order, shorter before longer, pairs last."""
+        lexicon, streams = self._read(Corpus.of([text]))
+        names = lexicon.names.strings()
+        return [names[k] for stream in streams for k in stream.numbers.tolist()]
+
+    def name(self, term: str) -> str:
+        """The token that a term of one or more words, with stars for those left out, stands for.
+
+        >>> Tokenizer().name("Money"), Tokenizer(pairs=2).name("Send * Mary")
+        ('money', 'send * mary')
+        """
+        if self.analyzer != "word":
+            corpus = Corpus.of([term])
+            folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, False)
+            return folded[: places[-1]].tobytes().decode()
+        single = replace(self, ngram_range=(1, 1), pairs=0)
+        words = [["*"] if part == "*" else single.tokens(part) for part in term.split()]
+        if not words or any(len(found) != 1 for found in words):
+            raise ValueError(
+                f"the term {term!r} is not made of tokens, expected words as texts are read: see fold, "
+                "min_length and stop_words"
+            )
+        return " ".join(word for (word,) in words)
+
+    def count(self, corpus: Corpus) -> Counted:
+        """How often each token is in each document, by its number in a lexicon of these documents."""
+        lexicon, streams = self._read(corpus)
+        stream = _together(streams)
+        return Counted(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
+
+    def file(self, corpus: Corpus, columns: Callable[[Lexicon], Words], width: int) -> Rows:
+        """How often each token is in each document, by the columns found for it; -1: not counted."""
+        lexicon, streams = self._read(corpus)
+        stream = _together(streams)
+        found = columns(lexicon).astype(np.int32)
+        return kernels.tally(found[stream.numbers], stream.documents, width)
+
+    def _read(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
+        if self.analyzer == "word":
+            folded, tokens = self._scanned(corpus, self.min_length)
+        else:
+            within = self.analyzer == "char_wb"
+            folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, within)
+            least, most = self.ngram_range or (1, 1)
+            tokens = kernels.grams(folded, places, least, most, within)
+        found = kernels.identify(folded, tokens)
+        stems = Stems.of(folded, tokens, found.first)
+        words = _Stream(found.numbers, tokens.documents)
+        if self.analyzer != "word":
+            return Lexicon(stems, (_single(len(stems)),)), [words]
+        single = _single(len(stems))
+        if self._stops is not None:
+            words, single = _without(words, self._stops.find(Lexicon(stems, (single,))) >= 0)
+        kinds, streams = [], []
+        shift = 0
+        for kind, stream in self._phrases(words, single):
+            kinds.append(kind)
+            streams.append(
+                _Stream(stream.numbers + np.int32(shift) if shift else stream.numbers, stream.documents)
+            )
+            shift += len(kind.parts)
+        return Lexicon(stems, tuple(kinds)), streams
+
+    def _scanned(self, corpus: Corpus, shortest: int) -> tuple[Bytes, Tokens]:
+        folded, places = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
+        return folded, kernels.scan(folded, places, shortest, self._alphabet)
+
+    def _phrases(self, words: _Stream, single: Phrases) -> Iterator[tuple[Phrases, _Stream]]:
+        """Each kind of phrase, and where it comes."""
+        least, most = self.ngram_range or (1, 0)
+        kind, stream = single, _numbered(words, single)
+        for n in range(1, most + 1):
+            if n > 1:
+                kind, stream = _longer(kind, stream, words, n - 1)
+            if n >= least:
+                yield kind, stream
+        kind, stream = single, _numbered(words, single)
+        for distance in range(1, self.pairs + 1):
+            pair, where = _longer(kind, stream, words, distance)
+            yield Phrases(pair.parts, distance), where
+
+
+def _single(count: int) -> Phrases:
+    return Phrases(np.arange(count, dtype=np.int32)[:, None])
+
+
+def _without(words: _Stream, stopped: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:
+    """Less the stems that are stopped."""
+    kept = ~stopped[words.numbers]
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return _Stream(words.numbers[kept], before[words.documents]), Phrases(
+        np.flatnonzero(~stopped).astype(np.int32)[:, None]
+    )
+
+
+def _numbered(words: _Stream, single: Phrases) -> _Stream:
+    """Stems by their number among those that count."""
+    stems = single.parts[:, 0]
+    if not len(stems) or stems[-1] == len(stems) - 1:
+        return words
+    place = np.full(int(stems[-1]) + 1, -1, dtype=np.int32)
+    place[stems] = np.arange(len(stems), dtype=np.int32)
+    return _Stream(place[words.numbers], words.documents)
+
+
+def _longer(kind: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
+    """Phrases with the word that comes `shift` after their first."""
+    keys, documents = kernels.pair(stream.numbers, stream.documents, words.numbers, words.documents, shift)
+    found = kernels.identify_keys(keys)
+    first = keys[found.first]
+    left, last = (first >> np.uint64(32)).astype(np.int64), (first & np.uint64(0xFFFFFFFF)).astype(np.int32)
+    return Phrases(np.column_stack([kind.parts[left], last])), _Stream(found.numbers, documents)
+
+
+def _together(streams: list[_Stream]) -> _Stream:
+    """What is in any of the streams, document by document."""
+    if len(streams) == 1:
+        return streams[0]
+    documents = np.sum([stream.documents for stream in streams], axis=0)
+    numbers = np.empty(documents[-1], dtype=np.int32)
+    begun = documents[:-1].copy()
+    for stream in streams:
+        lengths = np.diff(stream.documents)
+        numbers[np.arange(len(stream.numbers)) + np.repeat(begun - stream.documents[:-1], lengths)] = (
+            stream.numbers
+        )
+        begun += lengths
+    return _Stream(numbers, documents)

@@ -1,0 +1,162 @@
+"""lexicons of many chunks → the columns of a vocabulary: merged, counted, pruned, sorted by name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis._kernels.text import Rows, Words
+from tamis.text.lexicon import Finder, Lexicon
+from tamis.text.tokenizer import Tokenizer
+
+Mask = NDArray[np.bool_]
+Columns = Callable[[Lexicon], Words]  # the column of each entry; -1 if it has none
+
+_TIDY = 1 << 22  # sums that wait to be merged, at least: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Columns and their names."""
+
+    lexicon: Lexicon
+    columns: Words  # of each entry of the lexicon
+
+    def __len__(self) -> int:
+        return len(self.lexicon)
+
+    @classmethod
+    def sorted(cls, lexicon: Lexicon) -> "Vocabulary":
+        """Columns in the order of their names."""
+        columns = np.empty(len(lexicon), dtype=np.int64)
+        columns[lexicon.order()] = np.arange(len(lexicon))
+        return cls(lexicon, columns)
+
+    @cached_property
+    def find(self) -> Columns:
+        """What finds the columns of other lexicons."""
+        return Finder(self.lexicon, self.columns).find
+
+    @cached_property
+    def names(self) -> NDArray[np.object_]:
+        """The name of each column."""
+        found = np.empty(len(self), dtype=object)
+        found[self.columns] = self.lexicon.names.strings()
+        return found
+
+    def keep(self, columns: Mask) -> "Vocabulary":
+        """Less the columns that are not kept; the others move up."""
+        place = np.cumsum(columns) - 1
+        rows = np.flatnonzero(columns[self.columns])
+        return Vocabulary(self.lexicon.take(rows), place[self.columns[rows]])
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"lexicon": self.lexicon, "columns": self.columns}  # what is looked up by can be made again
+
+
+@dataclass(frozen=True, eq=False)
+class GivenVocabulary:
+    """Terms that a user wrote, each with its column."""
+
+    names: NDArray[np.object_]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    def of(cls, terms: Iterable[str] | Mapping[str, int], tokenizer: Tokenizer) -> "GivenVocabulary":
+        """Terms in the order of their columns, or with their columns, read as texts are."""
+        if isinstance(terms, str):
+            raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
+        listed = list(terms)
+        columns = [terms[term] for term in listed] if isinstance(terms, Mapping) else list(range(len(listed)))
+        if not listed:
+            raise ValueError("got an empty vocabulary, expected at least one term")
+        if sorted(columns) != list(range(len(listed))):
+            raise ValueError(
+                f"the columns of the vocabulary are not 0 to {len(listed) - 1}, each once: leave them out, "
+                "and the terms get them in their order"
+            )
+        names = np.empty(len(listed), dtype=object)
+        place: dict[str, str] = {}
+        for term, column in zip(listed, columns, strict=True):
+            name = tokenizer.name(term)
+            if name in place:
+                raise ValueError(
+                    f"the terms {place[name]!r} and {term!r} are one token, {name!r}: expected each once"
+                )
+            place[name] = term
+            names[column] = name
+        return cls(names)
+
+    def find(self, lexicon: Lexicon) -> Words:
+        """The columns of another lexicon."""
+        place = self._place
+        return np.array([place.get(name, -1) for name in lexicon.names.strings()], dtype=np.int64)
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.names)}
+
+    def keep(self, columns: Mask) -> "GivenVocabulary":
+        """Less the columns that are not kept; the others move up."""
+        return GivenVocabulary(self.names[columns])
+
+
+class Gathering:
+    """Chunks as they come → one lexicon, and sums over the documents of each class, (entries, 2 · classes).
+
+    It takes memory for the entries, and none for the documents. Classes may still be added as chunks come.
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[Lexicon] = []
+        self.sums: list[Words] = []
+        self._tidied = 0
+
+    def add(self, lexicon: Lexicon, sums: Words) -> None:
+        """One chunk more."""
+        self.parts.append(lexicon)
+        self.sums.append(sums)
+
+    def tidy(self, always: bool = True) -> list[Words]:
+        """Merge what was added, at once or when it pays; of each part, its entries' new numbers."""
+        if not always and sum(each.size + len(each) for each in self.sums) <= 2 * self._tidied + _TIDY:
+            return []
+        if not any(map(len, self.parts)):
+            raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
+        whole, numbers = Lexicon.merged(self.parts)
+        sums = np.zeros((len(whole), max(each.shape[1] for each in self.sums)), dtype=np.int64)
+        for number, each in zip(numbers, self.sums, strict=True):
+            sums[number, : each.shape[1]] += each
+        self.parts, self.sums = [whole], [sums]
+        self._tidied = sums.size + len(whole)
+        return numbers
+
+
+def summed(rows: Rows, entries: int, group: Words | None = None, classes: int = 1) -> Words:
+    """Of each entry and class, how many documents have it, and how often (entries, 2 · classes)."""
+    cell = rows.indices.astype(np.int64)
+    if group is not None:
+        cell = cell * classes + np.repeat(group, np.diff(rows.indptr))
+    has = np.bincount(cell, minlength=entries * classes)
+    often = np.bincount(cell, weights=rows.counts, minlength=entries * classes).astype(np.int64)
+    return np.stack([has, often], axis=-1).reshape(entries, 2 * classes)
+
+
+def evidence(has: Words, documents: Words) -> NDArray[np.float64]:
+    """What a text's having a token, or not, says about its class, over all texts (entries,): in nats.
+
+    >>> says = evidence(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
+    >>> [round(float(x), 3) for x in says]
+    [69.315, 0.0]
+    """
+    total = documents.sum()
+    said = np.zeros(len(has))
+    for seen in (has, documents - has):
+        expected = seen.sum(axis=1, keepdims=True) * (documents / total)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            said += np.where(seen > 0, seen * np.log(seen / expected), 0.0).sum(axis=1)
+    return said
