@@ -66,5 +66,10 @@ def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) 
 
 def refuse_negative(statistic: Tally) -> None:
     """Raise if a weight or a count is below zero, or there is a count and no weight."""
-    weight, total = statistic.weight.value, statistic.total.value
-    refuse_too_much(bool((weight < 0).any() or (total < 0).any() or (total[weight == 0] != 0).any()))
+    weight, total = statistic.weight, statistic.total  # as they are: the totals may be many
+    nothing = weight.value == 0
+    refuse_too_much(
+        bool(
+            weight.negative.any() or total.negative.any() or (nothing.any() and total.words[:, nothing].any())
+        )
+    )

@@ -20,6 +20,7 @@ from tamis._kernels import Floats, Words
 # A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
 # exact. Scaling again and again (decay) would grow without end; it is cut here, 2**-224 below the first bit.
 _KEEP = 8
+_HALF = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +54,9 @@ class Exact:
 
     @classmethod
     def of_integers(cls, values: NDArray[np.int64]) -> "Exact":
-        """Counts, of any shape."""
+        """Counts, of any shape; the array belongs to the sums from then on."""
+        if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, and settled as it is
+            return cls(np.ascontiguousarray(values[None]), 0)
         return cls.of_words(values[None], 0)
 
     @classmethod
@@ -95,6 +98,11 @@ class Exact:
         """The numbers rounded to float64 and what the rounding left, good to 2**-105 of the number."""
         high, rest = _kernels.read(self._flat, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)
+
+    @property
+    def negative(self) -> NDArray[np.bool_]:
+        """Where the numbers are below zero: the last word has the sign."""
+        return np.asarray(self.words[-1] < 0)
 
     def live(self, axis: int) -> NDArray[np.bool_]:
         """Along the axis, which slices hold anything but zeros."""

@@ -11,14 +11,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from tamis import arrays
+from tamis._kernels import text as kernels
 from tamis._kernels.text import Rows, Words
 from tamis._kernels.threads import ahead, together
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.corpus import Corpus, corpora
 from tamis.text.hashing import Hashed
-from tamis.text.lexicon import Lexicon
-from tamis.text.matrix import known, matrix, signed_matrix
+from tamis.text.lexicon import Lexicon, Places
+from tamis.text.matrix import matrix
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Tokenizer
 from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
@@ -141,10 +142,12 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         columns = self._settle(gathering, documents)
         if not keep:
             return None
-        moved = [columns[number].astype(np.int32) for number in numbers]
-        width = len(self._columns) + self._unknown
-        tasks = [_move(part, where, width, self._unknown) for part, where in zip(rows, moved, strict=True)]
+        tasks = [self._arranger(part, columns[number]) for part, number in zip(rows, numbers, strict=True)]
         return self._matrix(together(tasks))
+
+    def _arranger(self, rows: Rows, columns: Words) -> Callable[[], Rows]:
+        places = Places(columns.astype(np.int32), np.ones(len(columns)))
+        return lambda: self._arranged(rows, places)
 
     def _settle(self, gathering: Gathering, documents: Words) -> Words:
         """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
@@ -169,9 +172,9 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         for lexicon, rows in ahead(tokenizer.count, corpora(X, self.encoding)):
             n = len(rows.indptr) - 1
             part = None if group is None else group[at : at + n]
+            at += n
             if part is not None and len(part) < n:
                 break
-            at += n
             documents += n if part is None else np.bincount(part, minlength=classes)
             sums = summed(rows, len(lexicon), part, classes) if self._prunes else _nothing(lexicon)
             gathering.add(lexicon, sums)
@@ -232,7 +235,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     # ── counting ──
 
     def transform(self, X: object) -> Any:
-        """Counts (texts, columns), in SciPy's CSR; within a row, in the order in which tokens first come."""
+        """Counts (texts, columns), in SciPy's CSR."""
         return self._matrix(list(self._rows(X)))
 
     def batches(self, X: object) -> Iterator[Any]:
@@ -250,18 +253,31 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def _counter(self) -> Callable[[Corpus], Rows]:
         """What counts some texts by column."""
         columns, tokenizer = self._found(), self._tokenizer()
-        width = len(columns) * (2 if self._signed else 1) + self._unknown
-        last = width - 1 if self._unknown else -1
 
-        def find(lexicon: Lexicon) -> Words:
-            found = columns.find(lexicon)
-            return np.where(found < 0, last, found)
+        def count(corpus: Corpus) -> Rows:
+            lexicon, rows = tokenizer.count(corpus)
+            return self._arranged(rows, columns.find(lexicon))
 
-        return lambda corpus: tokenizer.file(corpus, find, width)
+        return count
+
+    def _arranged(self, rows: Rows, places: Places) -> Rows:
+        """Rows by column."""
+        columns, signs = places
+        if self._unknown:
+            columns = np.where(columns < 0, np.int32(self._width - 1), columns)
+        if self.binary:  # before tokens share a column, as scikit-learn does
+            rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
+        found = kernels.arrange(rows, columns, signs)
+        if self.binary and self._unknown:
+            np.minimum(found.counts, 1.0, out=found.counts)
+        return found
 
     def _matrix(self, rows: list[Rows]) -> Any:
-        made = signed_matrix if self._signed else matrix
-        return made(rows, len(self._columns) + self._unknown, self.dtype, self.binary)
+        return matrix(rows, self._width, self.dtype)
+
+    @property
+    def _width(self) -> int:
+        return len(self._columns) + self._unknown
 
     # ── what the columns are ──
 
@@ -301,10 +317,6 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return [names[table.indices[i:j][table.data[i:j] != 0]] for i, j in pairwise(table.indptr)]
 
     @property
-    def _signed(self) -> bool:
-        return self.form == "hashed" and self.alternate_sign
-
-    @property
     def _unknown(self) -> bool:
         return self.form != "hashed" and self.unknown
 
@@ -339,11 +351,6 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
 def _nothing(lexicon: Lexicon) -> Words:
     return np.zeros((len(lexicon), 0), dtype=np.int64)
-
-
-def _move(rows: Rows, where: NDArray[np.int32], width: int, unknown: bool) -> Callable[[], Rows]:
-    """Rows by other columns."""
-    return lambda: known(Rows(rows.indptr, where[rows.indices], rows.counts), width, unknown)
 
 
 def _is_whole(share: object) -> bool:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Words
-from tamis.text.lexicon import Lexicon, Names
+from tamis.text.lexicon import Lexicon, Names, Places
 from tamis.text.tokenizer import Counted
 
 _LEAST = -(2**31)  # has no absolute value among 32-bit integers; scikit-learn puts it here, too
@@ -47,10 +47,11 @@ class Hashed:
     def __len__(self) -> int:
         return self.width
 
-    def find(self, lexicon: Lexicon) -> Words:
-        """The column of each entry; of one that counts negatively, the column plus the width."""
+    def find(self, lexicon: Lexicon) -> Places:
+        """The column and the sign of each entry."""
         columns, negative = buckets(lexicon.names, self.width)
-        return columns + self.width * negative if self.signed else columns
+        signs = np.where(negative, -1.0, 1.0) if self.signed else np.ones(len(columns))
+        return Places(columns.astype(np.int32), signs)
 
     def remember(self, counted: Counted) -> None:
         """Learn the tokens of some texts, if asked to."""

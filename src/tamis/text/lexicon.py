@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import PAD, Bytes, Digits, Indices, Tokens, Words
+from tamis._kernels.text import PAD, Bytes, Digits, Floats, Indices, Tokens, Words
 
 _MISSING, _STAR, _FIRST = (
     0,
@@ -247,6 +247,13 @@ def _renumbered(parts: Sequence[Lexicon], kinds: list[Phrases], numbers: list[In
             at[k] += len(kind.parts)
         found.append(np.concatenate(rows))
     return found
+
+
+class Places(NamedTuple):
+    """Where the entries of a lexicon are counted."""
+
+    columns: Indices  # -1: nowhere
+    signs: Floats
 
 
 class Finder:

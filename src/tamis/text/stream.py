@@ -20,11 +20,13 @@ from tamis.stats import Exact, Keys, Tally
 from tamis.text.corpus import CHUNK, Corpus, read
 from tamis.text.counts import TokenCounts
 from tamis.text.hashing import Hashed
-from tamis.text.matrix import known
 from tamis.text.tokenizer import Counted
 from tamis.text.vocabulary import Gathering, summed
 
 WIDTH = 2**18  # columns where a model comes without counts: 2 MB a class
+_SMALL = (
+    1 << 19
+)  # bytes worked on at a time, if nothing is gained by more: with all that is made of them, 20 MB
 _PATIENCE = 2.0  # seconds before anybody is told how far it has come
 
 
@@ -57,17 +59,18 @@ def fit_stream(
     ['spam', 'ham']
     """
     pipeline, counts, learner = _steps(model)
-    chunks = _Meter(progress).watched(_chunks(texts, counts.encoding))
     if not more:
         _forget(learner)
         if counts.form == "vocabulary" and counts.vocabulary is None:
             _forget(counts)
     if counts.form == "hashed" or counts.vocabulary is not None:
         counts.fit([])
+    known = counts.__sklearn_is_fitted__()
+    chunks = _Meter(progress).watched(_chunks(texts, counts.encoding, _SMALL if known else CHUNK))
     if not hasattr(learner, "partial_fit_sums") or (counts.form == "hashed" and counts.alternate_sign):
         _learn_rows(counts, learner, chunks)
     else:
-        sums = _filed_sums if counts.__sklearn_is_fitted__() else _gathered_sums
+        sums = _filed_sums if known else _gathered_sums
         learner.partial_fit_sums(sums(counts, chunks, counts.binary or hasattr(learner, "binarize")))
     return pipeline
 
@@ -91,7 +94,7 @@ def _forget(step: Any) -> None:
     step.__dict__ = clone(step).__dict__
 
 
-def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None) -> Iterator[Chunk]:
+def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int) -> Iterator[Chunk]:
     batch: list[str | bytes] = []
     labels: list[Any] = []
     size = 0
@@ -106,7 +109,7 @@ def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None) -> Iterator[
         batch.append(document)
         labels.append(label)
         size += len(document) + 1
-        if size >= CHUNK:
+        if size >= chunk:
             yield Chunk(Corpus.of(batch), labels)
             batch, labels, size = [], [], 0
     if batch:
@@ -133,36 +136,33 @@ class _Classes:
     def tally(self, totals: Words) -> Tally:
         """The sums (classes, columns) by label."""
         keys, order = Keys.of(list(self.numbers))
-        place = np.argsort(order)
-        return Tally(
-            weight=Exact.of_integers(self.documents[place]), total=Exact.of_integers(totals[place]), keys=keys
-        )
+        documents = self.documents
+        if (np.diff(order) < 0).any():
+            place = np.argsort(order)
+            documents, totals = documents[place], totals[place]
+        return Tally(weight=Exact.of_integers(documents), total=Exact.of_integers(totals), keys=keys)
 
 
 def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
     """Sums over columns that are known."""
     classes, columns, tokenizer = _Classes(), counts._columns, counts._tokenizer()
-    width = len(columns) + counts._unknown
-    totals = np.zeros((0, width), dtype=np.int64)
-    itself = np.arange(width)
+    totals = np.zeros((0, counts._width), dtype=np.int64)
 
     def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows]:
         found = tokenizer.count(chunk.corpus)
-        where = columns.find(found.lexicon).astype(np.int32)
-        rows = known(
-            Rows(found.rows.indptr, where[found.rows.indices], found.rows.counts), width, counts._unknown
+        rows = counts._arranged(found.rows, columns.find(found.lexicon))
+        return (
+            chunk.labels,
+            found,
+            Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if flags else rows,
         )
-        if flags:  # two tokens of one column are there once
-            there = kernels.tally(rows.indices, rows.indptr, width)
-            rows = Rows(there.indptr, there.indices, np.ones(len(there.counts)))
-        return chunk.labels, found, rows
 
     for labels, found, rows in ahead(count, chunks):
         group = classes.group(labels)
         if len(classes.documents) > len(totals):
             missing = len(classes.documents) - len(totals)
-            totals = np.concatenate([totals, np.zeros((missing, width), dtype=np.int64)])
-        kernels.add(rows.indptr, rows.indices, rows.counts, itself, group, totals)
+            totals = np.concatenate([totals, np.zeros((missing, totals.shape[1]), dtype=np.int64)])
+        kernels.add(*rows, group, totals)
         if isinstance(columns, Hashed):
             columns.remember(found)
     return classes.tally(totals)
@@ -188,7 +188,7 @@ def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) ->
             "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "
             "fit TokenCounts first, then stream with more=True"
         )
-    totals = np.zeros((len(classes.documents), len(counts._columns) + counts._unknown), dtype=np.int64)
+    totals = np.zeros((len(classes.documents), counts._width), dtype=np.int64)
     totals[:, columns[kept]] = sums[kept].T
     if counts._unknown:
         totals[:, -1] = sums[~kept].sum(axis=0)

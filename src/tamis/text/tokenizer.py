@@ -1,6 +1,6 @@
 """text → tokens: words, phrases and runs of characters, as strings or counted by document."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -117,13 +117,6 @@ class Tokenizer:
         stream = _together(streams)
         return Counted(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
 
-    def file(self, corpus: Corpus, columns: Callable[[Lexicon], Words], width: int) -> Rows:
-        """How often each token is in each document, by the columns found for it; -1: not counted."""
-        lexicon, streams = self._read(corpus)
-        stream = _together(streams)
-        found = columns(lexicon).astype(np.int32)
-        return kernels.tally(found[stream.numbers], stream.documents, width)
-
     def _read(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
         if self.analyzer == "word":
             folded, tokens = self._scanned(corpus, self.min_length)
@@ -164,7 +157,7 @@ class Tokenizer:
             if n >= least:
                 yield kind, stream
         kind, stream = single, _numbered(words, single)
-        for distance in range(1, self.pairs + 1):
+        for distance in range(2 if least <= 2 <= most else 1, self.pairs + 1):  # each phrase once
             pair, where = _longer(kind, stream, words, distance)
             yield Phrases(pair.parts, distance), where
 

@@ -1,6 +1,6 @@
 """lexicons of many chunks → the columns of a vocabulary: merged, counted, pruned, sorted by name."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels.text import Rows, Words
-from tamis.text.lexicon import Finder, Lexicon
+from tamis.text.lexicon import Finder, Lexicon, Places
 from tamis.text.tokenizer import Tokenizer
 
 Mask = NDArray[np.bool_]
-Columns = Callable[[Lexicon], Words]  # the column of each entry; -1 if it has none
 
 _TIDY = 1 << 22  # sums that wait to be merged, at least: 32 MB
 
@@ -34,10 +33,14 @@ class Vocabulary:
         columns[lexicon.order()] = np.arange(len(lexicon))
         return cls(lexicon, columns)
 
+    def find(self, lexicon: Lexicon) -> Places:
+        """The columns of the entries of another lexicon."""
+        columns = self._finder.find(lexicon).astype(np.int32)
+        return Places(columns, np.ones(len(columns)))
+
     @cached_property
-    def find(self) -> Columns:
-        """What finds the columns of other lexicons."""
-        return Finder(self.lexicon, self.columns).find
+    def _finder(self) -> Finder:
+        return Finder(self.lexicon, self.columns)
 
     @cached_property
     def names(self) -> NDArray[np.object_]:
@@ -91,10 +94,11 @@ class GivenVocabulary:
             names[column] = name
         return cls(names)
 
-    def find(self, lexicon: Lexicon) -> Words:
-        """The columns of another lexicon."""
+    def find(self, lexicon: Lexicon) -> Places:
+        """The columns of the entries of another lexicon."""
         place = self._place
-        return np.array([place.get(name, -1) for name in lexicon.names.strings()], dtype=np.int64)
+        columns = np.array([place.get(name, -1) for name in lexicon.names.strings()], dtype=np.int32)
+        return Places(columns, np.ones(len(columns)))
 
     @cached_property
     def _place(self) -> dict[str, int]:

@@ -41,6 +41,7 @@ __all__ = [
     "Tokens",
     "Words",
     "add",
+    "arrange",
     "find",
     "find_keys",
     "fold_characters",
@@ -155,9 +156,15 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return rows
 
 
-def add(indptr: Words, indices: Indices, counts: Floats, columns: Words, group: Words, table: Words) -> None:
-    """Add rows of a sparse matrix to those rows of `table` that `group` names, i to columns[i]."""
-    _door.kernels(len(indices)).add(indptr, indices, counts, columns, group, table)
+def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
+    """Rows by column, in its order: number i to columns[i], times signs[i]; left out if below zero."""
+    arranged: Rows = _door.kernels(4 * len(rows.indices)).arrange(rows, columns, signs)
+    return arranged
+
+
+def add(indptr: Words, indices: Indices, counts: Floats, group: Words, table: Words) -> None:
+    """Add the rows of a sparse matrix to those rows of `table` that `group` names."""
+    _door.kernels(len(indices)).add(indptr, indices, counts, group, table)
 
 
 def hashes(text: Bytes, starts: Words, lengths: Words, seed: int = 0) -> Hashes:

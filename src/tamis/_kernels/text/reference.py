@@ -252,10 +252,27 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return Rows(indptr, np.array(indices, dtype=np.int32), np.array(counts, dtype=np.float64))
 
 
-def add(indptr: Words, indices: Indices, counts: Floats, columns: Words, group: Words, table: Words) -> None:
-    """Add rows of a sparse matrix to those rows of `table` that `group` names, i to columns[i]."""
+def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
+    """Rows by column, in its order: number i goes to columns[i], times signs[i]; below zero it is left out.
+
+    Numbers of one column are added, in their order.
+    """
+    row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+    moved, values = columns[rows.indices], rows.counts * signs[rows.indices]
+    order = np.lexsort((rows.indices, moved, row))
+    order = order[moved[order] >= 0]
+    row, moved, values = row[order], moved[order], values[order]
+    new = np.append(True, (np.diff(row) != 0) | (np.diff(moved) != 0))[: len(row)]
+    sums = np.zeros(int(new.sum()))
+    np.add.at(sums, np.cumsum(new) - 1, values)
+    each = np.bincount(row[new], minlength=len(rows.indptr) - 1)
+    return Rows(np.append(0, np.cumsum(each)).astype(np.int64), moved[new].astype(np.int32), sums)
+
+
+def add(indptr: Words, indices: Indices, counts: Floats, group: Words, table: Words) -> None:
+    """Add the rows of a sparse matrix to those rows of `table` that `group` names."""
     rows = np.repeat(group, np.diff(indptr))
-    np.add.at(table, (rows, columns[indices]), counts.astype(np.int64))
+    np.add.at(table, (rows, indices), counts.astype(np.int64))
 
 
 # ── tokens → hashes ──

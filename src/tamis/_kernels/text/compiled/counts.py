@@ -17,7 +17,7 @@ from tamis._kernels.jit import (
     kernel,
 )
 from tamis._kernels.text.compiled.machine import U
-from tamis._kernels.text.kinds import Digits, Indices, Rows, Words
+from tamis._kernels.text.kinds import Digits, Floats, Indices, Rows, Words
 
 
 @kernel(INDICES_1D, WORDS_1D, INDICES_1D, WORDS_1D, INTEGER, DIGITS_OUT_1D, WORDS_OUT_1D)
@@ -79,9 +79,78 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return Rows(indptr, indices[:found], counts[:found])
 
 
-@kernel(WORDS_1D, INDICES_1D, FLOATS_1D, WORDS_1D, WORDS_1D, WORDS_OUT)
-def add(indptr: Words, indices: Any, counts: Any, columns: Words, group: Words, table: Any) -> None:
+@kernel(
+    WORDS_1D,
+    INDICES_1D,
+    FLOATS_1D,
+    INDICES_1D,
+    FLOATS_1D,
+    WORDS_1D,
+    WORDS_OUT_1D,
+    INDICES_OUT_1D,
+    FLOATS_OUT_1D,
+)
+def _arrange(
+    indptr: Words,
+    indices: Any,
+    counts: Any,
+    columns: Any,
+    signs: Any,
+    order: Words,
+    ends: Any,
+    moved: Any,
+    values: Any,
+) -> int:
+    """Turned over and back: entries by number, and then, number by number in order, back to their rows."""
+    begin = np.zeros(len(columns) + 1, dtype=np.int64)
+    for entry in range(len(indices)):
+        begin[U(indices[U(entry)] + 1)] += 1
+    for number in range(len(columns)):
+        begin[number + 1] += begin[number]
+    place = begin[:-1].copy()
+    row_of, value_of = np.empty(len(indices), dtype=np.int32), np.empty(len(indices))
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            number = indices[U(entry)]
+            at = place[U(number)]
+            row_of[U(at)] = row
+            value_of[U(at)] = counts[U(entry)] * signs[U(number)]
+            place[U(number)] = at + 1
+    tail = indptr[:-1].copy()
+    for k in range(len(order)):
+        number = order[k]
+        column = columns[number]
+        for at in range(begin[number], begin[number + 1]):
+            row = row_of[U(at)]
+            end = tail[U(row)]
+            if end > indptr[U(row)] and moved[U(end - 1)] == column:  # two numbers of one column
+                values[U(end - 1)] += value_of[U(at)]
+            else:
+                moved[U(end)] = column
+                values[U(end)] = value_of[U(at)]
+                tail[U(row)] = end + 1
+    kept = 0
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], tail[row]):
+            moved[U(kept)] = moved[U(entry)]
+            values[U(kept)] = values[U(entry)]
+            kept += 1
+        ends[row + 1] = kept
+    return kept
+
+
+def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
+    order = np.argsort(columns, kind="stable")
+    order = order[np.searchsorted(columns[order], 0) :]
+    ends = np.zeros(len(rows.indptr), dtype=np.int64)
+    moved, values = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
+    kept = _arrange(*rows, columns, signs, order, ends, moved, values)
+    return Rows(ends, moved[:kept], values[:kept])
+
+
+@kernel(WORDS_1D, INDICES_1D, FLOATS_1D, WORDS_1D, WORDS_OUT)
+def add(indptr: Words, indices: Any, counts: Any, group: Words, table: Any) -> None:
     for document in range(len(indptr) - 1):
         row = table[group[document]]
         for entry in range(indptr[document], indptr[document + 1]):
-            row[U(columns[U(indices[U(entry)])])] += np.int64(counts[U(entry)])
+            row[U(indices[U(entry)])] += np.int64(counts[U(entry)])
