@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         NaiveBayes,
         PoissonNB,
         load,
+        save,
     )
 
     __version__: str
@@ -63,6 +64,7 @@ __all__ = [
     "load",
     "models",
     "plots",
+    "save",
     "stats",
     "testing",
     "text",
@@ -86,6 +88,7 @@ _HOMES = {
     "NormalInverseWishart": "conjugate",
     "PoissonNB": "estimators",
     "load": "estimators",
+    "save": "estimators",
 }
 _SUBMODULES = frozenset(
     {

@@ -5,7 +5,7 @@ from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscrimina
 from tamis.estimators.explanation import Explanation
 from tamis.estimators.mixture import Mixture
 from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
-from tamis.estimators.persistence import load
+from tamis.estimators.persistence import load, save
 
 __all__ = [
     "BernoulliNB",
@@ -20,4 +20,5 @@ __all__ = [
     "NaiveBayes",
     "PoissonNB",
     "load",
+    "save",
 ]

@@ -4,6 +4,9 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sklearn.pipeline import Pipeline
+
 from tamis.estimators import files, values
 from tamis.estimators.reading import Schema
 from tamis.estimators.state import Fitted
@@ -25,8 +28,19 @@ FACES = {
 }
 
 
-def save(face: Any, path: str | Path) -> None:
-    """Write a fitted model to a file.
+# Transformers of text: what they have learned they tell and take back themselves.
+TRANSFORMERS = {
+    "LogCounts": "tamis.text.weights",
+    "NaiveBayesWeights": "tamis.text.weights",
+    "TfIdf": "tamis.text.weights",
+    "TokenCounts": "tamis.text.counts",
+    "UnitLength": "tamis.text.weights",
+}
+_PIPELINE = "Pipeline"  # scikit-learn's, of these
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a fitted model, a transformer of text or a pipeline of them to a file.
 
     >>> import tamis, tempfile
     >>> model = tamis.GaussianNB().fit([[1.0], [1.5], [4.0], [4.5]], ["low", "low", "high", "high"])
@@ -35,20 +49,12 @@ def save(face: Any, path: str | Path) -> None:
     ...     tamis.load(f"{folder}/model.tamis").predict([[3.5]]).tolist()
     ['high']
     """
-    name = type(face).__name__
-    if FACES.get(name) != type(face).__module__:
-        raise TypeError(f"a {name} cannot be saved, expected one of {', '.join(FACES)}")
-    fitted = face._checked()
-    schema = fitted.schema
-    content = {
-        "params": face.get_params(deep=False),
-        "schema": (schema.width, schema.kinds, schema.names, schema.library),
-        "statistic": fitted.learned,
-        "declared": fitted.declared,
-        "iterations": fitted.iterations,
-        "temperature": fitted.temperature,
-        "extra": face._extra_state() if hasattr(face, "_extra_state") else None,
-    }
+    if isinstance(model, Pipeline):
+        name = _PIPELINE
+        steps = [(step, type(part).__name__, _content(part)) for step, part in model.steps]
+        content: dict[str, Any] = {"steps": steps}
+    else:
+        name, content = type(model).__name__, _content(model)
     arrays: dict[str, Any] = {}
     files.write(path, {"face": name, "content": values.pack(content, arrays)}, arrays)
 
@@ -57,28 +63,60 @@ def load(path: str | Path) -> Any:
     """Read a model that `save` wrote."""
     manifest, arrays = files.read(path)
     name = manifest.get("face")
-    if not isinstance(name, str) or name not in FACES:
+    if not isinstance(name, str) or name not in (*FACES, *TRANSFORMERS, _PIPELINE):
         raise ValueError(f"{path} holds a {name!r}, expected one of {', '.join(FACES)}: fetch the file anew")
     content = values.unpack(manifest.get("content"), arrays)
-    face = getattr(importlib.import_module(FACES[name]), name)
     try:
-        found = face(**content["params"])
-        width, kinds, names, library = content["schema"]
-        statistic, declared = content["statistic"], content["declared"]
-        if not isinstance(statistic, Joint) or not isinstance(declared, Keys):
-            raise TypeError("no statistic")
-        schema = Schema(width, kinds, names, library)
-        model = found._model(schema, Keys(()), Keys(()))
-        if set(statistic.parts) != {CLASSES, *model.blocks}:
-            raise TypeError("its statistic is of other columns")
-        fitted = Fitted(schema, model, statistic, declared, None, int(content["iterations"]))
-        fitted.temperature = float(content["temperature"])
-        extra = content["extra"]
-    except (TypeError, KeyError, ValueError) as problem:
+        if name != _PIPELINE:
+            return _made(name, content)
+        return Pipeline([(step, _made(kind, part)) for step, kind, part in content["steps"]])
+    except (TypeError, KeyError, ValueError, AttributeError) as problem:
         raise ValueError(
             f"{path} does not hold a {name} as this tamis knows it ({problem}): was it made by a newer one?"
         ) from None
+
+
+def _content(model: Any) -> dict[str, Any]:
+    """What a file holds of a model."""
+    name, home = type(model).__name__, type(model).__module__
+    if TRANSFORMERS.get(name) == home:
+        params = model.get_params(deep=False)
+        if "dtype" in params:
+            params["dtype"] = np.dtype(params["dtype"]).name
+        return {"params": params, "state": model._saved()}
+    if FACES.get(name) != home:
+        raise TypeError(f"a {name} cannot be saved, expected one of {', '.join((*FACES, *TRANSFORMERS))}")
+    fitted = model._checked()
+    schema = fitted.schema
+    return {
+        "params": model.get_params(deep=False),
+        "schema": (schema.width, schema.kinds, schema.names, schema.library),
+        "statistic": fitted.learned,
+        "declared": fitted.declared,
+        "iterations": fitted.iterations,
+        "temperature": fitted.temperature,
+        "extra": model._extra_state() if hasattr(model, "_extra_state") else None,
+    }
+
+
+def _made(name: str, content: Any) -> Any:
+    """The model that a file holds."""
+    if name in TRANSFORMERS:
+        found = getattr(importlib.import_module(TRANSFORMERS[name]), name)(**content["params"])
+        found._restore(content["state"])
+        return found
+    found = getattr(importlib.import_module(FACES[name]), name)(**content["params"])
+    width, kinds, names, library = content["schema"]
+    statistic, declared = content["statistic"], content["declared"]
+    if not isinstance(statistic, Joint) or not isinstance(declared, Keys):
+        raise TypeError("no statistic")
+    schema = Schema(width, kinds, names, library)
+    model = found._model(schema, Keys(()), Keys(()))
+    if set(statistic.parts) != {CLASSES, *model.blocks}:
+        raise TypeError("its statistic is of other columns")
+    fitted = Fitted(schema, model, statistic, declared, None, int(content["iterations"]))
+    fitted.temperature = float(content["temperature"])
     found._fitted = fitted
-    if extra is not None:
-        found._take_extra_state(extra)
+    if content["extra"] is not None:
+        found._take_extra_state(content["extra"])
     return found

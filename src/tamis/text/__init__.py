@@ -12,10 +12,27 @@ from tamis.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from tamis.text.counts import TokenCounts
     from tamis.text.stream import fit_stream
+    from tamis.text.weights import LogCounts, NaiveBayesWeights, TfIdf, UnitLength
 
-__all__ = ["Corpus", "TokenCounts", "Tokenizer", "fit_stream"]
+__all__ = [
+    "Corpus",
+    "LogCounts",
+    "NaiveBayesWeights",
+    "TfIdf",
+    "TokenCounts",
+    "Tokenizer",
+    "UnitLength",
+    "fit_stream",
+]
 
-_HOMES = {"TokenCounts": "counts", "fit_stream": "stream"}
+_HOMES = {
+    "LogCounts": "weights",
+    "NaiveBayesWeights": "weights",
+    "TfIdf": "weights",
+    "TokenCounts": "counts",
+    "UnitLength": "weights",
+    "fit_stream": "stream",
+}
 
 if not TYPE_CHECKING:
 

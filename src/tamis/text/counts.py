@@ -265,11 +265,9 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         columns, signs = places
         if self._unknown:
             columns = np.where(columns < 0, np.int32(self._width - 1), columns)
-        if self.binary:  # before tokens share a column, as scikit-learn does
-            rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
         found = kernels.arrange(rows, columns, signs)
-        if self.binary and self._unknown:
-            np.minimum(found.counts, 1.0, out=found.counts)
+        if self.binary:  # whatever shares a column, and whatever its sign, as scikit-learn does
+            found.counts.fill(1.0)
         return found
 
     def _matrix(self, rows: list[Rows]) -> Any:
@@ -340,6 +338,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             digits=self.digits,
             stop_words=stop_words(self.stop_words),
         )
+
+    def _saved(self) -> dict[str, Any]:
+        """What a file holds of it, besides its parameters."""
+        return self._found().saved()
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """As it was when it was saved."""
+        self._columns = Hashed.restored(state) if self.form == "hashed" else GivenVocabulary.restored(state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

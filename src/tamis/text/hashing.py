@@ -1,7 +1,8 @@
 """names → columns of fixed number, without a vocabulary: scikit-learn's hashing, bucket by bucket."""
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,17 @@ class Hashed:
                 known.setdefault(column, []).append(name)
         for column, tokens in known.items():
             found[column] = " | ".join(tokens)
+        return found
+
+    def saved(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"width": self.width, "signed": self.signed, "limit": self.limit, "often": dict(self.often)}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> "Hashed":
+        """What was saved."""
+        found = cls(int(state["width"]), bool(state["signed"]), int(state["limit"]))
+        found.often.update(state["often"])
         return found
 
     def columns_of(self, names: list[str]) -> list[int]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,20 @@ from tamis.text.tokenizer import Tokenizer
 Mask = NDArray[np.bool_]
 
 _TIDY = 1 << 22  # sums that wait to be merged, at least: 32 MB
+
+
+class Named(Protocol):
+    """Columns that have names."""
+
+    @property
+    def names(self) -> NDArray[np.object_]: ...
+
+
+def saved(columns: Named) -> dict[str, Any]:
+    """The names of columns as arrays: their text in UTF-8, and how long each is."""
+    each = [name.encode() for name in columns.names]
+    text = np.frombuffer(b"".join(each), dtype=np.uint8)
+    return {"text": text, "lengths": np.array([len(name) for name in each], dtype=np.int64)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +71,10 @@ class Vocabulary:
         rows = np.flatnonzero(columns[self.columns])
         return Vocabulary(self.lexicon.take(rows), place[self.columns[rows]])
 
+    def saved(self) -> dict[str, Any]:
+        """As arrays."""
+        return saved(self)
+
     def __getstate__(self) -> dict[str, object]:
         return {"lexicon": self.lexicon, "columns": self.columns}  # what is looked up by can be made again
 
@@ -92,6 +112,18 @@ class GivenVocabulary:
                 )
             place[name] = term
             names[column] = name
+        return cls(names)
+
+    def saved(self) -> dict[str, Any]:
+        """As arrays."""
+        return saved(self)
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> "GivenVocabulary":
+        """What was saved."""
+        text, ends = state["text"].tobytes(), np.cumsum(state["lengths"]).tolist()
+        names = np.empty(len(ends), dtype=object)
+        names[:] = [text[i:j].decode() for i, j in pairwise([0, *ends])]
         return cls(names)
 
     def find(self, lexicon: Lexicon) -> Places:
