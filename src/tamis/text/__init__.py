@@ -10,11 +10,14 @@ from tamis.text.corpus import Corpus
 from tamis.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from tamis.text.charset import decode
     from tamis.text.counts import TokenCounts
+    from tamis.text.identifier import LANGUAGES, language, languages
     from tamis.text.stream import fit_stream
     from tamis.text.weights import LogCounts, NaiveBayesWeights, TfIdf, UnitLength
 
 __all__ = [
+    "LANGUAGES",
     "Corpus",
     "LogCounts",
     "NaiveBayesWeights",
@@ -22,16 +25,23 @@ __all__ = [
     "TokenCounts",
     "Tokenizer",
     "UnitLength",
+    "decode",
     "fit_stream",
+    "language",
+    "languages",
 ]
 
 _HOMES = {
+    "LANGUAGES": "identifier",
     "LogCounts": "weights",
     "NaiveBayesWeights": "weights",
     "TfIdf": "weights",
     "TokenCounts": "counts",
     "UnitLength": "weights",
+    "decode": "charset",
     "fit_stream": "stream",
+    "language": "identifier",
+    "languages": "identifier",
 }
 
 if not TYPE_CHECKING:

@@ -120,7 +120,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def fit_transform(self, X: object, y: object = None) -> Any:
         """Learn the columns, and count."""
         if self.form == "hashed" or self.vocabulary is not None:
-            return self.fit(X, y).transform(X)
+            texts = list(X) if self.names and isinstance(X, Iterator) else X  # names take a pass
+            return self.fit(texts, y).transform(texts)
         return self._learn(X, y, keep=True)
 
     def _learn(self, X: object, y: object, keep: bool) -> Any:

@@ -136,6 +136,9 @@ class Lexicon:
     def __len__(self) -> int:
         return sum(len(kind.parts) for kind in self.kinds)
 
+    def __getstate__(self) -> dict[str, object]:
+        return {"stems": self.stems, "kinds": self.kinds}  # names can be made again
+
     @cached_property
     def names(self) -> Names:
         """The text of each entry, its words joined by spaces, a star for a word that is left out."""

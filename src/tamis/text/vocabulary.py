@@ -93,7 +93,7 @@ class GivenVocabulary:
         """Terms in the order of their columns, or with their columns, read as texts are."""
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
-        listed = list(terms)
+        listed = sorted(terms) if isinstance(terms, set | frozenset) else list(terms)
         columns = [terms[term] for term in listed] if isinstance(terms, Mapping) else list(range(len(listed)))
         if not listed:
             raise ValueError("got an empty vocabulary, expected at least one term")

@@ -1,8 +1,71 @@
-"""Words that say little, by language."""
+"""A language → its words that say little: articles, pronouns, prepositions, conjunctions, auxiliaries.
+
+A list is a file beside this one, its words between white space; a line that begins with # is none.
+"""
 
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+NAMES: Final = {
+    "ar": "arabic",
+    "bg": "bulgarian",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "he": "hebrew",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "id": "indonesian",
+    "it": "italian",
+    "nb": "norwegian",
+    "nl": "dutch",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sk": "slovak",
+    "sv": "swedish",
+    "tr": "turkish",
+    "uk": "ukrainian",
+    "vi": "vietnamese",
+}
+_CODES = {name: code for code, name in NAMES.items()} | {"no": "nb"}
 
 
 def stop_words(given: str | Iterable[str] | None) -> frozenset[str]:
-    """The words of a list, or of a language ("en"), or of several."""
-    return frozenset() if given is None else frozenset(given)
+    """The words of a list, or of a language ("en", "English"), or of several ("en+de"); none for None.
+
+    A string is always of languages, anything else always of words.
+
+    >>> "the" in stop_words("en"), "und" in stop_words("English+German"), sorted(stop_words(["foo", "bar"]))
+    (True, True, ['bar', 'foo'])
+    """
+    if given is None:
+        return frozenset()
+    if not isinstance(given, str):
+        return frozenset(given)
+    return frozenset().union(*(_of_language(part) for part in given.split("+")))
+
+
+def _of_language(given: str) -> frozenset[str]:
+    name = given.strip().lower()
+    code = _CODES.get(name, name)
+    if code not in NAMES:
+        raise ValueError(
+            f"got stop_words={given!r}, expected a list of words or a language among {', '.join(NAMES)}"
+        )
+    return _words(code)
+
+
+@cache
+def _words(code: str) -> frozenset[str]:
+    text = (files("tamis.text.stop_words") / f"{code}.txt").read_text(encoding="utf-8")
+    return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())
