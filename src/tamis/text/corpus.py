@@ -50,11 +50,7 @@ def corpora(documents: Any, encoding: str | None = None, chunk: int = CHUNK) -> 
 
     Bytes and files are in the encoding given, or in the one that they seem to be in.
     """
-    if isinstance(documents, str | bytes | bytearray | memoryview | Path):
-        raise ValueError(
-            "Iterable over raw text documents expected, string object received: got one "
-            f"{type(documents).__name__}, put it into a list"
-        )
+    refuse_one(documents)
     column = _column(documents)
     if (found := _arrow(column)) is not None:
         yield from _of_arrow(found, encoding, chunk)
@@ -73,6 +69,15 @@ def corpora(documents: Any, encoding: str | None = None, chunk: int = CHUNK) -> 
             batch, size = [], 0
     if batch:
         yield Corpus.of(batch)
+
+
+def refuse_one(documents: object) -> None:
+    """Raise if one text was given where many are expected."""
+    if isinstance(documents, str | bytes | bytearray | memoryview | Path):
+        raise ValueError(
+            "Iterable over raw text documents expected, string object received: got one "
+            f"{type(documents).__name__}, put it into a list"
+        )
 
 
 def read(document: Any, encoding: str | None, row: int) -> str | bytes:

@@ -1,8 +1,8 @@
 """texts → sparse counts of tokens: scikit-learn's transformer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,7 +16,8 @@ from tamis._kernels.text import Rows, Words
 from tamis._kernels.threads import ahead, together
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
-from tamis.text.corpus import Corpus, corpora
+from tamis.text.checking import is_share, lengths, texts, whole
+from tamis.text.corpus import Corpus, corpora, refuse_one
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Lexicon, Places
 from tamis.text.matrix import matrix
@@ -25,6 +26,37 @@ from tamis.text.tokenizer import Analyzer, Tokenizer
 from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
 
 Columns = Vocabulary | GivenVocabulary | Hashed
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """How texts were read, and by what columns they are counted."""
+
+    tokenizer: Tokenizer
+    columns: Columns
+    unknown: bool  # whether a last column counts what has none
+    binary: bool
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns) + self.unknown
+
+    def count(self, corpus: Corpus) -> Rows:
+        """Counts of some texts."""
+        lexicon, rows = self.tokenizer.count(corpus)
+        return self.arranged(rows, self.columns.find(lexicon))
+
+    def arranged(self, rows: Rows, places: Places) -> Rows:
+        """Rows by column."""
+        columns, signs = places
+        if self.unknown:
+            columns = np.where(columns < 0, np.int32(self.width - 1), columns)
+        found = kernels.arrange(rows, columns, signs)
+        if self.binary:  # whatever shares a column, and whatever its sign, as scikit-learn does
+            found.counts.fill(1.0)
+        return found
+
 
 UNKNOWN = "<unknown>"
 
@@ -108,7 +140,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.encoding = encoding
         self.dtype = dtype
 
-    _columns: Columns
+    _learned: Learned
 
     # ── learning the columns ──
 
@@ -126,31 +158,31 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def _learn(self, X: object, y: object, keep: bool) -> Any:
         """Set the columns; the counts, if they are kept."""
+        refuse_one(X)
+        if (given := self._given()) is not None:
+            self._learned = given
+            if isinstance(given.columns, Hashed) and self.names:
+                for counted in ahead(given.tokenizer.count, corpora(X, self.encoding)):
+                    given.columns.remember(counted)
+            return None
         tokenizer = self._tokenizer()
-        if self.form == "hashed":
-            self._columns = self._hashed(tokenizer, X)
-            return None
-        if self.vocabulary is not None:
-            self._columns = GivenVocabulary.of(self.vocabulary, tokenizer)
-            return None
         labels = None
         if self.keep_by == "evidence" and self.max_features is not None:
             if y is None:
                 raise ValueError("got keep_by='evidence' and no labels, expected fit(texts, labels)")
             labels = Keys.of(y)
-        gathering, documents, rows = self._gathered(tokenizer, X, labels, keep)
+        gathering, documents, kept = self._gathered(tokenizer, X, labels, keep)
         numbers = gathering.tidy()
-        columns = self._settle(gathering, documents)
+        columns = self._settle(tokenizer, gathering, documents)
         if not keep:
             return None
-        tasks = [self._arranger(part, columns[number]) for part, number in zip(rows, numbers, strict=True)]
-        return self._matrix(together(tasks))
+        tasks = [
+            _arranger(self._learned, rows, columns[number])
+            for rows, number in zip(kept, numbers, strict=True)
+        ]
+        return matrix(together(tasks), self._learned.width, self.dtype)
 
-    def _arranger(self, rows: Rows, columns: Words) -> Callable[[], Rows]:
-        places = Places(columns.astype(np.int32), np.ones(len(columns)))
-        return lambda: self._arranged(rows, places)
-
-    def _settle(self, gathering: Gathering, documents: Words) -> Words:
+    def _settle(self, tokenizer: Tokenizer, gathering: Gathering, documents: Words) -> Words:
         """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
         vocabulary = Vocabulary.sorted(gathering.parts[0])
         columns = vocabulary.columns
@@ -158,7 +190,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             mask = self._kept(columns, gathering.sums[0], documents)
             vocabulary = vocabulary.keep(mask)
             columns = np.where(mask[columns], (np.cumsum(mask) - 1)[columns], -1)
-        self._columns = vocabulary
+        self._learned = Learned(tokenizer, vocabulary, self.unknown, self.binary)
         return columns
 
     def _gathered(
@@ -187,17 +219,10 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError(f"got {len(group)} labels, expected one for each text")
         return gathering, documents, kept
 
-    def _hashed(self, tokenizer: Tokenizer, X: object) -> Hashed:
-        columns = Hashed(self.n_features, self.alternate_sign, self.names)
-        if self.names:
-            for counted in ahead(tokenizer.count, corpora(X, self.encoding)):
-                columns.remember(counted)
-        return columns
-
     @property
     def _prunes(self) -> bool:
-        one = _is_whole(self.min_df) and self.min_df <= 1
-        every = not _is_whole(self.max_df) and self.max_df == 1.0
+        one = not is_share(self.min_df) and self.min_df <= 1
+        every = is_share(self.max_df) and self.max_df == 1.0
         return not (one and every and self.max_features is None)
 
     def _kept(self, columns: Words, sums: Words, documents: Words) -> NDArray[np.bool_]:
@@ -205,13 +230,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         placed = np.empty_like(sums)
         placed[columns] = sums
         has, often = placed[:, 0::2], placed[:, 1::2].sum(axis=1)
-        texts = has.sum(axis=1)
-        least, most = (_texts(share, int(documents.sum())) for share in (self.min_df, self.max_df))
+        having = has.sum(axis=1)
+        total = int(documents.sum())
+        least, most = texts("min_df", self.min_df, total), texts("max_df", self.max_df, total)
         if most < least:
             raise ValueError("max_df corresponds to < documents than min_df")
-        mask: NDArray[np.bool_] = (texts >= least) & (texts <= most)
+        mask: NDArray[np.bool_] = (having >= least) & (having <= most)
         if self.max_features is not None and mask.sum() > self.max_features:
-            often = texts if self.binary else often
+            often = having if self.binary else often
             says = often if self.keep_by == "count" else evidence(has, documents)
             ranked = np.argsort(-says[mask], kind="stable")[: self.max_features]
             mask[np.delete(np.flatnonzero(mask), ranked)] = False
@@ -221,88 +247,70 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def restrict(self, columns: object) -> Self:
         """Keep only these columns: a mask, or their numbers, as those that a model found telling."""
-        found = self._found()
-        if isinstance(found, Hashed):
+        learned = self._found()
+        if isinstance(learned.columns, Hashed):
             raise ValueError("got hashed columns, expected a vocabulary: hashed columns cannot be left out")
         given = np.asarray(columns)
-        mask = given if given.dtype == np.bool_ else np.isin(np.arange(len(found)), given)
-        if mask.shape != (len(found),) or not mask.any():
-            raise ValueError(
-                f"got a mask of shape {mask.shape}, expected one of ({len(found)},) that keeps some"
-            )
-        self._columns = found.keep(mask)
+        count = len(learned.columns)
+        named = np.flatnonzero(given) if given.dtype == np.bool_ and given.shape == (count,) else given
+        mask = np.isin(np.arange(count), named)
+        if named.dtype == np.bool_ or not mask.any() or not np.isin(named, np.arange(count)).all():
+            raise ValueError(f"got columns that are not there, expected some of 0 to {count - 1}, or a mask")
+        self._learned = replace(learned, columns=learned.columns.keep(mask))
         return self
 
     # ── counting ──
 
     def transform(self, X: object) -> Any:
         """Counts (texts, columns), in SciPy's CSR."""
-        return self._matrix(list(self._rows(X)))
+        learned = self._found()
+        return matrix(list(ahead(learned.count, corpora(X, self.encoding))), learned.width, self.dtype)
 
     def batches(self, X: object) -> Iterator[Any]:
         """The same, some texts at a time, for as many texts as there are: memory is that of a batch."""
-        for rows in self._rows(X):
-            yield self._matrix([rows])
+        learned = self._found()
+        for rows in ahead(learned.count, corpora(X, self.encoding)):
+            yield matrix([rows], learned.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text."""
         return self._tokenizer().tokens(text)
 
-    def _rows(self, X: object) -> Iterator[Rows]:
-        return ahead(self._counter(), corpora(X, self.encoding))
-
-    def _counter(self) -> Callable[[Corpus], Rows]:
-        """What counts some texts by column."""
-        columns, tokenizer = self._found(), self._tokenizer()
-
-        def count(corpus: Corpus) -> Rows:
-            lexicon, rows = tokenizer.count(corpus)
-            return self._arranged(rows, columns.find(lexicon))
-
-        return count
-
-    def _arranged(self, rows: Rows, places: Places) -> Rows:
-        """Rows by column."""
-        columns, signs = places
-        if self._unknown:
-            columns = np.where(columns < 0, np.int32(self._width - 1), columns)
-        found = kernels.arrange(rows, columns, signs)
-        if self.binary:  # whatever shares a column, and whatever its sign, as scikit-learn does
-            found.counts.fill(1.0)
-        return found
-
-    def _matrix(self, rows: list[Rows]) -> Any:
-        return matrix(rows, self._width, self.dtype)
-
-    @property
-    def _width(self) -> int:
-        return len(self._columns) + self._unknown
-
     # ── what the columns are ──
 
-    def _found(self) -> Columns:
-        if self.form == "hashed" and "_columns" not in self.__dict__:
-            self._learn([], None, keep=False)  # there is nothing to learn
-        if "_columns" not in self.__dict__:
-            if self.vocabulary is None:
-                raise NotFittedError(
-                    "This TokenCounts instance is not fitted yet: call fit with texts, or give a vocabulary"
-                )
-            self._learn([], None, keep=False)
-        return self._columns
+    def _found(self) -> Learned:
+        """What was learned, or what needs no learning."""
+        learned = self.__dict__.get("_learned") or self._given()
+        if learned is None:
+            raise NotFittedError(
+                "This TokenCounts instance is not fitted yet: call fit with texts, or give a vocabulary"
+            )
+        return learned
+
+    def _given(self) -> Learned | None:
+        """Columns that need no texts; None if there are none such."""
+        tokenizer = self._tokenizer()
+        if self.form == "hashed":
+            return Learned(
+                tokenizer, Hashed(self.n_features, self.alternate_sign, self.names), False, self.binary
+            )
+        if self.vocabulary is None:
+            return None
+        return Learned(tokenizer, GivenVocabulary.of(self.vocabulary, tokenizer), self.unknown, self.binary)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_columns" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
+        return "_learned" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """The token of each column; a hashed one has its number, unless its tokens are remembered."""
-        names = self._found().names
-        return np.append(names, UNKNOWN).astype(object) if self._unknown else names
+        learned = self._found()
+        names = learned.columns.names
+        return np.append(names, UNKNOWN).astype(object) if learned.unknown else names
 
     @property
     def vocabulary_(self) -> dict[str, int]:
         """The column of each token."""
-        found = self._found()
+        found = self._found().columns
         if isinstance(found, Hashed):
             raise AttributeError("hashed columns have no vocabulary: see get_feature_names_out and names=")
         return {name: k for k, name in enumerate(found.names)}
@@ -315,23 +323,21 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError(f"got {table.shape[1]} columns, expected {len(names)}")
         return [names[table.indices[i:j][table.data[i:j] != 0]] for i, j in pairwise(table.indptr)]
 
-    @property
-    def _unknown(self) -> bool:
-        return self.form != "hashed" and self.unknown
-
     def _tokenizer(self) -> Tokenizer:
         """What reads the texts; and the parameters, checked."""
         if self.form not in ("vocabulary", "hashed"):
             raise ValueError(f"got form={self.form!r}, expected 'vocabulary' or 'hashed'")
-        if self.form == "hashed" and not 1 <= int(self.n_features) < 2**31:
-            raise ValueError(f"got n_features={self.n_features}, expected 1 to 2**31 - 1")
+        whole("n_features", self.n_features, 1, 2**31 - 1)
+        whole("names", self.names, 0)
+        for name, share in (("min_df", self.min_df), ("max_df", self.max_df)):
+            texts(name, share, 1)
         if self.keep_by not in ("count", "evidence"):
             raise ValueError(f"got keep_by={self.keep_by!r}, expected 'count' or 'evidence'")
-        if self.max_features is not None and self.max_features < 1:
-            raise ValueError(f"got max_features={self.max_features}, expected at least 1, or None")
+        if self.max_features is not None:
+            whole("max_features", self.max_features, 1)
         return Tokenizer(
             analyzer=self.analyzer,
-            ngram_range=None if self.ngram_range is None else tuple(self.ngram_range),  # type: ignore[arg-type]
+            ngram_range=lengths(self.ngram_range),
             pairs=self.pairs,
             min_length=self.min_length,
             fold=self.fold,
@@ -342,11 +348,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def _saved(self) -> dict[str, Any]:
         """What a file holds of it, besides its parameters."""
-        return self._found().saved()
+        return self._found().columns.saved()
 
     def _restore(self, state: dict[str, Any]) -> None:
         """As it was when it was saved."""
-        self._columns = Hashed.restored(state) if self.form == "hashed" else GivenVocabulary.restored(state)
+        columns = Hashed.restored(state) if self.form == "hashed" else GivenVocabulary.restored(state)
+        unknown = self.unknown and self.form != "hashed"
+        self._learned = Learned(self._tokenizer(), columns, unknown, self.binary)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -360,16 +368,6 @@ def _nothing(lexicon: Lexicon) -> Words:
     return np.zeros((len(lexicon), 0), dtype=np.int64)
 
 
-def _is_whole(share: object) -> bool:
-    return isinstance(share, Integral)
-
-
-def _texts(share: float, documents: int) -> float:
-    """A number of texts, or a share of them if it is a float."""
-    if _is_whole(share):
-        return float(share)
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(
-            f"got {share} for min_df or max_df, expected a number of texts, or a share from 0.0 to 1.0"
-        )
-    return share * documents
+def _arranger(learned: Learned, rows: Rows, columns: Words) -> Callable[[], Rows]:
+    places = Places(columns.astype(np.int32), np.ones(len(columns)))
+    return lambda: learned.arranged(rows, places)

@@ -20,6 +20,7 @@ from tamis.stats import Exact, Keys, Tally
 from tamis.text.corpus import CHUNK, Corpus, read
 from tamis.text.counts import TokenCounts
 from tamis.text.hashing import Hashed
+from tamis.text.matrix import matrix
 from tamis.text.tokenizer import Counted
 from tamis.text.vocabulary import Gathering, summed
 
@@ -59,19 +60,17 @@ def fit_stream(
     ['spam', 'ham']
     """
     pipeline, counts, learner = _steps(model)
-    if not more:
-        _forget(learner)
-        if counts.form == "vocabulary" and counts.vocabulary is None:
-            _forget(counts)
-    if counts.form == "hashed" or counts.vocabulary is not None:
-        counts.fit([])
-    known = counts.__sklearn_is_fitted__()
-    chunks = _Meter(progress).watched(_chunks(texts, counts.encoding, _SMALL if known else CHUNK))
-    if not hasattr(learner, "partial_fit_sums") or (counts.form == "hashed" and counts.alternate_sign):
-        _learn_rows(counts, learner, chunks)
+    reader, pupil = (counts, learner) if more else (clone(counts), clone(learner))
+    if reader.form == "hashed" or reader.vocabulary is not None:
+        reader.fit([])
+    known = reader.__sklearn_is_fitted__()
+    chunks = _Meter(progress).watched(_chunks(texts, reader.encoding, _SMALL if known else CHUNK))
+    if not hasattr(pupil, "partial_fit_sums") or (reader.form == "hashed" and reader.alternate_sign):
+        _learn_rows(reader, pupil, chunks)
     else:
         sums = _filed_sums if known else _gathered_sums
-        learner.partial_fit_sums(sums(counts, chunks, counts.binary or hasattr(learner, "binarize")))
+        pupil.partial_fit_sums(sums(reader, chunks, reader.binary or hasattr(pupil, "binarize")))
+    counts.__dict__, learner.__dict__ = reader.__dict__, pupil.__dict__  # at last: nothing is half learned
     return pipeline
 
 
@@ -87,11 +86,6 @@ def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
             "tamis.MultinomialNB: what weighs counts by all texts needs them all at once"
         )
     return model, steps[0], steps[1]
-
-
-def _forget(step: Any) -> None:
-    """As it was made."""
-    step.__dict__ = clone(step).__dict__
 
 
 def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int) -> Iterator[Chunk]:
@@ -145,12 +139,12 @@ class _Classes:
 
 def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
     """Sums over columns that are known."""
-    classes, columns, tokenizer = _Classes(), counts._columns, counts._tokenizer()
-    totals = np.zeros((0, counts._width), dtype=np.int64)
+    classes, learned = _Classes(), counts._found()
+    totals = np.zeros((0, learned.width), dtype=np.int64)
 
     def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows]:
-        found = tokenizer.count(chunk.corpus)
-        rows = counts._arranged(found.rows, columns.find(found.lexicon))
+        found = learned.tokenizer.count(chunk.corpus)
+        rows = learned.arranged(found.rows, learned.columns.find(found.lexicon))
         return (
             chunk.labels,
             found,
@@ -163,8 +157,8 @@ def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Ta
             missing = len(classes.documents) - len(totals)
             totals = np.concatenate([totals, np.zeros((missing, totals.shape[1]), dtype=np.int64)])
         kernels.add(*rows, group, totals)
-        if isinstance(columns, Hashed):
-            columns.remember(found)
+        if isinstance(learned.columns, Hashed):
+            learned.columns.remember(found)
     return classes.tally(totals)
 
 
@@ -180,17 +174,18 @@ def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) ->
         gathering.add(lexicon, summed(rows, len(lexicon), group, len(classes.documents)))
         gathering.tidy(always=False)
     gathering.tidy()
-    columns = counts._settle(gathering, classes.documents)
+    columns = counts._settle(tokenizer, gathering, classes.documents)
+    learned = counts._found()
     kept = columns >= 0
     sums = gathering.sums[0][:, 0::2] if flags else gathering.sums[0][:, 1::2]
-    if counts._unknown and flags and not kept.all():
+    if learned.unknown and flags and not kept.all():
         raise ValueError(
             "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "
             "fit TokenCounts first, then stream with more=True"
         )
-    totals = np.zeros((len(classes.documents), counts._width), dtype=np.int64)
+    totals = np.zeros((len(classes.documents), learned.width), dtype=np.int64)
     totals[:, columns[kept]] = sums[kept].T
-    if counts._unknown:
+    if learned.unknown:
         totals[:, -1] = sums[~kept].sum(axis=0)
     return classes.tally(totals)
 
@@ -202,13 +197,13 @@ def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk]) -> N
             f"a {type(learner).__name__} learns from rows, for which the columns must be known: expected "
             "TokenCounts(form='hashed'), one with a vocabulary, or one that was fitted, with more=True"
         )
-    count = counts._counter()
+    learned = counts._found()
 
-    def both(chunk: Chunk) -> tuple[list[Any], Rows]:
-        return chunk.labels, count(chunk.corpus)
+    def count(chunk: Chunk) -> tuple[list[Any], Rows]:
+        return chunk.labels, learned.count(chunk.corpus)
 
-    for labels, rows in ahead(both, chunks):
-        learner.partial_fit(counts._matrix([rows]), labels)
+    for labels, rows in ahead(count, chunks):
+        learner.partial_fit(matrix([rows], learned.width, counts.dtype), labels)
 
 
 class _Meter:

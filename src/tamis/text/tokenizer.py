@@ -1,7 +1,7 @@
 """text → tokens: words, phrases and runs of characters, as strings or counted by document."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Alphabet, Bytes, Indices, Rows, Tokens, Words
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
+from tamis.text.checking import lengths, whole
 from tamis.text.corpus import Corpus
 from tamis.text.lexicon import Finder, Lexicon, Phrases, Stems
 
@@ -55,14 +56,9 @@ class Tokenizer:
     def __post_init__(self) -> None:
         if self.analyzer not in ("word", "char", "char_wb"):
             raise ValueError(f"got analyzer={self.analyzer!r}, expected 'word', 'char' or 'char_wb'")
-        if self.ngram_range is not None:
-            least, most = self.ngram_range
-            if not 1 <= least <= most:
-                raise ValueError(f"got ngram_range={self.ngram_range}, expected (n, m) with 1 <= n <= m")
-        if self.pairs < 0 or self.min_length < 1:
-            raise ValueError(
-                f"got pairs={self.pairs} and min_length={self.min_length}, expected at least 0 and 1"
-            )
+        lengths(self.ngram_range)
+        whole("pairs", self.pairs, 0)
+        whole("min_length", self.min_length, 1)
         if self.analyzer == "word" and self.ngram_range is None and not self.pairs:
             raise ValueError(
                 "got ngram_range=None and pairs=0, expected one of them: nothing would be counted"
@@ -72,6 +68,9 @@ class Tokenizer:
                 f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
                 "expected analyzer='word', or an ngram_range and nothing else"
             )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # tables can be made again
 
     @cached_property
     def _alphabet(self) -> Alphabet:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels.text import Rows, Words
+from tamis.text.checking import words
 from tamis.text.lexicon import Finder, Lexicon, Places
 from tamis.text.tokenizer import Tokenizer
 
@@ -93,7 +94,7 @@ class GivenVocabulary:
         """Terms in the order of their columns, or with their columns, read as texts are."""
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
-        listed = sorted(terms) if isinstance(terms, set | frozenset) else list(terms)
+        listed = words("the vocabulary", sorted(terms) if isinstance(terms, set | frozenset) else terms)
         columns = [terms[term] for term in listed] if isinstance(terms, Mapping) else list(range(len(listed)))
         if not listed:
             raise ValueError("got an empty vocabulary, expected at least one term")

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from tamis.text.checking import words
+
 NAMES: Final = {
     "ar": "arabic",
     "bg": "bulgarian",
@@ -51,7 +53,7 @@ def stop_words(given: str | Iterable[str] | None) -> frozenset[str]:
     if given is None:
         return frozenset()
     if not isinstance(given, str):
-        return frozenset(given)
+        return frozenset(words("stop_words", given))
     return frozenset().union(*(_of_language(part) for part in given.split("+")))
 
 

@@ -1,0 +1,47 @@
+"""Parameters as a user gives them → the same, or one line that says what is wrong with one."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+
+def whole(name: str, given: object, least: int, most: int | None = None) -> int:
+    """A whole number within bounds."""
+    number = int(given) if isinstance(given, Integral) else least - 1
+    if number < least or (most is not None and number > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"got {name}={given!r}, expected a whole number {bounds}")
+    return number
+
+
+def lengths(given: object) -> tuple[int, int] | None:
+    """The least and the most of a range, or None."""
+    if given is None:
+        return None
+    pair = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
+    if len(pair) != 2 or not all(isinstance(n, Integral) for n in pair) or not 1 <= pair[0] <= pair[1]:
+        raise ValueError(f"got ngram_range={given!r}, expected (n, m) with 1 <= n <= m, or None")
+    return int(pair[0]), int(pair[1])
+
+
+def is_share(given: object) -> bool:
+    """Whether a number is a share of all texts: 1.0 is, and 1 is one text."""
+    return not isinstance(given, Integral)
+
+
+def texts(name: str, given: object, documents: int) -> float:
+    """A number of texts, or a share of them if it is a float, as a number of them."""
+    number = float(given) if isinstance(given, Real) else -1.0
+    share = is_share(given)
+    if not number >= 0.0 or (share and number > 1.0):
+        raise ValueError(f"got {name}={given!r}, expected a number of texts, or a share from 0.0 to 1.0")
+    return number * documents if share else number
+
+
+def words(name: str, given: Iterable[object]) -> list[str]:
+    """A list of strings."""
+    found = []
+    for k, word in enumerate(given):
+        if not isinstance(word, str):
+            raise TypeError(f"item {k} of {name} is a {type(word).__name__}, expected words")
+        found.append(word)
+    return found
