@@ -19,11 +19,11 @@ from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import is_share, lengths, texts, whole
 from tamis.text.corpus import Corpus, corpora, refuse_one
 from tamis.text.hashing import Hashed
-from tamis.text.lexicon import Lexicon, Places
+from tamis.text.lexicon import Places
 from tamis.text.matrix import matrix
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Tokenizer
-from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
+from tamis.text.vocabulary import Gathering, GivenVocabulary, Sums, Vocabulary, evidence, summed
 
 Columns = Vocabulary | GivenVocabulary | Hashed
 
@@ -204,13 +204,12 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         at = 0
         for lexicon, rows in ahead(tokenizer.count, corpora(X, self.encoding)):
             n = len(rows.indptr) - 1
-            part = None if group is None else group[at : at + n]
+            part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
             at += n
-            if part is not None and len(part) < n:
+            if len(part) < n:
                 break
-            documents += n if part is None else np.bincount(part, minlength=classes)
-            sums = summed(rows, len(lexicon), part, classes) if self._prunes else _nothing(lexicon)
-            gathering.add(lexicon, sums)
+            documents += np.bincount(part, minlength=classes)
+            gathering.add(lexicon, summed(rows, len(lexicon), part, classes, self._prunes, self._prunes))
             if keep:
                 kept.append(rows)
             else:
@@ -225,11 +224,11 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         every = is_share(self.max_df) and self.max_df == 1.0
         return not (one and every and self.max_features is None)
 
-    def _kept(self, columns: Words, sums: Words, documents: Words) -> NDArray[np.bool_]:
+    def _kept(self, columns: Words, sums: Sums, documents: Words) -> NDArray[np.bool_]:
         """The columns that are kept."""
-        placed = np.empty_like(sums)
-        placed[columns] = sums
-        has, often = placed[:, 0::2], placed[:, 1::2].sum(axis=1)
+        has = np.empty((len(columns), len(documents)), dtype=np.int64)
+        often = np.empty(len(columns), dtype=np.int64)
+        has[columns], often[columns] = sums.has.T, sums.often.sum(axis=0)
         having = has.sum(axis=1)
         total = int(documents.sum())
         least, most = texts("min_df", self.min_df, total), texts("max_df", self.max_df, total)
@@ -362,10 +361,6 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         tags.input_tags.two_d_array = False
         tags.requires_fit = self.form != "hashed" and self.vocabulary is None
         return tags
-
-
-def _nothing(lexicon: Lexicon) -> Words:
-    return np.zeros((len(lexicon), 0), dtype=np.int64)
 
 
 def _arranger(learned: Learned, rows: Rows, columns: Words) -> Callable[[], Rows]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import PAD, Bytes, Digits, Floats, Indices, Tokens, Words
+from tamis._kernels.text import PAD, Bytes, Digits, Floats, Indices, Stems, Words
 
 _MISSING, _STAR, _FIRST = (
     0,
@@ -23,7 +23,6 @@ _MISSING, _STAR, _FIRST = (
 )  # ranks, as names are sorted: no word, a word that is left out, the first word
 _DIGIT = 63  # bits of a number that is sorted by
 _ROUNDS = 4  # eight bytes at a time, before what is still tied is sorted by Python
-_NO_DOCUMENTS = np.zeros(1, dtype=np.int64)
 
 
 class Names(NamedTuple):
@@ -78,29 +77,9 @@ class Names(NamedTuple):
         return np.where(left == 0, np.uint64(0), eight >> beyond % np.uint64(64) << beyond % np.uint64(64))
 
 
-class Stems(NamedTuple):
-    """Distinct tokens by number."""
-
-    names: Names
-    keys: Digits
-
-    @classmethod
-    def of(cls, text: Bytes, tokens: Tokens, first: Words) -> "Stems":
-        """The tokens that came first, copied out of their text."""
-        bounds = np.arange(len(first) + 1)
-        starts, lengths = tokens.starts[first], tokens.lengths[first]
-        own = kernels.join(text, starts, lengths, np.arange(len(first), dtype=np.int32), bounds, _NOTHING)
-        return cls(Names(*own), tokens.keys[first])
-
-    def tokens(self) -> Tokens:
-        """As the kernels take them."""
-        return Tokens(self.names.starts, self.names.lengths, self.keys, _NO_DOCUMENTS)
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-_NOTHING: Bytes = np.zeros(0, dtype=np.uint8)
+def names_of(stems: Stems) -> Names:
+    """The text of each stem."""
+    return Names(stems.text, stems.starts, stems.lengths)
 
 
 class Phrases(NamedTuple):
@@ -155,12 +134,12 @@ class Lexicon:
         )
 
     def _joined(self, kind: Phrases) -> Names:
-        if kind.is_every(len(self.stems)):
-            return self.stems.names
+        if kind.is_every(len(self.stems.keys)):
+            return names_of(self.stems)
         count, n = kind.parts.shape
         between = np.frombuffer(b" " + b"* " * (kind.distance - 1), dtype=np.uint8)
         parts = np.ascontiguousarray(kind.parts.ravel())
-        return Names(*kernels.join(*self.stems.names, parts, np.arange(count + 1) * n, between))
+        return Names(*kernels.join(*self.stems[:3], parts, np.arange(count + 1) * n, between))
 
     def take(self, rows: NDArray[np.int64]) -> "Lexicon":
         """Some of the entries, in their order; stems stay what they are."""
@@ -170,13 +149,13 @@ class Lexicon:
 
     def order(self) -> Words:
         """How to sort the entries by name. A space and a star come before all that words are made of."""
-        order = self.stems.names.order()
-        if len(self.kinds) == 1 and self.kinds[0].is_every(len(self.stems)):
+        order = names_of(self.stems).order()
+        if len(self.kinds) == 1 and self.kinds[0].is_every(len(self.stems.keys)):
             return order
-        rank = np.empty(len(self.stems), dtype=np.int64)
-        rank[order] = np.arange(_FIRST, len(self.stems) + _FIRST)
+        rank = np.empty(len(self.stems.keys), dtype=np.int64)
+        rank[order] = np.arange(_FIRST, len(self.stems.keys) + _FIRST)
         width = max(k.parts.shape[1] if k.distance == 1 else k.distance + 1 for k in self.kinds)
-        bits = (len(self.stems) + _FIRST).bit_length()
+        bits = (len(self.stems.keys) + _FIRST).bit_length()
         if width * bits > _DIGIT:
             return np.lexsort(np.concatenate([self._ranks(kind, rank, width) for kind in self.kinds]).T[::-1])
         shifts = np.arange(width - 1, -1, -1) * bits
@@ -200,8 +179,8 @@ class Lexicon:
         stems, moved = _merged_stems([part.stems for part in parts])
         kinds, numbers = [], []
         for k, kind in enumerate(parts[0].kinds):
-            if all(part.kinds[k].is_every(len(part.stems)) for part in parts):
-                kinds.append(Phrases(np.arange(len(stems), dtype=np.int32)[:, None]))
+            if all(part.kinds[k].is_every(len(part.stems.keys)) for part in parts):
+                kinds.append(Phrases(np.arange(len(stems.keys), dtype=np.int32)[:, None]))
                 numbers.append(np.concatenate(moved))
                 continue
             rows = np.concatenate(
@@ -223,19 +202,16 @@ def _packed(ranks: Words, shifts: Words) -> Words:
 
 
 def _merged_stems(parts: Sequence[Stems]) -> tuple[Stems, list[Indices]]:
-    texts = [part.names.text[: len(part.names.text) - PAD] for part in parts]
+    texts = [part.text[: len(part.text) - PAD] for part in parts]
     shifts = np.cumsum([0, *map(len, texts)])[:-1]
-    text = np.concatenate([*texts, np.zeros(PAD, dtype=np.uint8)])
-    tokens = Tokens(
-        np.concatenate([part.names.starts + shift for part, shift in zip(parts, shifts, strict=True)]),
-        np.concatenate([part.names.lengths for part in parts]),
+    every = Stems(
+        np.concatenate([*texts, np.zeros(PAD, dtype=np.uint8)]),
+        np.concatenate([part.starts + shift for part, shift in zip(parts, shifts, strict=True)]),
+        np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.keys for part in parts]),
-        _NO_DOCUMENTS,
     )
-    found = kernels.identify(text, tokens)
-    return Stems.of(text, tokens, found.first), np.split(
-        found.numbers, np.cumsum([len(p) for p in parts])[:-1]
-    )
+    numbers, stems = kernels.unite(every)
+    return stems, np.split(numbers, np.cumsum([len(part.keys) for part in parts])[:-1])
 
 
 def _renumbered(parts: Sequence[Lexicon], kinds: list[Phrases], numbers: list[Indices]) -> list[Words]:
@@ -273,8 +249,7 @@ class Finder:
 
     def find(self, asked: Lexicon) -> Words:
         """The column of each entry of another lexicon of the same kinds; -1 if it has none."""
-        known = self.lexicon.stems.names
-        stems = kernels.find(self.stems, *known, asked.stems.names.text, asked.stems.tokens())
+        stems = kernels.find(self.stems, self.lexicon.stems, asked.stems)
         return np.concatenate([f.find(stems[k.parts]) for f, k in zip(self.kinds, asked.kinds, strict=True)])
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Rows, Words
+from tamis._kernels.text import Indices, Rows, Words
 from tamis._kernels.threads import ahead
 from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
@@ -142,21 +142,25 @@ def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Ta
     classes, learned = _Classes(), counts._found()
     totals = np.zeros((0, learned.width), dtype=np.int64)
 
-    def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows]:
-        found = learned.tokenizer.count(chunk.corpus)
-        rows = learned.arranged(found.rows, learned.columns.find(found.lexicon))
-        return (
-            chunk.labels,
-            found,
-            Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if flags else rows,
-        )
+    itself = np.arange(learned.width, dtype=np.int32)
 
-    for labels, found, rows in ahead(count, chunks):
+    def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows, Indices]:
+        found = learned.tokenizer.count(chunk.corpus)
+        places = learned.columns.find(found.lexicon)
+        if flags or learned.unknown:  # what shares a column must be known by document
+            rows, columns = learned.arranged(found.rows, places), itself
+        else:
+            rows, columns = found.rows, places.columns
+        if flags:
+            rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
+        return chunk.labels, found, rows, columns
+
+    for labels, found, rows, columns in ahead(count, chunks):
         group = classes.group(labels)
         if len(classes.documents) > len(totals):
             missing = len(classes.documents) - len(totals)
             totals = np.concatenate([totals, np.zeros((missing, totals.shape[1]), dtype=np.int64)])
-        kernels.add(*rows, group, totals)
+        kernels.add(rows, columns, group, totals)
         if isinstance(learned.columns, Hashed):
             learned.columns.remember(found)
     return classes.tally(totals)
@@ -171,22 +175,23 @@ def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) ->
 
     for labels, (lexicon, rows) in ahead(count, chunks):
         group = classes.group(labels)
-        gathering.add(lexicon, summed(rows, len(lexicon), group, len(classes.documents)))
+        has, often = flags or counts._prunes, not flags or counts._prunes
+        sums = summed(rows, len(lexicon), group, len(classes.documents), has, often)
+        gathering.add(lexicon, sums)
         gathering.tidy(always=False)
     gathering.tidy()
     columns = counts._settle(tokenizer, gathering, classes.documents)
-    learned = counts._found()
-    kept = columns >= 0
-    sums = gathering.sums[0][:, 0::2] if flags else gathering.sums[0][:, 1::2]
+    learned, kept = counts._found(), columns >= 0
+    found = gathering.sums[0].has if flags else gathering.sums[0].often
     if learned.unknown and flags and not kept.all():
         raise ValueError(
             "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "
             "fit TokenCounts first, then stream with more=True"
         )
     totals = np.zeros((len(classes.documents), learned.width), dtype=np.int64)
-    totals[:, columns[kept]] = sums[kept].T
+    kernels.move(found if kept.all() else np.ascontiguousarray(found[:, kept]), columns[kept], totals)
     if learned.unknown:
-        totals[:, -1] = sums[~kept].sum(axis=0)
+        totals[:, -1] = found[:, ~kept].sum(axis=1)
     return classes.tally(totals)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Alphabet, Bytes, Indices, Rows, Tokens, Words
+from tamis._kernels.text import Alphabet, Indices, Read, Rows, Stems, Words
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
 from tamis.text.checking import lengths, whole
 from tamis.text.corpus import Corpus
-from tamis.text.lexicon import Finder, Lexicon, Phrases, Stems
+from tamis.text.lexicon import Finder, Lexicon, Phrases
 
 Analyzer = Literal["word", "char", "char_wb"]
 
@@ -81,9 +81,8 @@ class Tokenizer:
         """What finds a stop word among stems; a word that is no single token stops each of its tokens."""
         if not self.stop_words:
             return None
-        folded, tokens = self._scanned(Corpus.of(sorted(self.stop_words)), shortest=1)
-        stems = Stems.of(folded, tokens, kernels.identify(folded, tokens).first)
-        return Finder(Lexicon(stems, (_single(len(stems)),)), np.arange(len(stems)))
+        stems = self._words(Corpus.of(sorted(self.stop_words)), shortest=1).stems
+        return Finder(Lexicon(stems, (_single(stems),)), np.arange(len(stems.keys)))
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text: in their order, shorter before longer, pairs last."""
@@ -117,19 +116,14 @@ class Tokenizer:
         return Counted(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
 
     def _read(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
-        if self.analyzer == "word":
-            folded, tokens = self._scanned(corpus, self.min_length)
-        else:
+        if self.analyzer != "word":
             within = self.analyzer == "char_wb"
             folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, within)
             least, most = self.ngram_range or (1, 1)
-            tokens = kernels.grams(folded, places, least, most, within)
-        found = kernels.identify(folded, tokens)
-        stems = Stems.of(folded, tokens, found.first)
-        words = _Stream(found.numbers, tokens.documents)
-        if self.analyzer != "word":
-            return Lexicon(stems, (_single(len(stems)),)), [words]
-        single = _single(len(stems))
+            numbers, documents, stems = kernels.read_grams(folded, places, least, most, within)
+            return Lexicon(stems, (_single(stems),)), [_Stream(numbers, documents)]
+        numbers, documents, stems = self._words(corpus, self.min_length)
+        words, single = _Stream(numbers, documents), _single(stems)
         if self._stops is not None:
             words, single = _without(words, self._stops.find(Lexicon(stems, (single,))) >= 0)
         kinds, streams = [], []
@@ -142,9 +136,9 @@ class Tokenizer:
             shift += len(kind.parts)
         return Lexicon(stems, tuple(kinds)), streams
 
-    def _scanned(self, corpus: Corpus, shortest: int) -> tuple[Bytes, Tokens]:
+    def _words(self, corpus: Corpus, shortest: int) -> Read:
         folded, places = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
-        return folded, kernels.scan(folded, places, shortest, self._alphabet)
+        return kernels.read_words(folded, places, shortest, self._alphabet)
 
     def _phrases(self, words: _Stream, single: Phrases) -> Iterator[tuple[Phrases, _Stream]]:
         """Each kind of phrase, and where it comes."""
@@ -161,8 +155,8 @@ class Tokenizer:
             yield Phrases(pair.parts, distance), where
 
 
-def _single(count: int) -> Phrases:
-    return Phrases(np.arange(count, dtype=np.int32)[:, None])
+def _single(stems: Stems) -> Phrases:
+    return Phrases(np.arange(len(stems.keys), dtype=np.int32)[:, None])
 
 
 def _without(words: _Stream, stopped: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:

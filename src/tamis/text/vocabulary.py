@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import text as kernels
 from tamis._kernels.text import Rows, Words
 from tamis.text.checking import words
 from tamis.text.lexicon import Finder, Lexicon, Places
@@ -16,7 +17,7 @@ from tamis.text.tokenizer import Tokenizer
 
 Mask = NDArray[np.bool_]
 
-_TIDY = 1 << 22  # sums that wait to be merged, at least: 32 MB
+_TIDY = 1 << 22  # numbers that wait to be merged, at least: 32 MB
 
 
 class Named(Protocol):
@@ -142,45 +143,68 @@ class GivenVocabulary:
         return GivenVocabulary(self.names[columns])
 
 
+class Sums(NamedTuple):
+    """Of each class and entry (classes, entries), how many documents have it, and how often it is there."""
+
+    has: Words
+    often: Words
+
+    @property
+    def size(self) -> int:
+        """Numbers that are kept."""
+        return self.has.size + self.often.size
+
+
 class Gathering:
-    """Chunks as they come → one lexicon, and sums over the documents of each class, (entries, 2 · classes).
+    """Chunks as they come → one lexicon, and its sums.
 
     It takes memory for the entries, and none for the documents. Classes may still be added as chunks come.
     """
 
     def __init__(self) -> None:
         self.parts: list[Lexicon] = []
-        self.sums: list[Words] = []
+        self.sums: list[Sums] = []
         self._tidied = 0
 
-    def add(self, lexicon: Lexicon, sums: Words) -> None:
+    def add(self, lexicon: Lexicon, sums: Sums) -> None:
         """One chunk more."""
         self.parts.append(lexicon)
         self.sums.append(sums)
 
     def tidy(self, always: bool = True) -> list[Words]:
         """Merge what was added, at once or when it pays; of each part, its entries' new numbers."""
-        if not always and sum(each.size + len(each) for each in self.sums) <= 2 * self._tidied + _TIDY:
+        held = sum(sums.size for sums in self.sums) + 4 * sum(map(len, self.parts))
+        if not always and held <= 2 * self._tidied + _TIDY:
             return []
         if not any(map(len, self.parts)):
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
         whole, numbers = Lexicon.merged(self.parts)
-        sums = np.zeros((len(whole), max(each.shape[1] for each in self.sums)), dtype=np.int64)
-        for number, each in zip(numbers, self.sums, strict=True):
-            sums[number, : each.shape[1]] += each
-        self.parts, self.sums = [whole], [sums]
-        self._tidied = sums.size + len(whole)
+        has = _moved([sums.has for sums in self.sums], numbers, len(whole))
+        often = _moved([sums.often for sums in self.sums], numbers, len(whole))
+        self.parts, self.sums = [whole], [Sums(has, often)]
+        self._tidied = self.sums[0].size + 4 * len(whole)
         return numbers
 
 
-def summed(rows: Rows, entries: int, group: Words | None = None, classes: int = 1) -> Words:
-    """Of each entry and class, how many documents have it, and how often (entries, 2 · classes)."""
-    cell = rows.indices.astype(np.int64)
-    if group is not None:
-        cell = cell * classes + np.repeat(group, np.diff(rows.indptr))
-    has = np.bincount(cell, minlength=entries * classes)
-    often = np.bincount(cell, weights=rows.counts, minlength=entries * classes).astype(np.int64)
-    return np.stack([has, often], axis=-1).reshape(entries, 2 * classes)
+def _moved(sums: list[Words], numbers: list[Words], entries: int) -> Words:
+    table = np.zeros((max(map(len, sums)), entries), dtype=np.int64)
+    for each, number in zip(sums, numbers, strict=True):
+        kernels.move(each, number, table)
+    return table
+
+
+def summed(
+    rows: Rows, entries: int, group: Words, classes: int, has: bool = True, often: bool = True
+) -> Sums:
+    """What is asked for of `Sums`; what is not has no classes."""
+    every = np.arange(entries, dtype=np.int32)
+    found = Sums(*(np.zeros((classes * asked, entries), dtype=np.int64) for asked in (has, often)))
+    if has:
+        once = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
+        kernels.add(once, every, group, found.has)
+    if often:
+        kernels.add(rows, every, group, found.often)
+    return found
 
 
 def evidence(has: Words, documents: Words) -> NDArray[np.float64]:

@@ -20,8 +20,9 @@ from tamis._kernels.text.kinds import (
     Found,
     Hashes,
     Indices,
+    Read,
     Rows,
-    Tokens,
+    Stems,
     Words,
 )
 from tamis._kernels.threads import together
@@ -37,8 +38,9 @@ __all__ = [
     "Found",
     "Hashes",
     "Indices",
+    "Read",
     "Rows",
-    "Tokens",
+    "Stems",
     "Words",
     "add",
     "arrange",
@@ -46,15 +48,16 @@ __all__ = [
     "find_keys",
     "fold_characters",
     "fold_words",
-    "grams",
     "hashes",
-    "identify",
     "identify_keys",
     "index",
     "join",
+    "move",
     "pair",
-    "scan",
+    "read_grams",
+    "read_words",
     "tally",
+    "unite",
 ]
 
 _CALL = 20  # a call of a Python function costs what 20 bytes do
@@ -78,23 +81,23 @@ def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: b
     return folded
 
 
-def scan(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Tokens:
+def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Read:
     """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
-    tokens: Tokens = _door.kernels(len(folded)).scan(folded, offsets, shortest, alphabet)
-    return tokens
+    read: Read = _door.kernels(2 * len(folded)).read_words(folded, offsets, shortest, alphabet)
+    return read
 
 
-def grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Tokens:
+def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
     """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
-    kernel = _door.kernels(6 * (most - least + 1) * len(folded)).grams
-    tokens: Tokens = kernel(folded, offsets, least, most, within)
-    return tokens
+    kernel = _door.kernels(6 * (most - least + 1) * len(folded)).read_grams
+    read: Read = kernel(folded, offsets, least, most, within)
+    return read
 
 
-def identify(folded: Bytes, tokens: Tokens) -> Found:
-    """Equal tokens get equal numbers, in the order in which they first come."""
-    found: Found = _door.kernels(3 * len(tokens.keys)).identify(folded, tokens)
-    return found
+def unite(stems: Stems) -> tuple[Indices, Stems]:
+    """Tokens some of which are the same, by number; and each of them once."""
+    united: tuple[Indices, Stems] = _door.kernels(5 * len(stems.keys)).unite(stems)
+    return united
 
 
 def identify_keys(keys: Digits) -> Found:
@@ -119,10 +122,9 @@ def index(keys: Digits) -> Digits:
     return table
 
 
-def find(table: Digits, text: Bytes, starts: Words, lengths: Words, asked: Bytes, tokens: Tokens) -> Indices:
-    """The numbers of tokens of one text (`asked`) among those indexed of another; -1 if they have none."""
-    kernel = _door.kernels(3 * (len(starts) + len(tokens.keys))).find
-    numbers: Indices = kernel(table, text, starts, lengths, asked, tokens)
+def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
+    """The numbers of tokens (`asked`) among those that were indexed; -1 if they have none."""
+    numbers: Indices = _door.kernels(3 * (len(stems.keys) + len(asked.keys))).find(table, stems, asked)
     return numbers
 
 
@@ -162,9 +164,14 @@ def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
     return arranged
 
 
-def add(indptr: Words, indices: Indices, counts: Floats, group: Words, table: Words) -> None:
-    """Add the rows of a sparse matrix to those rows of `table` that `group` names."""
-    _door.kernels(len(indices)).add(indptr, indices, counts, group, table)
+def move(sums: Words, numbers: Words, table: Words) -> None:
+    """Add column i of some sums to column numbers[i] of a table that has at least as many rows."""
+    _door.kernels(sums.size // 4).move(sums, numbers, table[: len(sums)])
+
+
+def add(rows: Rows, columns: Indices, group: Words, table: Words) -> None:
+    """Add rows to those rows of `table` that `group` names, number i to columns[i]; below zero, nowhere."""
+    _door.kernels(len(rows.indices)).add(*rows, columns, group, table)
 
 
 def hashes(text: Bytes, starts: Words, lengths: Words, seed: int = 0) -> Hashes:

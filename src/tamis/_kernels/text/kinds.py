@@ -33,13 +33,24 @@ class Alphabet(NamedTuple):
     composed: Words  # what each pair is together
 
 
-class Tokens(NamedTuple):
-    """Parts of a text. The key of up to 7 bytes is these, the first lowest, and how many in the highest."""
+class Stems(NamedTuple):
+    """Distinct tokens, back to back, with zeros after them.
 
+    The key of one of up to 7 bytes is these, the first lowest, and how many in the highest.
+    """
+
+    text: Bytes
     starts: Words
     lengths: Words
     keys: Digits
+
+
+class Read(NamedTuple):
+    """The tokens of documents by number, in the order in which they first came."""
+
+    numbers: Indices
     documents: Words  # (n + 1,) the first token of each document
+    stems: Stems
 
 
 class Found(NamedTuple):

@@ -12,6 +12,7 @@ What is not UTF-8 is read byte by byte, each a break. An `Alphabet` says what a 
 `compiled` has the same functions; `tests/kernels/test_text.py` keeps the two equal to the bit.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -28,8 +29,9 @@ from tamis._kernels.text.kinds import (
     Found,
     Hashes,
     Indices,
+    Read,
     Rows,
-    Tokens,
+    Stems,
     Words,
 )
 from tamis._kernels.text.reader import Reader
@@ -62,60 +64,63 @@ def _joined(documents: list[bytes]) -> tuple[Bytes, Words]:
     return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
 
 
-# ── folded bytes → tokens ──
+# ── folded bytes → tokens by number ──
 
 
-def scan(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Tokens:
+def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Read:
     """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
     reader = Reader(alphabet)
-    found = []
-    for start, document in zip(offsets[:-1].tolist(), _documents(folded, offsets), strict=True):
-        spans = []
-        for token in document.split(b"\0"):
-            if token and not reader.is_short(token, shortest):
-                spans.append((start, len(token)))
-            start += len(token) + 1
-        found.append(spans)
-    return _tokens(folded, found)
+    return _read(
+        [token for token in document.split(b"\0") if token and not reader.is_short(token, shortest)]
+        for document in _documents(folded, offsets)
+    )
 
 
-def grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Tokens:
+def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
     """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
+    return _read(_grams(d.decode(), least, most, within) for d in _documents(folded, offsets))
+
+
+def _grams(text: str, least: int, most: int, within: bool) -> list[bytes]:
+    spaces = [i for i, c in enumerate(text) if c == " "]
+    stretches = [text[i : j + 1] for i, j in pairwise(spaces)] if within else [text]
     found = []
-    for start, document in zip(offsets[:-1].tolist(), _documents(folded, offsets), strict=True):
-        text = document.decode()
-        places = np.concatenate([[0], np.cumsum([len(c.encode()) for c in text])]) + start
-        spans: list[tuple[int, int]] = []
-        if within:
-            spaces = [i for i, c in enumerate(text) if c == " "]
-            stretches = [(i, j + 1) for i, j in pairwise(spaces)]
-        else:
-            stretches = [(0, len(text))]
-        for i, j in stretches:
-            for n in range(least, most + 1):
-                if j - i < n and not within:
-                    break
-                ends = range(i + n, j + 1) if j - i >= n else [j]
-                spans += [(int(places[max(i, k - n)]), int(places[k] - places[max(i, k - n)])) for k in ends]
-                if within and j - i <= n:
-                    break
-        found.append(spans)
-    return _tokens(folded, found)
+    for stretch in stretches:
+        for n in range(least, most + 1):
+            if len(stretch) < n and not within:
+                break
+            last = max(len(stretch) - n, 0)
+            found += [stretch[k : k + n].encode() for k in range(last + 1)]
+            if len(stretch) <= n and within:
+                break
+    return [gram for gram in found if gram]
 
 
-def _tokens(folded: Bytes, found: list[list[tuple[int, int]]]) -> Tokens:
-    documents = np.zeros(len(found) + 1, dtype=np.int64)
-    np.cumsum([len(spans) for spans in found], out=documents[1:])
-    table = np.array([span for spans in found for span in spans], dtype=np.int64).reshape(-1, 2)
-    starts, lengths = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
-    return Tokens(starts, lengths, keys_of(folded, starts, lengths), documents)
+def _read(documents: Iterable[list[bytes]]) -> Read:
+    each = list(documents)
+    numbers, stems = _numbered([token for tokens in each for token in tokens])
+    bounds = np.cumsum([0, *(len(tokens) for tokens in each)]).astype(np.int64)
+    return Read(numbers, bounds, stems)
 
 
-def keys_of(text: Bytes, starts: Words, lengths: Words) -> Digits:
-    """What each token is known by: exactly if it is short; two long ones of one key may differ."""
-    whole = text.tobytes()
-    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
-    return np.array([_key(whole[i : i + length]) for i, length in spans], dtype=np.uint64)
+def unite(stems: Stems) -> tuple[Indices, Stems]:
+    """Tokens some of which are the same, by number; and each of them once."""
+    return _numbered(_tokens(stems))
+
+
+def _numbered(tokens: list[bytes]) -> tuple[Indices, Stems]:
+    known: dict[bytes, int] = {}
+    numbers = np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int32)
+    lengths = np.array([len(token) for token in known], dtype=np.int64)
+    text = np.frombuffer(b"".join(known) + bytes(PAD), dtype=np.uint8)
+    keys = np.array([_key(token) for token in known], dtype=np.uint64)
+    return numbers, Stems(text, np.cumsum(lengths) - lengths, lengths, keys)
+
+
+def _tokens(stems: Stems) -> list[bytes]:
+    whole = stems.text.tobytes()
+    spans = zip(stems.starts.tolist(), stems.lengths.tolist(), strict=True)
+    return [whole[i : i + length] for i, length in spans]
 
 
 def _key(token: bytes) -> int:
@@ -130,14 +135,7 @@ def _key(token: bytes) -> int:
     return found >> 8 | LONG << 56
 
 
-# ── tokens → numbers, in the order in which they first come ──
-
-
-def identify(folded: Bytes, tokens: Tokens) -> Found:
-    """Equal tokens get equal numbers."""
-    whole = folded.tobytes()
-    spans = zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True)
-    return _found([whole[i : i + length] for i, length in spans])
+# ── keys → numbers ──
 
 
 def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Words:
@@ -182,14 +180,10 @@ def _slot(key: int, bits: int) -> int:
     return (key * MIX & _WHOLE) >> (64 - bits)
 
 
-def find(table: Digits, text: Bytes, starts: Words, lengths: Words, asked: Bytes, tokens: Tokens) -> Indices:
-    """The numbers of tokens of one text (`asked`) among those indexed of another; -1 if they have none."""
-    known = text.tobytes()
-    theirs = asked.tobytes()
-    spans = zip(starts.tolist(), lengths.tolist(), strict=True)
-    number = {known[i : i + length]: k for k, (i, length) in enumerate(spans)}
-    wanted = zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True)
-    return np.array([number.get(theirs[i : i + length], -1) for i, length in wanted], dtype=np.int32)
+def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
+    """The numbers of tokens (`asked`) among those that were indexed; -1 if they have none."""
+    number = {token: k for k, token in enumerate(_tokens(stems))}
+    return np.array([number.get(token, -1) for token in _tokens(asked)], dtype=np.int32)
 
 
 def find_keys(table: Digits, keys: Digits) -> Indices:
@@ -269,10 +263,19 @@ def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
     return Rows(np.append(0, np.cumsum(each)).astype(np.int64), moved[new].astype(np.int32), sums)
 
 
-def add(indptr: Words, indices: Indices, counts: Floats, group: Words, table: Words) -> None:
-    """Add the rows of a sparse matrix to those rows of `table` that `group` names."""
-    rows = np.repeat(group, np.diff(indptr))
-    np.add.at(table, (rows, indices), counts.astype(np.int64))
+def move(sums: Words, numbers: Words, table: Words) -> None:
+    """Add column i of some sums to column numbers[i] of a table of as many rows."""
+    rows = np.arange(len(sums))[:, None]
+    np.add.at(table, (rows, numbers[None]), sums)
+
+
+def add(
+    indptr: Words, indices: Indices, counts: Floats, columns: Indices, group: Words, table: Words
+) -> None:
+    """Add rows to those rows of `table` that `group` names, number i to columns[i]; below zero, nowhere."""
+    rows, moved = np.repeat(group, np.diff(indptr)), columns[indices]
+    kept = moved >= 0
+    np.add.at(table, (rows[kept], moved[kept]), counts[kept].astype(np.int64))
 
 
 # ── tokens → hashes ──

@@ -5,11 +5,11 @@ longer one is known by a hash and its bytes. Every buffer that is read so ends i
 are compiled when the door first imports this package, in some 15 s, and kept on disk.
 """
 
-from tamis._kernels.text.compiled.counts import add, arrange, pair, tally
+from tamis._kernels.text.compiled.counts import add, arrange, move, pair, tally
 from tamis._kernels.text.compiled.fold import fold_characters, fold_words
 from tamis._kernels.text.compiled.hashes import hashes
-from tamis._kernels.text.compiled.numbers import find, find_keys, identify, identify_keys, index, join
-from tamis._kernels.text.compiled.tokens import grams, scan
+from tamis._kernels.text.compiled.numbers import find, find_keys, identify_keys, index, join
+from tamis._kernels.text.compiled.tokens import read_grams, read_words, unite
 
 __all__ = [
     "add",
@@ -18,13 +18,14 @@ __all__ = [
     "find_keys",
     "fold_characters",
     "fold_words",
-    "grams",
     "hashes",
-    "identify",
     "identify_keys",
     "index",
     "join",
+    "move",
     "pair",
-    "scan",
+    "read_grams",
+    "read_words",
     "tally",
+    "unite",
 ]

@@ -11,13 +11,19 @@ from tamis._kernels.jit import (
     INDICES_1D,
     INDICES_OUT_1D,
     INTEGER,
+    WORDS,
     WORDS_1D,
     WORDS_OUT,
     WORDS_OUT_1D,
     kernel,
+    part,
 )
-from tamis._kernels.text.compiled.machine import U
+from tamis._kernels.text.compiled.machine import ONE, U
 from tamis._kernels.text.kinds import Digits, Floats, Indices, Rows, Words
+
+_FEW = 24  # words that are sorted sooner by hand
+_LAST = U(0xFF)
+_LOW = U(0xFFFFFFFF)
 
 
 @kernel(INDICES_1D, WORDS_1D, INDICES_1D, WORDS_1D, INTEGER, DIGITS_OUT_1D, WORDS_OUT_1D)
@@ -79,13 +85,41 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return Rows(indptr, indices[:found], counts[:found])
 
 
+@part
+def _sort(words: Any, other: Any, count: int, digits: int) -> Any:
+    """Sort by the upper half of each word, eight bits at a time; where the sorted words are."""
+    if count < _FEW:
+        for k in range(1, count):
+            word = words[k]
+            at: Any = k
+            while at > 0 and words[at - 1] > word:
+                words[at] = words[at - 1]
+                at -= 1
+            words[at] = word
+        return words, other
+    for digit in range(digits):
+        shift = U(32 + 8 * digit)
+        places = np.zeros(257, dtype=np.int64)
+        for k in range(count):
+            places[U((words[U(k)] >> shift & _LAST) + ONE)] += 1
+        for k in range(256):
+            places[k + 1] += places[k]
+        for k in range(count):
+            word = words[U(k)]
+            at = U(word >> shift & _LAST)
+            other[U(places[at])] = word
+            places[at] += 1
+        words, other = other, words
+    return words, other
+
+
 @kernel(
     WORDS_1D,
     INDICES_1D,
     FLOATS_1D,
     INDICES_1D,
     FLOATS_1D,
-    WORDS_1D,
+    INTEGER,
     WORDS_OUT_1D,
     INDICES_OUT_1D,
     FLOATS_OUT_1D,
@@ -96,61 +130,62 @@ def _arrange(
     counts: Any,
     columns: Any,
     signs: Any,
-    order: Words,
+    digits: int,
     ends: Any,
     moved: Any,
     values: Any,
 ) -> int:
-    """Turned over and back: entries by number, and then, number by number in order, back to their rows."""
-    begin = np.zeros(len(columns) + 1, dtype=np.int64)
-    for entry in range(len(indices)):
-        begin[U(indices[U(entry)] + 1)] += 1
-    for number in range(len(columns)):
-        begin[number + 1] += begin[number]
-    place = begin[:-1].copy()
-    row_of, value_of = np.empty(len(indices), dtype=np.int32), np.empty(len(indices))
+    longest = 0
     for row in range(len(indptr) - 1):
-        for entry in range(indptr[row], indptr[row + 1]):
-            number = indices[U(entry)]
-            at = place[U(number)]
-            row_of[U(at)] = row
-            value_of[U(at)] = counts[U(entry)] * signs[U(number)]
-            place[U(number)] = at + 1
-    tail = indptr[:-1].copy()
-    for k in range(len(order)):
-        number = order[k]
-        column = columns[number]
-        for at in range(begin[number], begin[number + 1]):
-            row = row_of[U(at)]
-            end = tail[U(row)]
-            if end > indptr[U(row)] and moved[U(end - 1)] == column:  # two numbers of one column
-                values[U(end - 1)] += value_of[U(at)]
-            else:
-                moved[U(end)] = column
-                values[U(end)] = value_of[U(at)]
-                tail[U(row)] = end + 1
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    words, other = np.empty(longest, dtype=np.uint64), np.empty(longest, dtype=np.uint64)
     kept = 0
     for row in range(len(indptr) - 1):
-        for entry in range(indptr[row], tail[row]):
-            moved[U(kept)] = moved[U(entry)]
-            values[U(kept)] = values[U(entry)]
-            kept += 1
+        start = indptr[row]
+        count = 0
+        for entry in range(start, indptr[row + 1]):
+            column = columns[U(indices[U(entry)])]
+            if column >= 0:
+                words[U(count)] = U(column) << U(32) | U(entry - start)
+                count += 1
+        words, other = _sort(words, other, count, digits)
+        before: Any = -1
+        for k in range(count):
+            word = words[U(k)]
+            column = np.int64(word >> U(32))
+            entry = start + np.int64(word & _LOW)
+            value = counts[U(entry)] * signs[U(indices[U(entry)])]
+            if column == before:  # two numbers of one column
+                values[U(kept - 1)] += value
+            else:
+                moved[U(kept)] = column
+                values[U(kept)] = value
+                kept += 1
+                before = column
         ends[row + 1] = kept
     return kept
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
-    order = np.argsort(columns, kind="stable")
-    order = order[np.searchsorted(columns[order], 0) :]
+    digits = (int(columns.max(initial=0)).bit_length() + 7) // 8
     ends = np.zeros(len(rows.indptr), dtype=np.int64)
     moved, values = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
-    kept = _arrange(*rows, columns, signs, order, ends, moved, values)
+    kept = _arrange(*rows, columns, signs, digits, ends, moved, values)
     return Rows(ends, moved[:kept], values[:kept])
 
 
-@kernel(WORDS_1D, INDICES_1D, FLOATS_1D, WORDS_1D, WORDS_OUT)
-def add(indptr: Words, indices: Any, counts: Any, group: Words, table: Any) -> None:
+@kernel(WORDS, WORDS_1D, WORDS_OUT)
+def move(sums: Any, numbers: Words, table: Any) -> None:
+    for row in range(len(sums)):
+        for k in range(len(numbers)):
+            table[U(row), U(numbers[U(k)])] += sums[U(row), U(k)]
+
+
+@kernel(WORDS_1D, INDICES_1D, FLOATS_1D, INDICES_1D, WORDS_1D, WORDS_OUT)
+def add(indptr: Words, indices: Any, counts: Any, columns: Any, group: Words, table: Any) -> None:
     for document in range(len(indptr) - 1):
         row = table[group[document]]
         for entry in range(indptr[document], indptr[document + 1]):
-            row[U(indices[U(entry)])] += np.int64(counts[U(entry)])
+            column = columns[U(indices[U(entry)])]
+            if column >= 0:
+                row[U(column)] += np.int64(counts[U(entry)])

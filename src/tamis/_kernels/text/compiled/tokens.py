@@ -1,4 +1,4 @@
-"""folded bytes → tokens, 64 bytes at a time."""
+"""folded bytes → tokens by number, 64 bytes at a time."""
 
 from typing import Any
 
@@ -7,8 +7,11 @@ import numpy as np
 from tamis._kernels.jit import (
     BOOLEAN,
     BYTES_1D,
+    BYTES_OUT_1D,
+    DIGITS_1D,
     DIGITS_OUT_1D,
     INDICES_1D,
+    INDICES_OUT_1D,
     INTEGER,
     NUMBERS_1D,
     WORDS_1D,
@@ -18,25 +21,23 @@ from tamis._kernels.jit import (
 )
 from tamis._kernels.text.compiled.characters import cell_of, character
 from tamis._kernels.text.compiled.machine import HIGHS, ONE, SEVENS, U, eight, lowest
-from tamis._kernels.text.kinds import LONG, MIX, PAD, SPACE, UNSPACED, Alphabet, Bytes, Tokens, Words
+from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, Known, key_of, learn, same, slot
+from tamis._kernels.text.kinds import (
+    PAD,
+    SPACE,
+    UNSPACED,
+    Alphabet,
+    Bytes,
+    Digits,
+    Indices,
+    Read,
+    Stems,
+    Words,
+)
 
-LONG_KEY = U(LONG << 56)
-_MIX = U(MIX)
-_BYTE = U(8)
+# A table, its bits, the text of tokens, their starts, lengths and keys, and how far it all is filled.
+_KNOWN = (DIGITS_OUT_1D, INTEGER, BYTES_OUT_1D, WORDS_OUT_1D, WORDS_OUT_1D, DIGITS_OUT_1D, WORDS_OUT_1D)
 _GATHER = U(0x0102040810204080)  # times eight bytes of 0 or 1: their bits, in the highest byte
-
-
-@part
-def key_of(text: Bytes, start: int, length: int) -> Any:
-    """What a token is known by."""
-    if length < 8:
-        return (eight(text, start) & ((ONE << U(8 * length)) - ONE)) | U(length) << U(56)
-    found = U(length) * _MIX
-    for k in range(length >> 3):
-        found = (found ^ eight(text, start + 8 * k)) * _MIX
-        found ^= found >> U(29)
-    found = (found ^ eight(text, start + length - 8)) * _MIX
-    return found >> _BYTE | LONG_KEY
 
 
 @part
@@ -109,14 +110,15 @@ def _scan(
     return found
 
 
-def scan(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Tokens:
-    most = (len(folded) + len(offsets)) // 2 + 1
-    starts, lengths = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    keys, documents = np.empty(most, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
+def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Read:
+    room = (len(folded) + len(offsets)) // 2 + 1
+    starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     found = _scan(
         folded, offsets, shortest, alphabet.blocks, alphabet.cells, starts, lengths, keys, documents
     )
-    return Tokens(starts[:found], lengths[:found], keys[:found], documents)
+    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
+    return Read(numbers, documents, stems)
 
 
 @part
@@ -180,9 +182,68 @@ def _grams(
     return found
 
 
-def grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Tokens:
+def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
     room = (most - least + 1) * (2 * (len(folded) - PAD) if within else len(folded) - PAD) + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     found = _grams(folded, offsets, least, most, within, starts, lengths, keys, documents)
-    return Tokens(starts[:found], lengths[:found], keys[:found], documents)
+    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
+    return Read(numbers, documents, stems)
+
+
+# ── tokens → numbers, in the order in which they first come ──
+
+
+@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, *_KNOWN, INDICES_OUT_1D)
+def _unite(
+    text: Bytes,
+    places: Words,
+    sizes: Words,
+    given: Digits,
+    first: int,
+    table: Any,
+    bits: int,
+    known: Any,
+    starts: Any,
+    lengths: Any,
+    keys: Any,
+    state: Any,
+    numbers: Any,
+) -> int:
+    """Number tokens from `first` on, until all are, or there is no room for one: how far it came."""
+    for token in range(first, len(given)):
+        key = given[U(token)]
+        at = slot(key, bits)
+        number: Any = np.int64(table[U(2 * at + 1)]) - 1
+        while number >= 0:
+            if table[U(2 * at)] == key:
+                if key < LONG_KEY:
+                    break
+                size, place, start = sizes[U(token)], places[U(token)], starts[U(number)]
+                if (
+                    lengths[U(number)] == size
+                    and eight(known, start) == eight(text, place)
+                    and eight(known, start + size - 8) == eight(text, place + size - 8)
+                    and (size <= 16 or same(known, start, text, place, size))
+                ):
+                    break
+            at = (at + 1) & ((1 << bits) - 1)
+            number = np.int64(table[U(2 * at + 1)]) - 1
+        if number < 0:
+            number = state[COUNT]
+            place, size = places[U(token)], sizes[U(token)]
+            if not learn(table, bits, known, starts, lengths, keys, state, text, place, size, key):
+                return token
+        numbers[U(token)] = number
+    return len(given)
+
+
+def unite(tokens: Stems, size: int | None = None) -> tuple[Indices, Stems]:
+    numbers = np.empty(len(tokens.keys), dtype=np.int32)
+    known = Known(64 * len(numbers) if size is None else size)
+    at = 0
+    while True:
+        at = _unite(*tokens, at, *known.arrays(), numbers)
+        if at == len(numbers):
+            return numbers, known.stems()
+        known.widen(int(tokens.lengths[at]))

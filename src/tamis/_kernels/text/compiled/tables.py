@@ -1,0 +1,135 @@
+"""A token → its number, by a table of keys; new ones are copied to a text of their own.
+
+A table is pairs of a key and its number plus one, each in the first free place from the slot of its key on.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tamis._kernels.jit import DIGITS_1D, INTEGER, kernel, part
+from tamis._kernels.text.compiled.machine import ONE, U, eight, store
+from tamis._kernels.text.kinds import LONG, MIX, PAD, Bytes, Digits, Stems
+
+LONG_KEY = U(LONG << 56)
+COUNT, USED = 0, 1  # places in a state: how many tokens are known, how long their text is
+_LEAST_SLOTS, _SPARE = 8, 64  # bits of a table at least; bytes of text for each of its slots
+_MIX = U(MIX)
+_BYTE = U(8)
+
+
+@part
+def key_of(text: Bytes, start: int, length: int) -> Any:
+    """What a token is known by."""
+    if length < 8:
+        return (eight(text, start) & ((ONE << U(8 * length)) - ONE)) | U(length) << U(56)
+    found = U(length) * _MIX
+    for k in range(length >> 3):
+        found = (found ^ eight(text, start + 8 * k)) * _MIX
+        found ^= found >> U(29)
+    found = (found ^ eight(text, start + length - 8)) * _MIX
+    return found >> _BYTE | LONG_KEY
+
+
+@part
+def slot(key: Any, bits: int) -> Any:
+    """Where to look for a key first."""
+    return np.int64(key * _MIX >> U(64 - bits))
+
+
+@part
+def same(text: Bytes, start: int, other: Bytes, place: int, length: int) -> Any:
+    """Whether two tokens of eight bytes or more have the same bytes."""
+    for k in range(length >> 3):
+        if eight(text, start + 8 * k) != eight(other, place + 8 * k):
+            return False
+    return eight(text, start + length - 8) == eight(other, place + length - 8)
+
+
+@part
+def enter(table: Any, bits: int, key: Any, number: int) -> None:
+    """Give a key a number."""
+    at = slot(key, bits)
+    while table[U(2 * at + 1)] != 0:
+        at = (at + 1) & ((1 << bits) - 1)
+    table[U(2 * at)] = key
+    table[U(2 * at + 1)] = U(number + 1)
+
+
+@part
+def learn(
+    table: Any,
+    bits: int,
+    known: Any,
+    starts: Any,
+    lengths: Any,
+    keys: Any,
+    state: Any,
+    text: Bytes,
+    start: int,
+    length: int,
+    key: Any,
+) -> bool:
+    """Give a token the next number; whether there was room."""
+    count, used = state[COUNT], state[USED]
+    if count == len(starts) or used + length + PAD > len(known):
+        return False
+    for k in range(length >> 3):
+        store(known, used + 8 * k, eight(text, start + 8 * k))
+    for k in range(length & ~7, length):
+        known[used + k] = text[start + k]
+    starts[count] = used
+    lengths[count] = length
+    keys[count] = key
+    enter(table, bits, key, count)
+    state[COUNT] = count + 1
+    state[USED] = used + length
+    return True
+
+
+@kernel(DIGITS_1D, INTEGER, INTEGER)
+def indexed(keys: Digits, count: int, bits: int) -> Digits:
+    """A table of the first keys."""
+    table = np.zeros(2 << bits, dtype=np.uint64)
+    for number in range(count):
+        enter(table, bits, keys[U(number)], number)
+    return table
+
+
+class Known:
+    """Tokens that are known, and room for more. Kernels cannot widen what they write to: they ask for it."""
+
+    def __init__(self, size: int) -> None:
+        self.bits = max(_LEAST_SLOTS, (size // _SPARE).bit_length())
+        half = 1 << (self.bits - 1)
+        self.table = np.zeros(2 << self.bits, dtype=np.uint64)
+        self.text = np.empty(8 * half + PAD, dtype=np.uint8)
+        self.starts, self.lengths = np.empty(half, dtype=np.int64), np.empty(half, dtype=np.int64)
+        self.keys = np.empty(half, dtype=np.uint64)
+        self.state = np.zeros(2, dtype=np.int64)
+
+    def arrays(self) -> tuple[Any, ...]:
+        """As kernels take them."""
+        return self.table, self.bits, self.text, self.starts, self.lengths, self.keys, self.state
+
+    def widen(self, longest: int) -> None:
+        """Twice the room, and enough for one token so long."""
+        self.bits += 1
+        half = 1 << (self.bits - 1)
+        self.table = indexed(self.keys, int(self.state[COUNT]), self.bits)
+        self.text = _wider(self.text, 2 * len(self.text) + longest)
+        self.starts, self.lengths = _wider(self.starts, half), _wider(self.lengths, half)
+        self.keys = _wider(self.keys, half)
+
+    def stems(self) -> Stems:
+        """What is known, without the room that was left, and with zeros after the text."""
+        count, used = int(self.state[COUNT]), int(self.state[USED])
+        text = np.zeros(used + PAD, dtype=np.uint8)
+        text[:used] = self.text[:used]
+        return Stems(text, self.starts[:count].copy(), self.lengths[:count].copy(), self.keys[:count].copy())
+
+
+def _wider(array: Any, size: int) -> Any:
+    found = np.empty(size, dtype=array.dtype)
+    found[: len(array)] = array
+    return found
