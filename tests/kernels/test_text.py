@@ -3,7 +3,7 @@
 import itertools
 import subprocess
 import sys
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tamis._kernels import text as door
 from tamis._kernels import threads
 from tamis._kernels.text import compiled, reference
-from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Digits, Found, Rows, Tokens, Words
+from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Digits, Read, Rows, Stems, Words
 from tamis.text import Corpus
 from tamis.text.alphabet import Fold, alphabet
 from tests.kernels.oracle import assert_same_bits
@@ -68,16 +68,31 @@ def random_documents(seed: int, count: int, vocabulary: int) -> list[bytes]:
     return [b" ".join(words[k] for k in rng.integers(0, vocabulary, size=30)) for _ in range(count)]
 
 
-def scanned(texts: list[bytes], letters: Alphabet, shortest: int = 1) -> tuple[Bytes, Tokens]:
+def read(texts: list[bytes], letters: Alphabet, shortest: int = 1) -> Read:
     corpus = Corpus.of(texts)
     folded = compiled.fold_words(corpus.text, corpus.offsets, letters)
-    return folded[0], compiled.scan(*folded, shortest, letters)
+    return compiled.read_words(*folded, shortest, letters)
 
 
-def check_identify(folded: Bytes, tokens: Tokens) -> Found:
-    found = reference.identify(folded, tokens)
-    assert_same_bits(compiled.identify(folded, tokens), found)
-    return found
+def flat(found: Read) -> tuple[Any, ...]:
+    return found.numbers, found.documents, *found.stems
+
+
+def every(found: Read) -> Stems:
+    """All tokens, as often as they come."""
+    starts, lengths = found.stems.starts[found.numbers], found.stems.lengths[found.numbers]
+    return Stems(found.stems.text, starts, lengths, found.stems.keys[found.numbers])
+
+
+def check_unite(tokens: Stems, shares: int = 1) -> Any:
+    numbers = np.full((2, len(tokens.keys)), -1, dtype=np.int32)
+    parts = []
+    for share in range(shares):
+        parts.append(reference.unite(tokens, numbers[0], share, shares))
+        assert_same_bits(compiled.unite(tokens, numbers[1], share, shares), parts[-1])
+    assert (numbers[0] == numbers[1]).all()
+    assert (numbers >= 0).all()
+    return numbers[0], parts
 
 
 def names(text: Bytes, starts: Words, lengths: Words) -> list[bytes]:
@@ -95,10 +110,11 @@ def test_words_are_found_alike(texts: list[bytes], letters: Alphabet, shortest: 
     corpus = Corpus.of(texts)
     folded = reference.fold_words(corpus.text, corpus.offsets, letters)
     assert_same_bits(compiled.fold_words(corpus.text, corpus.offsets, letters), folded)
-    tokens = reference.scan(*folded, shortest, letters)
-    assert_same_bits(compiled.scan(*folded, shortest, letters), tokens)
+    found = reference.read_words(*folded, shortest, letters)
+    assert_same_bits(flat(compiled.read_words(*folded, shortest, letters)), flat(found))
     assert not folded[0][-PAD:].any()
-    for name in names(folded[0], tokens.starts, tokens.lengths):
+    assert not found.stems.text[-PAD:].any()
+    for name in names(*found.stems[:3]):
         assert b"\0" not in name
         name.decode()  # folded text is UTF-8, whatever the bytes were
 
@@ -116,9 +132,8 @@ def test_runs_of_characters_are_found_alike(
     corpus = Corpus.of(texts)
     folded = reference.fold_characters(corpus.text, corpus.offsets, letters, within)
     assert_same_bits(compiled.fold_characters(corpus.text, corpus.offsets, letters, within), folded)
-    tokens = reference.grams(*folded, *sizes, within)
-    assert_same_bits(compiled.grams(*folded, *sizes, within), tokens)
-    assert_same_bits(compiled.identify(folded[0], tokens), reference.identify(folded[0], tokens))
+    found = reference.read_grams(*folded, *sizes, within)
+    assert_same_bits(flat(compiled.read_grams(*folded, *sizes, within)), flat(found))
 
 
 @pytest.mark.parametrize("fold", get_args(Fold))
@@ -140,15 +155,13 @@ def test_every_character_is_read_alike(fold: Fold) -> None:
 @pytest.mark.parametrize("length", range(140))
 def test_a_word_ends_where_the_document_does(length: int) -> None:
     for text in (b"a" * length, (b"ab " * 60)[:length], (" é".encode() * 60)[:length], b" " * length):
-        folded, tokens = scanned([text, b"", text], alphabet())
+        found = read([text, b"", text], alphabet())
         corpus = Corpus.of([text, b"", text])
-        expected = reference.scan(
-            *reference.fold_words(corpus.text, corpus.offsets, alphabet()), 1, alphabet()
-        )
-        assert_same_bits(tokens, expected)
-        assert tokens.documents[1] == tokens.documents[2]
+        folded = reference.fold_words(corpus.text, corpus.offsets, alphabet())
+        assert_same_bits(flat(found), flat(reference.read_words(*folded, 1, alphabet())))
+        assert found.documents[1] == found.documents[2]
         if text == b"a" * length and length:
-            assert names(folded, tokens.starts, tokens.lengths) == [text, text]
+            assert names(*every(found)[:3]) == [text, text]
 
 
 # ── tokens → numbers ──
@@ -159,17 +172,18 @@ def test_a_word_ends_where_the_document_does(length: int) -> None:
 def test_tokens_are_numbered_and_counted_alike(
     texts: list[bytes], letters: Alphabet, shift: int, shares: int
 ) -> None:
-    folded, tokens = scanned(texts, letters)
-    found = check_identify(folded, tokens)
-    counted = reference.tally(found.numbers, tokens.documents, len(found.first))
-    assert_same_bits(compiled.tally(found.numbers, tokens.documents, len(found.first)), counted)
+    found = read(texts, letters)
+    tokens, known = every(found), len(found.stems.keys)
+    check_unite(tokens, shares)
+    counted = reference.tally(found.numbers, found.documents, known)
+    assert_same_bits(compiled.tally(found.numbers, found.documents, known), counted)
     assert counted.counts.sum() == len(tokens.keys)
-    asked = found.numbers, tokens.documents, found.numbers, tokens.documents, shift
+    asked = found.numbers, found.documents, found.numbers, found.documents, shift
     pairs = reference.pair(*asked)
     assert_same_bits(compiled.pair(*asked), pairs)
     check_shares(pairs[0], shares)
-    hashed = reference.hashes(folded, tokens.starts, tokens.lengths, shift)
-    assert_same_bits((compiled.hashes(folded, tokens.starts, tokens.lengths, shift),), (hashed,))
+    hashed = reference.hashes(*tokens[:3], shift)
+    assert_same_bits((compiled.hashes(*tokens[:3], shift),), (hashed,))
 
 
 def check_shares(keys: Digits, shares: int) -> None:
@@ -186,17 +200,16 @@ def check_shares(keys: Digits, shares: int) -> None:
 @thoroughly
 @given(texts=documents, asked=documents, step=st.integers(1, 3))
 def test_tokens_are_found_alike(texts: list[bytes], asked: list[bytes], step: int) -> None:
-    folded, tokens = scanned(texts, alphabet())
-    first = reference.identify(folded, tokens).first[::step].copy()
-    keys, starts, lengths = tokens.keys[first], tokens.starts[first], tokens.lengths[first]
-    table = reference.index(keys)
-    assert_same_bits((compiled.index(keys),), (table,))
+    whole = read(texts, alphabet()).stems
+    starts, lengths = whole.starts[::step].copy(), whole.lengths[::step].copy()
+    known = Stems(whole.text, starts, lengths, whole.keys[::step].copy())
+    table = reference.index(known.keys)
+    assert_same_bits((compiled.index(known.keys),), (table,))
     for other in (texts, asked, texts + asked):
-        question, wanted = scanned(other, alphabet())
-        numbers = reference.find(table, folded, starts, lengths, question, wanted)
-        assert_same_bits((compiled.find(table, folded, starts, lengths, question, wanted),), (numbers,))
-        theirs = names(question, wanted.starts, wanted.lengths)
-        ours = names(folded, starts, lengths)
+        wanted = read(other, alphabet()).stems
+        numbers = reference.find(table, known, wanted)
+        assert_same_bits((compiled.find(table, known, wanted),), (numbers,))
+        theirs, ours = names(*wanted[:3]), names(*known[:3])
         assert [ours[k] if k >= 0 else None for k in numbers] == [t if t in ours else None for t in theirs]
         exact = wanted.keys[wanted.lengths < 8]
         assert_same_bits((compiled.find_keys(table, exact),), (reference.find_keys(table, exact),))
@@ -209,39 +222,40 @@ def test_tokens_are_found_alike(texts: list[bytes], asked: list[bytes], step: in
     between=st.sampled_from([b"", b" ", b" * * "]),
 )
 def test_names_are_joined_alike(texts: list[bytes], parts: list[list[int]], between: bytes) -> None:
-    folded, tokens = scanned([*texts, b"one"], alphabet())
+    tokens = read([*texts, b"one"], alphabet()).stems
     each = [np.array(numbers, dtype=np.int32) % len(tokens.keys) for numbers in parts]
-    flat = np.concatenate([np.zeros(0, dtype=np.int32), *each]).astype(np.int32)
+    listed = np.concatenate([np.zeros(0, dtype=np.int32), *each]).astype(np.int32)
     bounds = np.cumsum([0, *map(len, each)]).astype(np.int64)
     middle = np.frombuffer(between, dtype=np.uint8)
-    asked = folded, tokens.starts, tokens.lengths, flat, bounds, middle
+    asked = (*tokens[:3], listed, bounds, middle)
     joined = reference.join(*asked)
     assert_same_bits(compiled.join(*asked), joined)
-    stems = names(folded, tokens.starts, tokens.lengths)
+    stems = names(*tokens[:3])
     assert names(*joined) == [between.join(stems[k] for k in numbers) for numbers in each]
 
 
 @pytest.mark.parametrize("keys", ["all", "some"])
 def test_long_tokens_of_one_key_are_told_apart_by_their_bytes(keys: str) -> None:
-    folded, tokens = scanned(random_documents(1, 40, 300), alphabet())
+    tokens = every(read(random_documents(1, 40, 300), alphabet()))
     long = tokens.lengths >= 8
     low = np.uint64(7) if keys == "all" else tokens.keys & np.uint64(7)
     tokens = tokens._replace(keys=np.where(long, np.uint64(LONG << 56) | low, tokens.keys))
     assert len(set(tokens.keys[long].tolist())) <= 8
-    found = check_identify(folded, tokens)
-    first = found.first
-    assert len(first) == len(set(names(folded, tokens.starts, tokens.lengths))) > 200
-    known = tokens.keys[first], tokens.starts[first], tokens.lengths[first]
-    table = reference.index(known[0])
-    assert_same_bits((compiled.index(known[0]),), (table,))
-    assert (compiled.find(table, folded, *known[1:], folded, tokens) == found.numbers).all()
+    numbers = np.empty(len(tokens.keys), dtype=np.int32)
+    known = compiled.unite(tokens, numbers, 0, 1)
+    assert len(known.keys) == len(set(names(*tokens[:3]))) > 200
+    assert [names(*known[:3])[k] for k in numbers] == names(*tokens[:3])
+    table = reference.index(known.keys)
+    assert_same_bits((compiled.index(known.keys),), (table,))
+    assert (compiled.find(table, known, tokens) == numbers).all()
 
 
 def test_tables_grow() -> None:
-    folded, tokens = scanned(random_documents(2, 3_000, 60_000), alphabet())
-    found = check_identify(folded, tokens)
-    assert len(found.first) > 2**15
-    keys, _ = compiled.pair(found.numbers, tokens.documents, found.numbers, tokens.documents, 1)
+    found = read(random_documents(2, 3_000, 60_000), alphabet())
+    assert len(found.stems.keys) > 2**15
+    for shares in (1, 3):
+        check_unite(every(found), shares)
+    keys, _ = compiled.pair(found.numbers, found.documents, found.numbers, found.documents, 1)
     for shares in (1, 3):
         check_shares(keys, shares)
     assert len(set(keys.tolist())) > 2**15
@@ -291,12 +305,21 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
     rows, known = case
     group = np.arange(len(rows.indptr) - 1) % classes
     tables = np.zeros((2, classes, known), dtype=np.int64)
-    reference.add(*rows, group, tables[0])
-    compiled.add(*rows, group, tables[1])
+    columns = np.arange(known, dtype=np.int32)[::-1].copy()
+    columns[: known // 3] = -1
+    reference.add(*rows, columns, group, tables[0])
+    compiled.add(*rows, columns, group, tables[1])
     assert (tables[0] == tables[1]).all()
     for k in range(classes):
         mine = np.repeat(group, np.diff(rows.indptr)) == k
-        assert tables[0, k].tolist() == np.bincount(rows.indices[mine], rows.counts[mine], known).tolist()
+        sums = np.bincount(rows.indices[mine], rows.counts[mine], known)
+        assert (tables[0, k, columns[columns >= 0]] == sums[columns >= 0]).all()
+    moved = np.zeros((2, classes, 2 * known), dtype=np.int64)
+    places = np.arange(known) * 2
+    reference.move(tables[0], places, moved[0])
+    compiled.move(tables[0], places, moved[1])
+    assert (moved[0] == moved[1]).all()
+    assert (moved[0][:, places] == tables[0]).all()
 
 
 # ── the door ──
@@ -305,7 +328,7 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
 def test_the_door_shares_out_many_keys_and_numbers_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = np.random.default_rng(5).integers(0, 3000, size=9000).astype(np.uint64)
     alone = door.identify_keys(keys)
-    monkeypatch.setattr(door, "_SHARED", 1000)
+    monkeypatch.setattr(door, "_SHARED_KEYS", 1000)
     for count in (1, 4):
         monkeypatch.setattr(threads, "_processors", lambda count=count: count)
         shared = door.identify_keys(keys)
@@ -314,40 +337,56 @@ def test_the_door_shares_out_many_keys_and_numbers_them_once(monkeypatch: pytest
         assert (shared.first[shared.numbers] == alone.first[alone.numbers]).all()
 
 
+def test_the_door_shares_out_many_tokens_and_numbers_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = every(read(random_documents(3, 300, 2_000), alphabet()))
+    alone, stems = door.unite(tokens)
+    monkeypatch.setattr(door, "_SHARED_TOKENS", 1000)
+    for count in (1, 4):
+        monkeypatch.setattr(threads, "_processors", lambda count=count: count)
+        numbers, shared = door.unite(tokens)
+        ours = names(*shared[:3])
+        assert [ours[k] for k in numbers] == [names(*stems[:3])[k] for k in alone]
+        assert len(set(ours)) == len(ours) == len(stems.keys)
+        assert (shared.keys[numbers] == tokens.keys).all()
+
+
 @pytest.mark.parametrize("patience", [0, 10**12])
 def test_either_side_of_the_door_gives_the_same(monkeypatch: pytest.MonkeyPatch, patience: int) -> None:
     monkeypatch.setattr(door, "_door", type(door._door)(reference, compiled.__name__, 20, patience))
     corpus = Corpus.of(["Straße, CAFÉ und 東京都!", b"a\xffb", "e\u0301 " * 50])
     folded = door.fold_words(corpus.text, corpus.offsets, alphabet())
     assert_same_bits(folded, reference.fold_words(corpus.text, corpus.offsets, alphabet()))
-    tokens = door.scan(*folded, 1, alphabet())
-    assert_same_bits(tokens, reference.scan(*folded, 1, alphabet()))
-    found = door.identify(folded[0], tokens)
-    assert_same_bits(found, reference.identify(folded[0], tokens))
-    keys, starts = door.pair(found.numbers, tokens.documents, found.numbers, tokens.documents, 1)
+    found = door.read_words(*folded, 1, alphabet())
+    assert_same_bits(flat(found), flat(reference.read_words(*folded, 1, alphabet())))
+    stems, known = found.stems, len(found.stems.keys)
+    united = door.unite(every(found))
+    assert (united[0] == found.numbers).all()
+    assert_same_bits(united[1], stems)
+    keys, starts = door.pair(found.numbers, found.documents, found.numbers, found.documents, 1)
     numbers = np.empty(len(keys), dtype=np.int32)
     first = reference.identify_keys(keys, numbers, 0, 1)
     assert_same_bits(door.identify_keys(keys), (numbers, first))
     assert starts[-1] == len(keys)
     runs = door.fold_characters(corpus.text, corpus.offsets, alphabet(), True)
     assert_same_bits(runs, reference.fold_characters(corpus.text, corpus.offsets, alphabet(), True))
-    assert_same_bits(door.grams(*runs, 2, 4, True), reference.grams(*runs, 2, 4, True))
-    hashed = door.hashes(folded[0], tokens.starts, tokens.lengths)
-    assert_same_bits((hashed,), (reference.hashes(folded[0], tokens.starts, tokens.lengths, 0),))
-    rows = door.tally(found.numbers, tokens.documents, len(found.first))
-    assert_same_bits(rows, reference.tally(found.numbers, tokens.documents, len(found.first)))
-    table = door.index(tokens.keys[found.first])
-    known = tokens.starts[found.first], tokens.lengths[found.first]
-    assert (door.find(table, folded[0], *known, folded[0], tokens) == found.numbers).all()
-    assert (door.find_keys(table, tokens.keys[found.first]) >= 0).all()
-    columns, signs = np.arange(len(found.first), dtype=np.int32)[::-1].copy(), np.ones(len(found.first))
+    assert_same_bits(flat(door.read_grams(*runs, 2, 4, True)), flat(reference.read_grams(*runs, 2, 4, True)))
+    assert_same_bits((door.hashes(*stems[:3]),), (reference.hashes(*stems[:3], 0),))
+    rows = door.tally(found.numbers, found.documents, known)
+    assert_same_bits(rows, reference.tally(found.numbers, found.documents, known))
+    table = door.index(stems.keys)
+    assert (door.find(table, stems, every(found)) == found.numbers).all()
+    assert (door.find_keys(table, stems.keys) >= 0).all()
+    columns, signs = np.arange(known, dtype=np.int32)[::-1].copy(), np.ones(known)
     assert_same_bits(door.arrange(rows, columns, signs), reference.arrange(rows, columns, signs))
-    totals = np.zeros((1, len(found.first)), dtype=np.int64)
-    door.add(*rows, np.zeros(3, dtype=np.int64), totals)
-    assert totals.sum() == len(tokens.keys)
-    parts = np.arange(len(found.first), dtype=np.int32)
-    joined = door.join(folded[0], *known, parts, np.arange(len(parts) + 1), np.zeros(0, dtype=np.uint8))
-    assert names(*joined) == names(folded[0], *known)
+    totals = np.zeros((1, known), dtype=np.int64)
+    door.add(rows, columns, np.zeros(3, dtype=np.int64), totals)
+    assert totals.sum() == len(found.numbers)
+    moved = np.zeros((2, known), dtype=np.int64)
+    door.move(totals, np.arange(known)[::-1].copy(), moved)
+    assert (moved[0] == totals[0, ::-1]).all()
+    parts = np.arange(known, dtype=np.int32)
+    joined = door.join(*stems[:3], parts, np.arange(known + 1), np.zeros(0, dtype=np.uint8))
+    assert names(*joined) == names(*stems[:3])
     assert (door._door.compiled is None) == (patience > 0)
 
 

@@ -29,11 +29,12 @@ class Corpus(NamedTuple):
         try:
             joined = "".join(documents)  # type: ignore[arg-type]  # what is not all strings is told by the error
         except TypeError:
-            joined = None
-        if joined is not None and joined.isascii():
+            each = [_encoded(document) for document in documents]
+            return cls._of_bytes(b"".join(each), [len(document) for document in each])
+        if joined.isascii():
             return cls._of_bytes(joined.encode(), [len(document) for document in documents])
-        each = [d.encode("utf-8", "surrogatepass") if isinstance(d, str) else d for d in documents]
-        return cls._of_bytes(b"".join(each), [len(document) for document in each])
+        lengths = [len(d) if d.isascii() else len(_encoded(d)) for d in documents]
+        return cls._of_bytes(_encoded(joined), lengths)
 
     @classmethod
     def _of_bytes(cls, text: bytes, lengths: list[int]) -> "Corpus":
@@ -43,6 +44,10 @@ class Corpus(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+
+def _encoded(document: str | bytes) -> bytes:
+    return document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
 
 
 def corpora(documents: Any, encoding: str | None = None, chunk: int = CHUNK) -> Iterator[Corpus]:

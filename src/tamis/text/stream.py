@@ -158,12 +158,13 @@ def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Ta
     for labels, found, rows, columns in ahead(count, chunks):
         group = classes.group(labels)
         if len(classes.documents) > len(totals):
-            missing = len(classes.documents) - len(totals)
-            totals = np.concatenate([totals, np.zeros((missing, totals.shape[1]), dtype=np.int64)])
+            wider = np.zeros((2 * len(classes.documents), learned.width), dtype=np.int64)
+            wider[: len(totals)] = totals
+            totals = wider
         kernels.add(rows, columns, group, totals)
         if isinstance(learned.columns, Hashed):
             learned.columns.remember(found)
-    return classes.tally(totals)
+    return classes.tally(totals[: len(classes.documents)])
 
 
 def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:

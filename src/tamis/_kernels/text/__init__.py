@@ -3,7 +3,7 @@
 Both give the same bits; what each function means is said in `reference`.
 """
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from tamis._kernels.text.kinds import (
     Stems,
     Words,
 )
-from tamis._kernels.threads import together
+from tamis._kernels.threads import in_row_chunks, together
 
 __all__ = [
     "PAD",
@@ -63,7 +63,8 @@ __all__ = [
 _CALL = 20  # a call of a Python function costs what 20 bytes do
 _PATIENCE = 2_000_000  # bytes that pass here: about 0.5 s of Python, half of what loading Numba takes
 
-_SHARES, _SHARED = 4, 1 << 20  # keys are shared out among threads from so many on
+_SHARES = 4  # into which work is cut, however many threads there are
+_SHARED_TOKENS, _SHARED_KEYS = 1 << 16, 1 << 20  # from so many on
 
 _door = Door(reference, "tamis._kernels.text.compiled", _CALL, _PATIENCE)
 
@@ -94,25 +95,40 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
     return read
 
 
-def unite(stems: Stems) -> tuple[Indices, Stems]:
+def unite(tokens: Stems) -> tuple[Indices, Stems]:
     """Tokens some of which are the same, by number; and each of them once."""
-    united: tuple[Indices, Stems] = _door.kernels(5 * len(stems.keys)).unite(stems)
-    return united
+    kernel = _door.kernels(5 * len(tokens.keys)).unite
+    numbers = np.empty(len(tokens.keys), dtype=np.int32)
+    shares = _SHARES if len(numbers) >= _SHARED_TOKENS else 1
+    parts = together([partial(kernel, tokens, numbers, share, shares) for share in range(shares)])
+    if shares == 1:
+        return numbers, parts[0]
+    _number_on(numbers, tokens.keys, [len(part.keys) for part in parts])
+    texts = [part.text[: len(part.text) - PAD] for part in parts]
+    shifts = np.cumsum([0, *map(len, texts[:-1])])
+    united = Stems(
+        np.concatenate([*texts, np.zeros(PAD, dtype=np.uint8)]),
+        np.concatenate([part.starts + shift for part, shift in zip(parts, shifts, strict=True)]),
+        np.concatenate([part.lengths for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+    )
+    return numbers, united
+
+
+def _number_on(numbers: Indices, keys: Digits, counts: list[int]) -> None:
+    """Let the numbers of each share go on after those of the shares before it."""
+    before = np.cumsum([0, *counts[:-1]]).astype(np.int32)
+    numbers += before[reference.share_of(keys, len(counts))]
 
 
 def identify_keys(keys: Digits) -> Found:
     """Equal keys get equal numbers; those of one share of all keys come before those of the next."""
     kernel = _door.kernels(3 * len(keys)).identify_keys
-    shares = _SHARES if len(keys) >= _SHARED else 1  # by the keys, not by the threads: the numbers go by it
+    shares = _SHARES if len(keys) >= _SHARED_KEYS else 1  # by the keys, not the threads: numbers go by it
     numbers = np.empty(len(keys), dtype=np.int32)
-
-    def one(share: int) -> Callable[[], Words]:
-        return lambda: kernel(keys, numbers, share, shares)
-
-    first = together([one(share) for share in range(shares)])
+    first = together([partial(kernel, keys, numbers, share, shares) for share in range(shares)])
     if shares > 1:
-        before = np.cumsum([0, *map(len, first[:-1])]).astype(np.int32)
-        numbers += before[reference.share_of(keys, shares)]
+        _number_on(numbers, keys, [len(part) for part in first])
     return Found(numbers, np.concatenate(first))
 
 
@@ -166,7 +182,8 @@ def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
 
 def move(sums: Words, numbers: Words, table: Words) -> None:
     """Add column i of some sums to column numbers[i] of a table that has at least as many rows."""
-    _door.kernels(sums.size // 4).move(sums, numbers, table[: len(sums)])
+    kernel = _door.kernels(sums.size // 4).move
+    in_row_chunks(len(sums), sums.size, lambda i, j: kernel(sums[i:j], numbers, table[i:j]))
 
 
 def add(rows: Rows, columns: Indices, group: Words, table: Words) -> None:

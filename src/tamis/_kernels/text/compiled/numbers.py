@@ -15,11 +15,10 @@ from tamis._kernels.jit import (
     kernel,
 )
 from tamis._kernels.text.compiled.machine import U, eight, store
-from tamis._kernels.text.compiled.tables import LONG_KEY, enter, indexed, same, slot
-from tamis._kernels.text.kinds import PAD, SHARE, Bytes, Digits, Indices, Stems, Words
+from tamis._kernels.text.compiled.tables import LONG_KEY, enter, indexed, same, share_of, slot
+from tamis._kernels.text.kinds import PAD, Bytes, Digits, Indices, Stems, Words
 from tamis._kernels.text.reference import joined_places, slots
 
-_SHARE = U(SHARE)
 _LEAST_SLOTS = 14  # bits
 
 
@@ -30,7 +29,7 @@ def _identify_keys(keys: Digits, share: int, shares: int, bits: int, numbers: An
     known = 0
     for token in range(len(keys)):
         key = keys[U(token)]
-        if shares > 1 and np.int64(key * _SHARE >> U(40)) % shares != share:
+        if shares > 1 and share_of(key, shares) != share:
             continue
         at = slot(key, bits)
         while True:

@@ -9,12 +9,13 @@ import numpy as np
 
 from tamis._kernels.jit import DIGITS_1D, INTEGER, kernel, part
 from tamis._kernels.text.compiled.machine import ONE, U, eight, store
-from tamis._kernels.text.kinds import LONG, MIX, PAD, Bytes, Digits, Stems
+from tamis._kernels.text.kinds import LONG, MIX, PAD, SHARE, Bytes, Digits, Stems
 
 LONG_KEY = U(LONG << 56)
 COUNT, USED = 0, 1  # places in a state: how many tokens are known, how long their text is
 _LEAST_SLOTS, _SPARE = 8, 64  # bits of a table at least; bytes of text for each of its slots
 _MIX = U(MIX)
+_SHARE = U(SHARE)
 _BYTE = U(8)
 
 
@@ -35,6 +36,12 @@ def key_of(text: Bytes, start: int, length: int) -> Any:
 def slot(key: Any, bits: int) -> Any:
     """Where to look for a key first."""
     return np.int64(key * _MIX >> U(64 - bits))
+
+
+@part
+def share_of(key: Any, shares: int) -> Any:
+    """The share of work that a key belongs to."""
+    return np.int64(key * _SHARE >> U(40)) % shares
 
 
 @part

@@ -21,7 +21,7 @@ from tamis._kernels.jit import (
 )
 from tamis._kernels.text.compiled.characters import cell_of, character
 from tamis._kernels.text.compiled.machine import HIGHS, ONE, SEVENS, U, eight, lowest
-from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, Known, key_of, learn, same, slot
+from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, Known, key_of, learn, same, share_of, slot
 from tamis._kernels.text.kinds import (
     PAD,
     SPACE,
@@ -117,7 +117,8 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
     found = _scan(
         folded, offsets, shortest, alphabet.blocks, alphabet.cells, starts, lengths, keys, documents
     )
-    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
+    numbers = np.empty(found, dtype=np.int32)
+    stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), numbers, 0, 1, len(folded))
     return Read(numbers, documents, stems)
 
 
@@ -187,19 +188,22 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     found = _grams(folded, offsets, least, most, within, starts, lengths, keys, documents)
-    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
+    numbers = np.empty(found, dtype=np.int32)
+    stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), numbers, 0, 1, len(folded))
     return Read(numbers, documents, stems)
 
 
 # ── tokens → numbers, in the order in which they first come ──
 
 
-@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, *_KNOWN, INDICES_OUT_1D)
+@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, INTEGER, INTEGER, *_KNOWN, INDICES_OUT_1D)
 def _unite(
     text: Bytes,
     places: Words,
     sizes: Words,
     given: Digits,
+    share: int,
+    shares: int,
     first: int,
     table: Any,
     bits: int,
@@ -210,9 +214,11 @@ def _unite(
     state: Any,
     numbers: Any,
 ) -> int:
-    """Number tokens from `first` on, until all are, or there is no room for one: how far it came."""
+    """Number the tokens of a share from `first` on, until there is no room for one: how far it came."""
     for token in range(first, len(given)):
         key = given[U(token)]
+        if shares > 1 and share_of(key, shares) != share:
+            continue
         at = slot(key, bits)
         number: Any = np.int64(table[U(2 * at + 1)]) - 1
         while number >= 0:
@@ -238,12 +244,12 @@ def _unite(
     return len(given)
 
 
-def unite(tokens: Stems, size: int | None = None) -> tuple[Indices, Stems]:
-    numbers = np.empty(len(tokens.keys), dtype=np.int32)
-    known = Known(64 * len(numbers) if size is None else size)
+def unite(tokens: Stems, numbers: Indices, share: int, shares: int, size: int = 0) -> Stems:
+    kernel: Any = _unite
+    known = Known(size or 64 * len(numbers) // shares)
     at = 0
     while True:
-        at = _unite(*tokens, at, *known.arrays(), numbers)
+        at = kernel(*tokens, share, shares, at, *known.arrays(), numbers)
         if at == len(numbers):
-            return numbers, known.stems()
+            return known.stems()
         known.widen(int(tokens.lengths[at]))
