@@ -84,15 +84,11 @@ def every(found: Read) -> Stems:
     return Stems(found.stems.text, starts, lengths, found.stems.keys[found.numbers])
 
 
-def check_unite(tokens: Stems, shares: int = 1) -> Any:
-    numbers = np.full((2, len(tokens.keys)), -1, dtype=np.int32)
-    parts = []
-    for share in range(shares):
-        parts.append(reference.unite(tokens, numbers[0], share, shares))
-        assert_same_bits(compiled.unite(tokens, numbers[1], share, shares), parts[-1])
-    assert (numbers[0] == numbers[1]).all()
-    assert (numbers >= 0).all()
-    return numbers[0], parts
+def check_unite(tokens: Stems) -> tuple[Any, Stems]:
+    numbers, stems = reference.unite(tokens)
+    again, twin = compiled.unite(tokens)
+    assert_same_bits((again, *twin), (numbers, *stems))
+    return numbers, stems
 
 
 def names(text: Bytes, starts: Words, lengths: Words) -> list[bytes]:
@@ -174,7 +170,7 @@ def test_tokens_are_numbered_and_counted_alike(
 ) -> None:
     found = read(texts, letters)
     tokens, known = every(found), len(found.stems.keys)
-    check_unite(tokens, shares)
+    check_unite(tokens)
     counted = reference.tally(found.numbers, found.documents, known)
     assert_same_bits(compiled.tally(found.numbers, found.documents, known), counted)
     assert counted.counts.sum() == len(tokens.keys)
@@ -241,8 +237,7 @@ def test_long_tokens_of_one_key_are_told_apart_by_their_bytes(keys: str) -> None
     low = np.uint64(7) if keys == "all" else tokens.keys & np.uint64(7)
     tokens = tokens._replace(keys=np.where(long, np.uint64(LONG << 56) | low, tokens.keys))
     assert len(set(tokens.keys[long].tolist())) <= 8
-    numbers = np.empty(len(tokens.keys), dtype=np.int32)
-    known = compiled.unite(tokens, numbers, 0, 1)
+    numbers, known = compiled.unite(tokens)
     assert len(known.keys) == len(set(names(*tokens[:3]))) > 200
     assert [names(*known[:3])[k] for k in numbers] == names(*tokens[:3])
     table = reference.index(known.keys)
@@ -253,8 +248,7 @@ def test_long_tokens_of_one_key_are_told_apart_by_their_bytes(keys: str) -> None
 def test_tables_grow() -> None:
     found = read(random_documents(2, 3_000, 60_000), alphabet())
     assert len(found.stems.keys) > 2**15
-    for shares in (1, 3):
-        check_unite(every(found), shares)
+    check_unite(every(found))
     keys, _ = compiled.pair(found.numbers, found.documents, found.numbers, found.documents, 1)
     for shares in (1, 3):
         check_shares(keys, shares)
@@ -328,26 +322,13 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
 def test_the_door_shares_out_many_keys_and_numbers_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = np.random.default_rng(5).integers(0, 3000, size=9000).astype(np.uint64)
     alone = door.identify_keys(keys)
-    monkeypatch.setattr(door, "_SHARED_KEYS", 1000)
+    monkeypatch.setattr(door, "_SHARED", 1000)
     for count in (1, 4):
         monkeypatch.setattr(threads, "_processors", lambda count=count: count)
         shared = door.identify_keys(keys)
         assert (keys[shared.first[shared.numbers]] == keys).all()
         assert len(shared.first) == len(alone.first) == len(set(keys.tolist()))
         assert (shared.first[shared.numbers] == alone.first[alone.numbers]).all()
-
-
-def test_the_door_shares_out_many_tokens_and_numbers_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = every(read(random_documents(3, 300, 2_000), alphabet()))
-    alone, stems = door.unite(tokens)
-    monkeypatch.setattr(door, "_SHARED_TOKENS", 1000)
-    for count in (1, 4):
-        monkeypatch.setattr(threads, "_processors", lambda count=count: count)
-        numbers, shared = door.unite(tokens)
-        ours = names(*shared[:3])
-        assert [ours[k] for k in numbers] == [names(*stems[:3])[k] for k in alone]
-        assert len(set(ours)) == len(ours) == len(stems.keys)
-        assert (shared.keys[numbers] == tokens.keys).all()
 
 
 @pytest.mark.parametrize("patience", [0, 10**12])

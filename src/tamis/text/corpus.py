@@ -14,7 +14,7 @@ from tamis import arrays
 from tamis._kernels.text import Bytes, Words
 from tamis.text.charset import as_utf8
 
-CHUNK = 1 << 22  # bytes worked on at a time: enough to forget what starting costs, few enough to hold several
+CHUNK = 1 << 21  # bytes worked on at a time: enough to forget what starting costs, few enough to hold several
 
 
 class Corpus(NamedTuple):

@@ -63,8 +63,7 @@ __all__ = [
 _CALL = 20  # a call of a Python function costs what 20 bytes do
 _PATIENCE = 2_000_000  # bytes that pass here: about 0.5 s of Python, half of what loading Numba takes
 
-_SHARES = 4  # into which work is cut, however many threads there are
-_SHARED_TOKENS, _SHARED_KEYS = 1 << 16, 1 << 20  # from so many on
+_SHARES, _SHARED = 4, 1 << 20  # keys are shared out among threads from so many on
 
 _door = Door(reference, "tamis._kernels.text.compiled", _CALL, _PATIENCE)
 
@@ -97,38 +96,19 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
 
 def unite(tokens: Stems) -> tuple[Indices, Stems]:
     """Tokens some of which are the same, by number; and each of them once."""
-    kernel = _door.kernels(5 * len(tokens.keys)).unite
-    numbers = np.empty(len(tokens.keys), dtype=np.int32)
-    shares = _SHARES if len(numbers) >= _SHARED_TOKENS else 1
-    parts = together([partial(kernel, tokens, numbers, share, shares) for share in range(shares)])
-    if shares == 1:
-        return numbers, parts[0]
-    _number_on(numbers, tokens.keys, [len(part.keys) for part in parts])
-    texts = [part.text[: len(part.text) - PAD] for part in parts]
-    shifts = np.cumsum([0, *map(len, texts[:-1])])
-    united = Stems(
-        np.concatenate([*texts, np.zeros(PAD, dtype=np.uint8)]),
-        np.concatenate([part.starts + shift for part, shift in zip(parts, shifts, strict=True)]),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.keys for part in parts]),
-    )
-    return numbers, united
-
-
-def _number_on(numbers: Indices, keys: Digits, counts: list[int]) -> None:
-    """Let the numbers of each share go on after those of the shares before it."""
-    before = np.cumsum([0, *counts[:-1]]).astype(np.int32)
-    numbers += before[reference.share_of(keys, len(counts))]
+    united: tuple[Indices, Stems] = _door.kernels(5 * len(tokens.keys)).unite(tokens)
+    return united
 
 
 def identify_keys(keys: Digits) -> Found:
     """Equal keys get equal numbers; those of one share of all keys come before those of the next."""
     kernel = _door.kernels(3 * len(keys)).identify_keys
-    shares = _SHARES if len(keys) >= _SHARED_KEYS else 1  # by the keys, not the threads: numbers go by it
+    shares = _SHARES if len(keys) >= _SHARED else 1  # by the keys, not the threads: numbers go by it
     numbers = np.empty(len(keys), dtype=np.int32)
     first = together([partial(kernel, keys, numbers, share, shares) for share in range(shares)])
     if shares > 1:
-        _number_on(numbers, keys, [len(part) for part in first])
+        before = np.cumsum([0, *map(len, first[:-1])]).astype(np.int32)
+        numbers += before[reference.share_of(keys, shares)]
     return Found(numbers, np.concatenate(first))
 
 

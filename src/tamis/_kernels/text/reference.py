@@ -103,12 +103,9 @@ def _read(documents: Iterable[list[bytes]]) -> Read:
     return Read(numbers, bounds, stems)
 
 
-def unite(tokens: Stems, numbers: Indices, share: int, shares: int) -> Stems:
-    """Write the numbers of the tokens of one share of all, some of them the same; and each of them once."""
-    mine = np.flatnonzero(share_of(tokens.keys, shares) == share)
-    every = _tokens(tokens)
-    numbers[mine], stems = _numbered([every[k] for k in mine.tolist()])
-    return stems
+def unite(tokens: Stems) -> tuple[Indices, Stems]:
+    """Tokens some of which are the same, by number; and each of them once."""
+    return _numbered(_tokens(tokens))
 
 
 def _numbered(tokens: list[bytes]) -> tuple[Indices, Stems]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tamis._kernels.jit import DIGITS_1D, INTEGER, kernel, part
-from tamis._kernels.text.compiled.machine import ONE, U, eight, store
+from tamis._kernels.text.compiled.machine import ONE, U, eight
 from tamis._kernels.text.kinds import LONG, MIX, PAD, SHARE, Bytes, Digits, Stems
 
 LONG_KEY = U(LONG << 56)
@@ -61,37 +61,6 @@ def enter(table: Any, bits: int, key: Any, number: int) -> None:
         at = (at + 1) & ((1 << bits) - 1)
     table[U(2 * at)] = key
     table[U(2 * at + 1)] = U(number + 1)
-
-
-@part
-def learn(
-    table: Any,
-    bits: int,
-    known: Any,
-    starts: Any,
-    lengths: Any,
-    keys: Any,
-    state: Any,
-    text: Bytes,
-    start: int,
-    length: int,
-    key: Any,
-) -> bool:
-    """Give a token the next number; whether there was room."""
-    count, used = state[COUNT], state[USED]
-    if count == len(starts) or used + length + PAD > len(known):
-        return False
-    for k in range(length >> 3):
-        store(known, used + 8 * k, eight(text, start + 8 * k))
-    for k in range(length & ~7, length):
-        known[used + k] = text[start + k]
-    starts[count] = used
-    lengths[count] = length
-    keys[count] = key
-    enter(table, bits, key, count)
-    state[COUNT] = count + 1
-    state[USED] = used + length
-    return True
 
 
 @kernel(DIGITS_1D, INTEGER, INTEGER)

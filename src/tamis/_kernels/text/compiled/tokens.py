@@ -20,8 +20,8 @@ from tamis._kernels.jit import (
     part,
 )
 from tamis._kernels.text.compiled.characters import cell_of, character
-from tamis._kernels.text.compiled.machine import HIGHS, ONE, SEVENS, U, eight, lowest
-from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, Known, key_of, learn, same, share_of, slot
+from tamis._kernels.text.compiled.machine import HIGHS, ONE, SEVENS, U, eight, lowest, store
+from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, USED, Known, key_of, same, slot
 from tamis._kernels.text.kinds import (
     PAD,
     SPACE,
@@ -117,8 +117,7 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
     found = _scan(
         folded, offsets, shortest, alphabet.blocks, alphabet.cells, starts, lengths, keys, documents
     )
-    numbers = np.empty(found, dtype=np.int32)
-    stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), numbers, 0, 1, len(folded))
+    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
     return Read(numbers, documents, stems)
 
 
@@ -188,22 +187,19 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     found = _grams(folded, offsets, least, most, within, starts, lengths, keys, documents)
-    numbers = np.empty(found, dtype=np.int32)
-    stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), numbers, 0, 1, len(folded))
+    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
     return Read(numbers, documents, stems)
 
 
 # ── tokens → numbers, in the order in which they first come ──
 
 
-@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, INTEGER, INTEGER, *_KNOWN, INDICES_OUT_1D)
+@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, *_KNOWN, INDICES_OUT_1D)
 def _unite(
     text: Bytes,
     places: Words,
     sizes: Words,
     given: Digits,
-    share: int,
-    shares: int,
     first: int,
     table: Any,
     bits: int,
@@ -214,11 +210,14 @@ def _unite(
     state: Any,
     numbers: Any,
 ) -> int:
-    """Number the tokens of a share from `first` on, until there is no room for one: how far it came."""
+    """Number tokens from `first` on, until there is no room for one: how far it came.
+
+    All in one function: a call of so many arrays would cost more than what is done here for a token.
+    """
+    count, used = state[COUNT], state[USED]
+    last = (1 << bits) - 1
     for token in range(first, len(given)):
         key = given[U(token)]
-        if shares > 1 and share_of(key, shares) != share:
-            continue
         at = slot(key, bits)
         number: Any = np.int64(table[U(2 * at + 1)]) - 1
         while number >= 0:
@@ -233,23 +232,35 @@ def _unite(
                     and (size <= 16 or same(known, start, text, place, size))
                 ):
                     break
-            at = (at + 1) & ((1 << bits) - 1)
+            at = (at + 1) & last
             number = np.int64(table[U(2 * at + 1)]) - 1
         if number < 0:
-            number = state[COUNT]
-            place, size = places[U(token)], sizes[U(token)]
-            if not learn(table, bits, known, starts, lengths, keys, state, text, place, size, key):
+            size, place = sizes[U(token)], places[U(token)]
+            if count == len(starts) or used + size + PAD > len(known):
+                state[COUNT], state[USED] = count, used
                 return token
+            for k in range(0, size, 8):  # what is written beyond it is written over by the next
+                store(known, used + k, eight(text, place + k))
+            starts[U(count)] = used
+            lengths[U(count)] = size
+            keys[U(count)] = key
+            table[U(2 * at)] = key
+            table[U(2 * at + 1)] = U(count + 1)
+            number = count
+            count += 1
+            used += size
         numbers[U(token)] = number
+    state[COUNT], state[USED] = count, used
     return len(given)
 
 
-def unite(tokens: Stems, numbers: Indices, share: int, shares: int, size: int = 0) -> Stems:
+def unite(tokens: Stems, size: int = 0) -> tuple[Indices, Stems]:
     kernel: Any = _unite
-    known = Known(size or 64 * len(numbers) // shares)
+    numbers = np.empty(len(tokens.keys), dtype=np.int32)
+    known = Known(size or 64 * len(numbers))
     at = 0
     while True:
-        at = kernel(*tokens, share, shares, at, *known.arrays(), numbers)
+        at = kernel(*tokens, at, *known.arrays(), numbers)
         if at == len(numbers):
-            return known.stems()
+            return numbers, known.stems()
         known.widen(int(tokens.lengths[at]))
