@@ -74,6 +74,10 @@ def read(texts: list[bytes], letters: Alphabet, shortest: int = 1) -> Read:
     return compiled.read_words(*folded, shortest, letters)
 
 
+def room(rows: Rows) -> Any:
+    return np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
+
+
 def flat(found: Read) -> tuple[Any, ...]:
     return found.numbers, found.documents, *found.stems
 
@@ -278,8 +282,8 @@ def test_rows_are_arranged_alike(case: tuple[Rows, int], data: st.DataObject) ->
     signs = st.lists(st.sampled_from([1.0, -1.0]), min_size=known, max_size=known)
     columns = np.array(data.draw(places), dtype=np.int32)
     signed = np.array(data.draw(signs))
-    found = reference.arrange(rows, columns, signed)
-    assert_same_bits(compiled.arrange(rows, columns, signed), found)
+    found = reference.arrange(rows, columns, signed, *room(rows))
+    assert_same_bits(compiled.arrange(rows, columns, signed, *room(rows)), found)
     dense = np.zeros((len(rows.indptr) - 1, 6))
     for row, (start, stop) in enumerate(itertools.pairwise(rows.indptr)):
         for k in range(start, stop):
@@ -299,6 +303,14 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
     rows, known = case
     group = np.arange(len(rows.indptr) - 1) % classes
     tables = np.zeros((2, classes, known), dtype=np.int64)
+    condensed = reference.condense(rows, group, classes, known)
+    assert_same_bits(compiled.condense(rows, group, classes, known), condensed)
+    assert_same_bits(door.condense(rows, group, classes, known), condensed)
+    same = np.zeros((2, classes, known), dtype=np.int64)
+    itself = np.arange(known, dtype=np.int32)
+    reference.add(*condensed, itself, np.arange(classes), same[0])
+    reference.add(*rows, itself, group, same[1])
+    assert (same[0] == same[1]).all()
     columns = np.arange(known, dtype=np.int32)[::-1].copy()
     columns[: known // 3] = -1
     reference.add(*rows, columns, group, tables[0])
@@ -358,7 +370,7 @@ def test_either_side_of_the_door_gives_the_same(monkeypatch: pytest.MonkeyPatch,
     assert (door.find(table, stems, every(found)) == found.numbers).all()
     assert (door.find_keys(table, stems.keys) >= 0).all()
     columns, signs = np.arange(known, dtype=np.int32)[::-1].copy(), np.ones(known)
-    assert_same_bits(door.arrange(rows, columns, signs), reference.arrange(rows, columns, signs))
+    assert_same_bits(door.arrange(rows, columns, signs), reference.arrange(rows, columns, signs, *room(rows)))
     totals = np.zeros((1, known), dtype=np.int64)
     door.add(rows, columns, np.zeros(3, dtype=np.int64), totals)
     assert totals.sum() == len(found.numbers)

@@ -127,8 +127,8 @@ def test_what_is_gathered_is_the_sum_over_all(parts: list[list[str]], always: bo
     gathering.tidy()
     tokens = [tokenizer.tokens(text) for part in [["aa b"], *parts] for text in part]
     found = gathering.parts[0].names.strings()
-    assert gathering.sums[0].has.tolist() == [[sum(name in t for t in tokens) for name in found]]
-    assert gathering.sums[0].often.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
+    assert gathering.has.tolist() == [[sum(name in t for t in tokens) for name in found]]
+    assert gathering.often.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
     assert set(found) == {name for each in tokens for name in each}
 
 

@@ -14,7 +14,10 @@ from tamis import arrays
 from tamis._kernels.text import Bytes, Words
 from tamis.text.charset import as_utf8
 
-CHUNK = 1 << 21  # bytes worked on at a time: enough to forget what starting costs, few enough to hold several
+CHUNK, LARGE = (
+    1 << 21,
+    1 << 23,
+)  # bytes worked on at a time: enough to forget what starting costs, few enough to hold several
 
 
 class Corpus(NamedTuple):
@@ -50,15 +53,19 @@ def _encoded(document: str | bytes) -> bytes:
     return document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
 
 
-def corpora(documents: Any, encoding: str | None = None, chunk: int = CHUNK) -> Iterator[Corpus]:
+def corpora(
+    documents: Any, encoding: str | None = None, chunk: int = CHUNK, most: int = 0
+) -> Iterator[Corpus]:
     """The documents in chunks of about so many bytes; a document that is missing is an empty one.
+
+    Chunks grow up to `most` bytes, if that is more: the larger, the less there is to merge.
 
     Bytes and files are in the encoding given, or in the one that they seem to be in.
     """
     refuse_one(documents)
     column = _column(documents)
     if (found := _arrow(column)) is not None:
-        yield from _of_arrow(found, encoding, chunk)
+        yield from _of_arrow(found, encoding, chunk, most)
         return
     if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
         raise TypeError(f"got a {type(column).__name__}, expected an iterable of texts")
@@ -71,7 +78,7 @@ def corpora(documents: Any, encoding: str | None = None, chunk: int = CHUNK) -> 
         size += len(document) + 1
         if size >= chunk:
             yield Corpus.of(batch)
-            batch, size = [], 0
+            batch, size, chunk = [], 0, grown(chunk, most)
     if batch:
         yield Corpus.of(batch)
 
@@ -147,9 +154,14 @@ def _parts(column: Any, pyarrow: Any) -> Any:
     return [column] if isinstance(column, pyarrow.Array) else column
 
 
-def _of_arrow(column: Any, encoding: str | None, chunk: int) -> Iterator[Corpus]:
+def grown(chunk: int, most: int) -> int:
+    """The size of the next chunk."""
+    return max(chunk, min(chunk + chunk // 4, most))
+
+
+def _of_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Iterator[Corpus]:
     if str(column.type) not in ("string", "large_string"):
-        yield from corpora((item.as_py() for item in column), encoding, chunk)
+        yield from corpora((item.as_py() for item in column), encoding, chunk, most)
         return
     for part in column.chunks:
         if part.null_count:  # what is under a null may be anything
@@ -164,4 +176,4 @@ def _of_arrow(column: Any, encoding: str | None, chunk: int) -> Iterator[Corpus]
             stop = int(np.searchsorted(places, places[start] + chunk))
             stop = min(max(stop, start + 1), len(part))
             yield Corpus(whole[places[start] : places[stop]], places[start : stop + 1] - places[start])
-            start = stop
+            start, chunk = stop, grown(chunk, most)

@@ -12,18 +12,18 @@ from sklearn.exceptions import NotFittedError
 
 from tamis import arrays
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Rows, Words
+from tamis._kernels.text import Floats, Indices, Rows, Words
 from tamis._kernels.threads import ahead, together
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import is_share, lengths, texts, whole
-from tamis.text.corpus import Corpus, corpora, refuse_one
+from tamis.text.corpus import LARGE, Corpus, corpora, refuse_one
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Places
 from tamis.text.matrix import matrix
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Tokenizer
-from tamis.text.vocabulary import Gathering, GivenVocabulary, Sums, Vocabulary, evidence, summed
+from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
 
 Columns = Vocabulary | GivenVocabulary | Hashed
 
@@ -47,12 +47,12 @@ class Learned:
         lexicon, rows = self.tokenizer.count(corpus)
         return self.arranged(rows, self.columns.find(lexicon))
 
-    def arranged(self, rows: Rows, places: Places) -> Rows:
-        """Rows by column."""
+    def arranged(self, rows: Rows, places: Places, out: tuple[Indices, Floats] | None = None) -> Rows:
+        """Rows by column, written to `out` if it is given."""
         columns, signs = places
         if self.unknown:
             columns = np.where(columns < 0, np.int32(self.width - 1), columns)
-        found = kernels.arrange(rows, columns, signs)
+        found = kernels.arrange(rows, columns, signs, out)
         if self.binary:  # whatever shares a column, and whatever its sign, as scikit-learn does
             found.counts.fill(1.0)
         return found
@@ -176,18 +176,20 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         columns = self._settle(tokenizer, gathering, documents)
         if not keep:
             return None
+        ends = np.cumsum([0, *(len(rows.indices) for rows in kept)])
+        moved, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
         tasks = [
-            _arranger(self._learned, rows, columns[number])
-            for rows, number in zip(kept, numbers, strict=True)
+            _arranger(self._learned, rows, columns[number], (moved[i:j], values[i:j]))
+            for rows, number, (i, j) in zip(kept, numbers, pairwise(ends.tolist()), strict=True)
         ]
-        return matrix(together(tasks), self._learned.width, self.dtype)
+        return matrix(together(tasks), self._learned.width, self.dtype, (moved, values))
 
     def _settle(self, tokenizer: Tokenizer, gathering: Gathering, documents: Words) -> Words:
         """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
         vocabulary = Vocabulary.sorted(gathering.parts[0])
         columns = vocabulary.columns
         if self._prunes:
-            mask = self._kept(columns, gathering.sums[0], documents)
+            mask = self._kept(columns, gathering, documents)
             vocabulary = vocabulary.keep(mask)
             columns = np.where(mask[columns], (np.cumsum(mask) - 1)[columns], -1)
         self._learned = Learned(tokenizer, vocabulary, self.unknown, self.binary)
@@ -202,7 +204,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         gathering, kept = Gathering(), []
         documents = np.zeros(classes, dtype=np.int64)
         at = 0
-        for lexicon, rows in ahead(tokenizer.count, corpora(X, self.encoding)):
+        for lexicon, rows in ahead(tokenizer.count, corpora(X, self.encoding, most=LARGE)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
             at += n
@@ -224,11 +226,11 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         every = is_share(self.max_df) and self.max_df == 1.0
         return not (one and every and self.max_features is None)
 
-    def _kept(self, columns: Words, sums: Sums, documents: Words) -> NDArray[np.bool_]:
+    def _kept(self, columns: Words, gathered: Gathering, documents: Words) -> NDArray[np.bool_]:
         """The columns that are kept."""
         has = np.empty((len(columns), len(documents)), dtype=np.int64)
         often = np.empty(len(columns), dtype=np.int64)
-        has[columns], often[columns] = sums.has.T, sums.often.sum(axis=0)
+        has[columns], often[columns] = gathered.has.T, gathered.often.sum(axis=0)
         having = has.sum(axis=1)
         total = int(documents.sum())
         least, most = texts("min_df", self.min_df, total), texts("max_df", self.max_df, total)
@@ -363,6 +365,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return tags
 
 
-def _arranger(learned: Learned, rows: Rows, columns: Words) -> Callable[[], Rows]:
+def _arranger(
+    learned: Learned, rows: Rows, columns: Words, out: tuple[Indices, Floats]
+) -> Callable[[], Rows]:
     places = Places(columns.astype(np.int32), np.ones(len(columns)))
-    return lambda: learned.arranged(rows, places)
+    return lambda: learned.arranged(rows, places, out)

@@ -17,12 +17,13 @@ from tamis._kernels.text import Indices, Rows, Words
 from tamis._kernels.threads import ahead
 from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
-from tamis.text.corpus import CHUNK, Corpus, read
+from tamis.text.corpus import CHUNK, LARGE, Corpus, grown, read
 from tamis.text.counts import TokenCounts
 from tamis.text.hashing import Hashed
+from tamis.text.lexicon import Lexicon
 from tamis.text.matrix import matrix
 from tamis.text.tokenizer import Counted
-from tamis.text.vocabulary import Gathering, summed
+from tamis.text.vocabulary import Gathering, Sums, summed
 
 WIDTH = 2**18  # columns where a model comes without counts: 2 MB a class
 _SMALL = (
@@ -64,7 +65,9 @@ def fit_stream(
     if reader.form == "hashed" or reader.vocabulary is not None:
         reader.fit([])
     known = reader.__sklearn_is_fitted__()
-    chunks = _Meter(progress).watched(_chunks(texts, reader.encoding, _SMALL if known else CHUNK))
+    chunks = _Meter(progress).watched(
+        _chunks(texts, reader.encoding, _SMALL if known else CHUNK, 0 if known else LARGE)
+    )
     if not hasattr(pupil, "partial_fit_sums") or (reader.form == "hashed" and reader.alternate_sign):
         _learn_rows(reader, pupil, chunks)
     else:
@@ -88,7 +91,7 @@ def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
     return model, steps[0], steps[1]
 
 
-def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int) -> Iterator[Chunk]:
+def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int, most: int) -> Iterator[Chunk]:
     batch: list[str | bytes] = []
     labels: list[Any] = []
     size = 0
@@ -105,7 +108,7 @@ def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int) 
         size += len(document) + 1
         if size >= chunk:
             yield Chunk(Corpus.of(batch), labels)
-            batch, labels, size = [], [], 0
+            batch, labels, size, chunk = [], [], 0, grown(chunk, most)
     if batch:
         yield Chunk(Corpus.of(batch), labels)
 
@@ -170,20 +173,24 @@ def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Ta
 def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
     """Sums over columns that are learned in the same pass."""
     classes, gathering, tokenizer = _Classes(), Gathering(), counts._tokenizer()
+    has, often = flags or counts._prunes, not flags or counts._prunes
 
-    def count(chunk: Chunk) -> tuple[list[Any], Counted]:
-        return chunk.labels, tokenizer.count(chunk.corpus)
+    def grouped() -> Iterator[tuple[Corpus, Words, int]]:
+        for chunk in chunks:
+            yield chunk.corpus, classes.group(chunk.labels), len(classes.documents)
 
-    for labels, (lexicon, rows) in ahead(count, chunks):
-        group = classes.group(labels)
-        has, often = flags or counts._prunes, not flags or counts._prunes
-        sums = summed(rows, len(lexicon), group, len(classes.documents), has, often)
+    def count(item: tuple[Corpus, Words, int]) -> tuple[Lexicon, Sums]:
+        corpus, group, known = item
+        lexicon, rows = tokenizer.count(corpus)
+        return lexicon, summed(rows, len(lexicon), group, known, has, often)
+
+    for lexicon, sums in ahead(count, grouped()):
         gathering.add(lexicon, sums)
         gathering.tidy(always=False)
     gathering.tidy()
     columns = counts._settle(tokenizer, gathering, classes.documents)
     learned, kept = counts._found(), columns >= 0
-    found = gathering.sums[0].has if flags else gathering.sums[0].often
+    found = gathering.has if flags else gathering.often
     if learned.unknown and flags and not kept.all():
         raise ValueError(
             "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "

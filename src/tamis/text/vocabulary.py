@@ -17,7 +17,7 @@ from tamis.text.tokenizer import Tokenizer
 
 Mask = NDArray[np.bool_]
 
-_TIDY = 1 << 22  # numbers that wait to be merged, at least: 32 MB
+_TIDY = 1 << 22  # sums and entries that wait to be merged, at least: some 60 MB
 
 
 class Named(Protocol):
@@ -144,26 +144,22 @@ class GivenVocabulary:
 
 
 class Sums(NamedTuple):
-    """Of each class and entry (classes, entries), how many documents have it, and how often it is there."""
+    """Of each class and entry, in how many documents it is, and how often: those that are asked for."""
 
-    has: Words
-    often: Words
-
-    @property
-    def size(self) -> int:
-        """Numbers that are kept."""
-        return self.has.size + self.often.size
+    has: Rows | None  # a row a class
+    often: Rows | None
 
 
 class Gathering:
-    """Chunks as they come → one lexicon, and its sums.
+    """Chunks as they come → one lexicon, and its sums (classes, entries).
 
     It takes memory for the entries, and none for the documents. Classes may still be added as chunks come.
     """
 
     def __init__(self) -> None:
         self.parts: list[Lexicon] = []
-        self.sums: list[Sums] = []
+        self.sums: list[Sums] = []  # of all parts but those that were merged before
+        self.has = self.often = np.zeros((0, 0), dtype=np.int64)
         self._tidied = 0
 
     def add(self, lexicon: Lexicon, sums: Sums) -> None:
@@ -173,38 +169,42 @@ class Gathering:
 
     def tidy(self, always: bool = True) -> list[Words]:
         """Merge what was added, at once or when it pays; of each part, its entries' new numbers."""
-        held = sum(sums.size for sums in self.sums) + 4 * sum(map(len, self.parts))
+        held = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
+        held += sum(map(len, self.parts))
         if not always and held <= 2 * self._tidied + _TIDY:
             return []
         if not any(map(len, self.parts)):
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
         whole, numbers = Lexicon.merged(self.parts)
-        has = _moved([sums.has for sums in self.sums], numbers, len(whole))
-        often = _moved([sums.often for sums in self.sums], numbers, len(whole))
-        self.parts, self.sums = [whole], [Sums(has, often)]
-        self._tidied = self.sums[0].size + 4 * len(whole)
+        self.has = _merged(self.has, [sums.has for sums in self.sums], numbers, len(whole))
+        self.often = _merged(self.often, [sums.often for sums in self.sums], numbers, len(whole))
+        self.parts, self.sums = [whole], []
+        self._tidied = len(whole)
         return numbers
 
 
-def _moved(sums: list[Words], numbers: list[Words], entries: int) -> Words:
-    table = np.zeros((max(map(len, sums)), entries), dtype=np.int64)
-    for each, number in zip(sums, numbers, strict=True):
-        kernels.move(each, number, table)
+def _merged(before: Words, sums: list[Rows | None], numbers: list[Words], entries: int) -> Words:
+    """Sums of the first part, if it was merged before, and of the others, by their new numbers."""
+    known = [rows for rows in sums if rows is not None]
+    if not known and not len(before):
+        return before
+    table = np.zeros((max([len(before), *(len(rows.indptr) - 1 for rows in known)]), entries), dtype=np.int64)
+    if len(before):
+        kernels.move(before, numbers[0], table)
+    for rows, number in zip(known, numbers[len(numbers) - len(known) :], strict=True):
+        kernels.add(rows, number.astype(np.int32), np.arange(len(rows.indptr) - 1), table)
     return table
 
 
 def summed(
     rows: Rows, entries: int, group: Words, classes: int, has: bool = True, often: bool = True
 ) -> Sums:
-    """What is asked for of `Sums`; what is not has no classes."""
-    every = np.arange(entries, dtype=np.int32)
-    found = Sums(*(np.zeros((classes * asked, entries), dtype=np.int64) for asked in (has, often)))
-    if has:
-        once = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
-        kernels.add(once, every, group, found.has)
-    if often:
-        kernels.add(rows, every, group, found.often)
-    return found
+    """The sums of the documents of each class."""
+    once = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
+    return Sums(
+        kernels.condense(once, group, classes, entries) if has else None,
+        kernels.condense(rows, group, classes, entries) if often else None,
+    )
 
 
 def evidence(has: Words, documents: Words) -> NDArray[np.float64]:

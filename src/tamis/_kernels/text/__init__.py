@@ -44,6 +44,7 @@ __all__ = [
     "Words",
     "add",
     "arrange",
+    "condense",
     "find",
     "find_keys",
     "fold_characters",
@@ -154,9 +155,20 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return rows
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
-    """Rows by column, in its order: number i to columns[i], times signs[i]; left out if below zero."""
-    arranged: Rows = _door.kernels(4 * len(rows.indices)).arrange(rows, columns, signs)
+def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
+    """The sum of the rows of each group, of `known` numbers at most."""
+    condensed: Rows = _door.kernels(2 * len(rows.indices)).condense(rows, group, groups, known)
+    return condensed
+
+
+def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Floats] | None = None) -> Rows:
+    """Rows by column, in its order: number i to columns[i], times signs[i]; left out if below zero.
+
+    What is found is written to `out`, of as many entries as the rows have, if it is given.
+    """
+    count = len(rows.indices)
+    moved, values = (np.empty(count, dtype=np.int32), np.empty(count)) if out is None else out
+    arranged: Rows = _door.kernels(4 * count).arrange(rows, columns, signs, moved, values)
     return arranged
 
 

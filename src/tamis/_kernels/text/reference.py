@@ -246,21 +246,35 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return Rows(indptr, np.array(indices, dtype=np.int32), np.array(counts, dtype=np.float64))
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
+def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
+    """The sum of the rows of each group; within it, numbers are in the order in which they first come."""
+    found: list[dict[int, float]] = [{} for _ in range(groups)]
+    for d in range(len(rows.indptr) - 1):
+        own = found[group[d]]
+        within = slice(rows.indptr[d], rows.indptr[d + 1])
+        for number, count in zip(rows.indices[within].tolist(), rows.counts[within].tolist(), strict=True):
+            own[number] = own.get(number, 0.0) + count
+    ends = np.cumsum([0, *map(len, found)]).astype(np.int64)
+    numbers = np.array([number for own in found for number in own], dtype=np.int32)
+    return Rows(ends, numbers, np.array([count for own in found for count in own.values()]))
+
+
+def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
     """Rows by column, in its order: number i goes to columns[i], times signs[i]; below zero it is left out.
 
-    Numbers of one column are added, in their order.
+    Numbers of one column are added, in their order. Columns and values are written to `moved` and `values`.
     """
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
-    moved, values = columns[rows.indices], rows.counts * signs[rows.indices]
-    order = np.lexsort((rows.indices, moved, row))
-    order = order[moved[order] >= 0]
-    row, moved, values = row[order], moved[order], values[order]
-    new = np.append(True, (np.diff(row) != 0) | (np.diff(moved) != 0))[: len(row)]
-    sums = np.zeros(int(new.sum()))
-    np.add.at(sums, np.cumsum(new) - 1, values)
+    places, numbers = columns[rows.indices], rows.counts * signs[rows.indices]
+    order = np.lexsort((np.arange(len(row)), places, row))
+    order = order[places[order] >= 0]
+    row, places = row[order], places[order]
+    new = np.append(True, (np.diff(row) != 0) | (np.diff(places) != 0))[: len(row)]
+    kept = int(new.sum())
+    moved[:kept], values[:kept] = places[new], 0.0
+    np.add.at(values, np.cumsum(new) - 1, numbers[order])
     each = np.bincount(row[new], minlength=len(rows.indptr) - 1)
-    return Rows(np.append(0, np.cumsum(each)).astype(np.int64), moved[new].astype(np.int32), sums)
+    return Rows(np.append(0, np.cumsum(each)).astype(np.int64), moved[:kept], values[:kept])
 
 
 def move(sums: Words, numbers: Words, table: Words) -> None:

@@ -5,7 +5,7 @@ longer one is known by a hash and its bytes. Every buffer that is read so ends i
 are compiled when the door first imports this package, in some 15 s, and kept on disk.
 """
 
-from tamis._kernels.text.compiled.counts import add, arrange, move, pair, tally
+from tamis._kernels.text.compiled.counts import add, arrange, condense, move, pair, tally
 from tamis._kernels.text.compiled.fold import fold_characters, fold_words
 from tamis._kernels.text.compiled.hashes import hashes
 from tamis._kernels.text.compiled.numbers import find, find_keys, identify_keys, index, join
@@ -14,6 +14,7 @@ from tamis._kernels.text.compiled.tokens import read_grams, read_words, unite
 __all__ = [
     "add",
     "arrange",
+    "condense",
     "find",
     "find_keys",
     "fold_characters",

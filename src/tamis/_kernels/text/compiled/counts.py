@@ -85,6 +85,56 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return Rows(indptr, indices[:found], counts[:found])
 
 
+@kernel(
+    WORDS_1D,
+    INDICES_1D,
+    FLOATS_1D,
+    WORDS_1D,
+    WORDS_1D,
+    INTEGER,
+    WORDS_OUT_1D,
+    INDICES_OUT_1D,
+    FLOATS_OUT_1D,
+)
+def _condense(
+    indptr: Words,
+    indices: Any,
+    counts: Any,
+    order: Words,
+    bounds: Words,
+    known: int,
+    ends: Any,
+    numbers: Any,
+    values: Any,
+) -> int:
+    where = np.full(known, -1, dtype=np.int64)  # the entry that last counted each number
+    found = 0
+    for group in range(len(bounds) - 1):
+        begun = found
+        for k in range(bounds[group], bounds[group + 1]):
+            for entry in range(indptr[order[k]], indptr[order[k] + 1]):
+                number = indices[U(entry)]
+                at = where[U(number)]
+                if at >= begun:
+                    values[U(at)] += counts[U(entry)]
+                else:
+                    where[U(number)] = found
+                    numbers[U(found)] = number
+                    values[U(found)] = counts[U(entry)]
+                    found += 1
+        ends[group + 1] = found
+    return found
+
+
+def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
+    order = np.argsort(group, kind="stable")
+    bounds = np.append(0, np.cumsum(np.bincount(group, minlength=groups))).astype(np.int64)
+    ends = np.zeros(groups + 1, dtype=np.int64)
+    numbers, values = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
+    found = _condense(*rows, order, bounds, known, ends, numbers, values)
+    return Rows(ends, numbers[:found].copy(), values[:found].copy())
+
+
 @part
 def _sort(words: Any, other: Any, count: int, digits: int) -> Any:
     """Sort by the upper half of each word, eight bits at a time; where the sorted words are."""
@@ -166,10 +216,9 @@ def _arrange(
     return kept
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats) -> Rows:
+def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
     digits = (int(columns.max(initial=0)).bit_length() + 7) // 8
     ends = np.zeros(len(rows.indptr), dtype=np.int64)
-    moved, values = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
     kept = _arrange(*rows, columns, signs, digits, ends, moved, values)
     return Rows(ends, moved[:kept], values[:kept])
 
