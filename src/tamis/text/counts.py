@@ -1,7 +1,8 @@
 """texts → sparse counts of tokens: scikit-learn's transformer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, Self
 
@@ -20,7 +21,7 @@ from tamis.text.checking import is_share, lengths, texts, whole
 from tamis.text.corpus import LARGE, Corpus, corpora, refuse_one
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Places
-from tamis.text.matrix import matrix
+from tamis.text.matrix import matrix, stacked
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Tokenizer
 from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
@@ -44,8 +45,22 @@ class Learned:
 
     def count(self, corpus: Corpus) -> Rows:
         """Counts of some texts."""
+        return self.arranged(*self.placed(corpus))
+
+    def placed(self, corpus: Corpus) -> tuple[Rows, Places]:
+        """Counts of some texts by their own numbers, and the columns of these."""
         lexicon, rows = self.tokenizer.count(corpus)
-        return self.arranged(rows, self.columns.find(lexicon))
+        return rows, self.columns.find(lexicon)
+
+    def matrix(self, parts: list[tuple[Rows, Places]], dtype: DTypeLike) -> Any:
+        """Counts of many texts: each part is arranged where it will be in the end."""
+        ends = np.cumsum([0, *(len(rows.indices) for rows, _ in parts)]).tolist()
+        moved, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
+        tasks = [
+            partial(self.arranged, *part, (moved[i:j], values[i:j]))
+            for part, (i, j) in zip(parts, pairwise(ends), strict=True)
+        ]
+        return matrix(stacked(together(tasks), moved, values), self.width, dtype)
 
     def arranged(self, rows: Rows, places: Places, out: tuple[Indices, Floats] | None = None) -> Rows:
         """Rows by column, written to `out` if it is given."""
@@ -176,13 +191,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         columns = self._settle(tokenizer, gathering, documents)
         if not keep:
             return None
-        ends = np.cumsum([0, *(len(rows.indices) for rows in kept)])
-        moved, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
-        tasks = [
-            _arranger(self._learned, rows, columns[number], (moved[i:j], values[i:j]))
-            for rows, number, (i, j) in zip(kept, numbers, pairwise(ends.tolist()), strict=True)
-        ]
-        return matrix(together(tasks), self._learned.width, self.dtype, (moved, values))
+        moved = [Places(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers]
+        return self._learned.matrix(list(zip(kept, moved, strict=True)), self.dtype)
 
     def _settle(self, tokenizer: Tokenizer, gathering: Gathering, documents: Words) -> Words:
         """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
@@ -265,13 +275,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def transform(self, X: object) -> Any:
         """Counts (texts, columns), in SciPy's CSR."""
         learned = self._found()
-        return matrix(list(ahead(learned.count, corpora(X, self.encoding))), learned.width, self.dtype)
+        return learned.matrix(list(ahead(learned.placed, corpora(X, self.encoding))), self.dtype)
 
     def batches(self, X: object) -> Iterator[Any]:
         """The same, some texts at a time, for as many texts as there are: memory is that of a batch."""
         learned = self._found()
         for rows in ahead(learned.count, corpora(X, self.encoding)):
-            yield matrix([rows], learned.width, self.dtype)
+            yield matrix(rows, learned.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text."""
@@ -363,10 +373,3 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         tags.input_tags.two_d_array = False
         tags.requires_fit = self.form != "hashed" and self.vocabulary is None
         return tags
-
-
-def _arranger(
-    learned: Learned, rows: Rows, columns: Words, out: tuple[Indices, Floats]
-) -> Callable[[], Rows]:
-    places = Places(columns.astype(np.int32), np.ones(len(columns)))
-    return lambda: learned.arranged(rows, places, out)

@@ -216,7 +216,7 @@ def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk]) -> N
         return chunk.labels, learned.count(chunk.corpus)
 
     for labels, rows in ahead(count, chunks):
-        learner.partial_fit(matrix([rows], learned.width, counts.dtype), labels)
+        learner.partial_fit(matrix(rows, learned.width, counts.dtype), labels)
 
 
 class _Meter:
