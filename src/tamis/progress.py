@@ -13,7 +13,8 @@ class Line:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self.is_terminal = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._cell = None if self.is_terminal or stream is not None else _notebook_cell()
+        self._may_be_notebook = not self.is_terminal and stream is None
+        self._cell: Any = None
         self._drawn = 0.0
 
     def is_due(self, now: float) -> bool:
@@ -26,24 +27,26 @@ class Line:
         if self.is_terminal:
             self._stream.write(f"\r\x1b[K{text[: max(1, _columns() - 1)]}")
             self._stream.flush()
-        elif self._cell is not None:
-            self._cell.update({"text/plain": text}, raw=True)
+        else:
+            self._show(text)
 
     def end(self, text: str) -> None:
         """Show the text for good, on a line of its own."""
         if self.is_terminal:
             self._stream.write(f"\r\x1b[K{text}\n")
-        elif self._cell is not None:
-            self._cell.update({"text/plain": text}, raw=True)
-        else:
+        elif not self._show(text):
             self._stream.write(f"{text}\n")
         self._stream.flush()
 
-    def clear(self) -> None:
-        """Leave no trace in a terminal."""
-        if self.is_terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+    def _show(self, text: str) -> bool:
+        """Show the text in a notebook, if this is one."""
+        if self._may_be_notebook and self._cell is None:
+            self._cell = _notebook_cell()
+            self._may_be_notebook = self._cell is not None
+        if self._cell is None:
+            return False
+        self._cell.update({"text/plain": text}, raw=True)
+        return True
 
 
 def _columns() -> int:

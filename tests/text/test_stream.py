@@ -173,3 +173,39 @@ def test_models_of_counts_learn_from_sums() -> None:
     with pytest.raises(TypeError, match="gaussian columns cannot be learned from sums"):
         tamis.GaussianNB().partial_fit_sums(tamis.stats.Tally.observe(X, by=y))
     assert parts.statistic_ == whole.statistic_
+
+
+@pytest.mark.parametrize("binarize", [1.0, None])
+def test_flags_of_another_threshold_are_learned_from_rows(binarize: float | None) -> None:
+    mail = [("pills pills pills", "spam"), ("pills lunch", "ham"), ("lunch lunch", "ham")]
+    counts = TokenCounts(form="hashed", n_features=64, binary=binarize is None)
+    whole = make_pipeline(clone(counts), tamis.BernoulliNB(binarize=binarize)).fit(*zip(*mail, strict=True))
+    found = fit_stream(make_pipeline(clone(counts), tamis.BernoulliNB(binarize=binarize)), mail)
+    assert found[-1].statistic_ == whole[-1].statistic_
+
+
+def test_labels_that_are_missing_are_told() -> None:
+    for label in (None, float("nan"), -1):
+        with pytest.raises(ValueError, match="a label is missing, expected one for each text"):
+            fit_stream(tamis.MultinomialNB(missing_label=-1), [("pills", 0), ("lunch", label)])
+    with pytest.raises(ValueError, match="got no texts, expected at least one"):
+        fit_stream(tamis.MultinomialNB(), [])
+    with pytest.raises(TypeError, match="got a NoneType, expected texts with labels"):
+        fit_stream(tamis.MultinomialNB(), None)  # type: ignore[arg-type]
+
+
+def test_more_keeps_names_and_restricted_columns() -> None:
+    counts = TokenCounts(form="hashed", n_features=1024, names=5)
+    found = fit_stream(make_pipeline(counts, tamis.MultinomialNB()), [("money now", 0), ("noon", 1)])
+    fit_stream(found, [("zzz", 1)], more=True)
+    assert {"money", "zzz"} <= set(found[0].get_feature_names_out())
+    given_terms = TokenCounts(vocabulary=["aa", "bb", "cc"]).fit([]).restrict([0, 2])
+    fit_stream(make_pipeline(given_terms, tamis.MultinomialNB()), [("aa bb cc", 0), ("cc", 1)], more=True)
+    assert given_terms.get_feature_names_out().tolist() == ["aa", "cc"]
+
+
+def test_classes_may_be_told_beforehand() -> None:
+    counts = TokenCounts(form="hashed", n_features=64)
+    mail = [("cheap pills", "spam")] * 5 + [("lunch", "ham")] * 5
+    found = fit_stream(make_pipeline(counts, TheirNB()), mail, classes=["ham", "spam"])
+    assert found.predict(["pills", "lunch"]).tolist() == ["spam", "ham"]

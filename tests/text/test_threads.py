@@ -4,7 +4,6 @@ import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,11 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
 
     def set_to(count: int, chunk: int) -> None:
         monkeypatch.setattr(threads, "_processors", lambda: count)
-        monkeypatch.setattr(counts, "corpora", partial(corpora, chunk=chunk))
+
+        def cut_so(X: object, encoding: str | None, *_: int) -> Any:
+            return corpora(X, encoding, chunk)
+
+        monkeypatch.setattr(counts, "corpora", cut_so)
 
     return set_to
 

@@ -39,9 +39,7 @@ def kind(character: str) -> str:
 
 
 def fold(character: str, case: bool) -> str:
-    return (
-        unicodedata.normalize("NFC", character.casefold()) if case and kind(character) != "b" else character
-    )
+    return unicodedata.normalize("NFC", character.casefold()) if case else character
 
 
 def composed(characters: list[str]) -> str:

@@ -21,7 +21,7 @@ FLOATS_OUT_1D, WORDS_OUT_1D, INDICES_OUT_1D, BYTES_OUT_1D, DIGITS_OUT_1D = (
     numba.types.Array(kind, 1, "C")
     for kind in (numba.float64, numba.int64, numba.int32, numba.uint8, numba.uint64)
 )
-INTEGER, BOOLEAN = numba.int64, numba.boolean
+INTEGER, BOOLEAN, DIGIT = numba.int64, numba.boolean, numba.uint64
 
 
 def kernel(*arguments: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -1,7 +1,7 @@
 """Naive Bayes of counts, flags and categories, with scikit-learn's parameters and answers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,6 +90,9 @@ class MultinomialNB(_Discrete):
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"multinomial": MultinomialCounts(alpha=self._alpha())}
+
+    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+        return "counts"
 
     @property
     def feature_count_(self) -> Array:
@@ -198,6 +201,9 @@ class BernoulliNB(_Discrete):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"bernoulli": BernoulliColumns(alpha=self._alpha(), threshold=self.binarize)}
 
+    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+        return "flags" if self.binarize == 0.0 else None
+
     @property
     def feature_count_(self) -> Array:
         """How often each column was present in each class."""
@@ -252,6 +258,9 @@ class PoissonNB(_Discrete):
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"poisson": PoissonColumns(alpha=self._alpha(), estimate=self.estimate)}
+
+    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+        return "counts"
 
     @property
     def feature_count_(self) -> Array:

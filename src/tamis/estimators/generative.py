@@ -104,6 +104,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._fitted = fitted.after(statistic, declared)
         return self
 
+    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+        """Whether sums of counts, or of flags that say what is above 0, are enough to learn from."""
+        return None
+
     def partial_fit_sums(self, sums: Tally, classes: object = None) -> Self:
         """Learn rows of counts that were summed elsewhere: how many there are of each class, and their sums.
 
@@ -112,6 +116,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         >>> tamis.MultinomialNB().partial_fit_sums(sums).predict([[2, 1]]).tolist()
         ['ham']
         """
+        given: object = sums
+        if not isinstance(given, Tally) or sums.keys is None or len(sums.total.shape) != 2:
+            raise TypeError("expected sums by class: tamis.stats.Tally.observe(rows, by=labels)")
         width = sums.total.shape[-1]
         fitted = self._state()
         if fitted is None:

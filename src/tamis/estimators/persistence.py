@@ -37,6 +37,7 @@ TRANSFORMERS = {
     "UnitLength": "tamis.text.weights",
 }
 _PIPELINE = "Pipeline"  # scikit-learn's, of these
+_KNOWN = (*FACES, *TRANSFORMERS, _PIPELINE)
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -63,8 +64,8 @@ def load(path: str | Path) -> Any:
     """Read a model that `save` wrote."""
     manifest, arrays = files.read(path)
     name = manifest.get("face")
-    if not isinstance(name, str) or name not in (*FACES, *TRANSFORMERS, _PIPELINE):
-        raise ValueError(f"{path} holds a {name!r}, expected one of {', '.join(FACES)}: fetch the file anew")
+    if not isinstance(name, str) or name not in _KNOWN:
+        raise ValueError(f"{path} holds a {name!r}, expected one of {', '.join(_KNOWN)}: fetch the file anew")
     content = values.unpack(manifest.get("content"), arrays)
     try:
         if name != _PIPELINE:
@@ -80,7 +81,8 @@ def _content(model: Any) -> dict[str, Any]:
     """What a file holds of a model."""
     name, home = type(model).__name__, type(model).__module__
     if TRANSFORMERS.get(name) == home:
-        params = model.get_params(deep=False)
+        given = model.get_params(deep=False)
+        params = {name: sorted(x) if isinstance(x, set | frozenset) else x for name, x in given.items()}
         if "dtype" in params:
             params["dtype"] = np.dtype(params["dtype"]).name
         return {"params": params, "state": model._saved()}

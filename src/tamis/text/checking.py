@@ -1,6 +1,6 @@
 """Parameters as a user gives them → the same, or one line that says what is wrong with one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 
 
@@ -37,8 +37,10 @@ def texts(name: str, given: object, documents: int) -> float:
     return number * documents if share else number
 
 
-def words(name: str, given: Iterable[object]) -> list[str]:
+def words(name: str, given: object) -> list[str]:
     """A list of strings."""
+    if not isinstance(given, Iterable) or isinstance(given, Iterator | str):
+        raise TypeError(f"got {name}={given!r}, expected a list of words")
     found = []
     for k, word in enumerate(given):
         if not isinstance(word, str):

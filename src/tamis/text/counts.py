@@ -18,7 +18,7 @@ from tamis._kernels.threads import ahead, together
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import is_share, lengths, texts, whole
-from tamis.text.corpus import LARGE, Corpus, corpora, refuse_one
+from tamis.text.corpus import CHUNK, LARGE, Corpus, corpora, read, refuse_one
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Places
 from tamis.text.matrix import matrix, stacked
@@ -74,6 +74,7 @@ class Learned:
 
 
 UNKNOWN = "<unknown>"
+_LEAST = 1 << 16  # bytes of a chunk
 
 
 class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -174,13 +175,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def _learn(self, X: object, y: object, keep: bool) -> Any:
         """Set the columns; the counts, if they are kept."""
         refuse_one(X)
-        if (given := self._given()) is not None:
+        tokenizer = self._tokenizer()
+        if (given := self._given(tokenizer)) is not None:
             self._learned = given
             if isinstance(given.columns, Hashed) and self.names:
-                for counted in ahead(given.tokenizer.count, corpora(X, self.encoding)):
+                for counted in ahead(given.tokenizer.count, self._corpora(X, given.tokenizer)):
                     given.columns.remember(counted)
             return None
-        tokenizer = self._tokenizer()
         labels = None
         if self.keep_by == "evidence" and self.max_features is not None:
             if y is None:
@@ -214,7 +215,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         gathering, kept = Gathering(), []
         documents = np.zeros(classes, dtype=np.int64)
         at = 0
-        for lexicon, rows in ahead(tokenizer.count, corpora(X, self.encoding, most=LARGE)):
+        for lexicon, rows in ahead(tokenizer.count, self._corpora(X, tokenizer, LARGE)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
             at += n
@@ -275,32 +276,36 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def transform(self, X: object) -> Any:
         """Counts (texts, columns), in SciPy's CSR."""
         learned = self._found()
-        return learned.matrix(list(ahead(learned.placed, corpora(X, self.encoding))), self.dtype)
+        return learned.matrix(list(ahead(learned.placed, self._corpora(X, learned.tokenizer))), self.dtype)
 
     def batches(self, X: object) -> Iterator[Any]:
         """The same, some texts at a time, for as many texts as there are: memory is that of a batch."""
         learned = self._found()
-        for rows in ahead(learned.count, corpora(X, self.encoding)):
+        for rows in ahead(learned.count, self._corpora(X, learned.tokenizer)):
             yield matrix(rows, learned.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text."""
-        return self._tokenizer().tokens(text)
+        return self._tokenizer().tokens(read(text, self.encoding, 0))
+
+    def _corpora(self, X: object, tokenizer: Tokenizer, most: int = 0) -> Iterator[Corpus]:
+        """The texts in chunks, the smaller the more is made of a text."""
+        weight = tokenizer.weight
+        return corpora(X, self.encoding, max(_LEAST, CHUNK // weight), most // weight)
 
     # ── what the columns are ──
 
     def _found(self) -> Learned:
         """What was learned, or what needs no learning."""
-        learned = self.__dict__.get("_learned") or self._given()
+        learned = self.__dict__.get("_learned") or self._given(self._tokenizer())
         if learned is None:
             raise NotFittedError(
                 "This TokenCounts instance is not fitted yet: call fit with texts, or give a vocabulary"
             )
         return learned
 
-    def _given(self) -> Learned | None:
+    def _given(self, tokenizer: Tokenizer) -> Learned | None:
         """Columns that need no texts; None if there are none such."""
-        tokenizer = self._tokenizer()
         if self.form == "hashed":
             return Learned(
                 tokenizer, Hashed(self.n_features, self.alternate_sign, self.names), False, self.binary
@@ -338,6 +343,16 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """What reads the texts; and the parameters, checked."""
         if self.form not in ("vocabulary", "hashed"):
             raise ValueError(f"got form={self.form!r}, expected 'vocabulary' or 'hashed'")
+        hashed = self.form == "hashed"
+        if hashed and (self.vocabulary is not None or self.unknown or self._prunes):
+            raise ValueError(
+                "got form='hashed' with a vocabulary, unknown=True or pruning, which need form='vocabulary'"
+            )
+        if not hashed and (self.alternate_sign or self.names):
+            raise ValueError("got alternate_sign or names with a vocabulary, which need form='hashed'")
+        if not (self.encoding is None or isinstance(self.encoding, str)):
+            raise TypeError(f"got encoding={self.encoding!r}, expected a name, as 'utf-8', or None to guess")
+        np.dtype(self.dtype)
         whole("n_features", self.n_features, 1, 2**31 - 1)
         whole("names", self.names, 0)
         for name, share in (("min_df", self.min_df), ("max_df", self.max_df)):
@@ -359,13 +374,17 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def _saved(self) -> dict[str, Any]:
         """What a file holds of it, besides its parameters."""
-        return self._found().columns.saved()
+        learned = self._found()
+        hashed = isinstance(learned.columns, Hashed)
+        as_fitted = learned.tokenizer, hashed, learned.unknown, learned.binary
+        if (self._tokenizer(), self.form == "hashed", self.unknown, self.binary) != as_fitted:
+            raise ValueError("parameters were changed after fit, expected those it was fitted with: refit")
+        return learned.columns.saved()
 
     def _restore(self, state: dict[str, Any]) -> None:
         """As it was when it was saved."""
         columns = Hashed.restored(state) if self.form == "hashed" else GivenVocabulary.restored(state)
-        unknown = self.unknown and self.form != "hashed"
-        self._learned = Learned(self._tokenizer(), columns, unknown, self.binary)
+        self._learned = Learned(self._tokenizer(), columns, self.unknown, self.binary)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,13 @@ class Lexicon:
         return sum(len(kind.parts) for kind in self.kinds)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"stems": self.stems, "kinds": self.kinds}  # names can be made again
+        # Names can be made again, and keys must be: they are of this process.
+        return {"stems": self.stems[:3], "kinds": self.kinds}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        text, starts, lengths = state["stems"]
+        stems = Stems(text, starts, lengths, kernels.keys(text, starts, lengths))
+        self.__dict__.update(stems=stems, kinds=state["kinds"])
 
     @cached_property
     def names(self) -> Names:

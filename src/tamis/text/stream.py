@@ -6,6 +6,7 @@ gone.
 
 import time
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,14 +41,20 @@ class Chunk(NamedTuple):
 
 
 def fit_stream(
-    model: Any, texts: Iterable[tuple[Any, Any]], *, more: bool = False, progress: bool | None = None
+    model: Any,
+    texts: Iterable[tuple[Any, Any]],
+    *,
+    more: bool = False,
+    classes: object = None,
+    progress: bool | None = None,
 ) -> Pipeline:
     """Fit naive Bayes to texts with labels, however many, in one pass; what is returned takes texts.
 
     `model` is `make_pipeline(TokenCounts(…), MultinomialNB(…))`, or the classifier alone, whose counts are
     hashed then. It is fitted itself, and no copy; `more` adds to what it has learned before. A vocabulary
-    that is to be learned is learned in the same pass. A classifier that cannot learn from sums (it has no
-    `partial_fit_sums`) learns from a matrix for each chunk. Progress is shown in a terminal, or as asked.
+    that is to be learned is learned in the same pass. A classifier that cannot learn from sums, as those of
+    scikit-learn, learns from a matrix for each chunk; it may need to be told all `classes`. Progress is shown
+    in a terminal, or as asked.
 
     >>> import tamis
     >>> mail = [
@@ -61,18 +68,20 @@ def fit_stream(
     ['spam', 'ham']
     """
     pipeline, counts, learner = _steps(model)
-    reader, pupil = (counts, learner) if more else (clone(counts), clone(learner))
-    if reader.form == "hashed" or reader.vocabulary is not None:
+    reader, pupil = (deepcopy(counts), deepcopy(learner)) if more else (clone(counts), clone(learner))
+    if (reader.form == "hashed" or reader.vocabulary is not None) and "_learned" not in reader.__dict__:
         reader.fit([])
     known = reader.__sklearn_is_fitted__()
-    chunks = _Meter(progress).watched(
-        _chunks(texts, reader.encoding, _SMALL if known else CHUNK, 0 if known else LARGE)
-    )
-    if not hasattr(pupil, "partial_fit_sums") or (reader.form == "hashed" and reader.alternate_sign):
-        _learn_rows(reader, pupil, chunks)
+    weight = reader._tokenizer().weight
+    sizes = (_SMALL // weight, 0) if known else (CHUNK // weight, LARGE // weight)
+    chunks = _Meter(progress).watched(_chunks(texts, reader.encoding, *sizes))
+    takes = pupil._takes_sums() if hasattr(pupil, "_takes_sums") else None
+    if takes is None or (reader.form == "hashed" and reader.alternate_sign):
+        _learn_rows(reader, pupil, chunks, classes)
     else:
-        sums = _filed_sums if known else _gathered_sums
-        pupil.partial_fit_sums(sums(reader, chunks, reader.binary or hasattr(pupil, "binarize")))
+        made = _filed_sums if known else _gathered_sums
+        flags = reader.binary or takes == "flags"
+        pupil.partial_fit_sums(made(reader, chunks, flags, _Classes(pupil.missing_label)), classes)
     counts.__dict__, learner.__dict__ = reader.__dict__, pupil.__dict__  # at last: nothing is half learned
     return pipeline
 
@@ -95,9 +104,12 @@ def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int, 
     batch: list[str | bytes] = []
     labels: list[Any] = []
     size = 0
-    for row, pair in enumerate(texts):
+    given: Any = texts
+    if not isinstance(given, Iterable):
+        raise TypeError(f"got a {type(texts).__name__}, expected texts with labels: zip(texts, labels)")
+    for row, pair in enumerate(given):
         try:
-            text, label = pair
+            text, label = () if isinstance(pair, str | bytes) else pair
         except (TypeError, ValueError):
             raise TypeError(
                 f"item {row} is a {type(pair).__name__}, expected (text, label): zip(texts, labels)"
@@ -116,12 +128,17 @@ def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int, 
 class _Classes:
     """Labels as they come, by number, and how many texts each has."""
 
-    def __init__(self) -> None:
+    def __init__(self, missing: object) -> None:
+        self.missing = missing  # the label that stands for none
         self.numbers: dict[Any, int] = {}
         self.documents = np.zeros(0, dtype=np.int64)
 
     def group(self, labels: list[Any]) -> Words:
         """The number of each label; new ones get the next."""
+        if any(label is None or label != label or label == self.missing for label in labels):
+            raise ValueError(
+                "a label is missing, expected one for each text: leave the text out, or call fit with all"
+            )
         keys, group = Keys.of(labels)
         numbers = np.array([self.numbers.setdefault(key, len(self.numbers)) for key in keys], dtype=np.int64)
         found = numbers[group]
@@ -132,6 +149,8 @@ class _Classes:
 
     def tally(self, totals: Words) -> Tally:
         """The sums (classes, columns) by label."""
+        if not self.numbers:
+            raise ValueError("got no texts, expected at least one: was the iterator used before?")
         keys, order = Keys.of(list(self.numbers))
         documents = self.documents
         if (np.diff(order) < 0).any():
@@ -140,9 +159,9 @@ class _Classes:
         return Tally(weight=Exact.of_integers(documents), total=Exact.of_integers(totals), keys=keys)
 
 
-def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
+def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
     """Sums over columns that are known."""
-    classes, learned = _Classes(), counts._found()
+    learned = counts._found()
     totals = np.zeros((0, learned.width), dtype=np.int64)
 
     itself = np.arange(learned.width, dtype=np.int32)
@@ -170,9 +189,9 @@ def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Ta
     return classes.tally(totals[: len(classes.documents)])
 
 
-def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) -> Tally:
+def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
     """Sums over columns that are learned in the same pass."""
-    classes, gathering, tokenizer = _Classes(), Gathering(), counts._tokenizer()
+    gathering, tokenizer = Gathering(), counts._tokenizer()
     has, often = flags or counts._prunes, not flags or counts._prunes
 
     def grouped() -> Iterator[tuple[Corpus, Words, int]]:
@@ -203,7 +222,7 @@ def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool) ->
     return classes.tally(totals)
 
 
-def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk]) -> None:
+def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk], classes: object) -> None:
     """Learn a matrix for each chunk."""
     if not counts.__sklearn_is_fitted__():
         raise TypeError(
@@ -216,7 +235,8 @@ def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk]) -> N
         return chunk.labels, learned.count(chunk.corpus)
 
     for labels, rows in ahead(count, chunks):
-        learner.partial_fit(matrix(rows, learned.width, counts.dtype), labels)
+        named = {} if classes is None else {"classes": classes}
+        learner.partial_fit(matrix(rows, learned.width, counts.dtype), labels, **named)
 
 
 class _Meter:

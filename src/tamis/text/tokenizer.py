@@ -56,6 +56,9 @@ class Tokenizer:
     def __post_init__(self) -> None:
         if self.analyzer not in ("word", "char", "char_wb"):
             raise ValueError(f"got analyzer={self.analyzer!r}, expected 'word', 'char' or 'char_wb'")
+        for name in ("fold", "unspaced", "digits"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"got {name}={getattr(self, name)!r}, expected a word: see text.alphabet")
         lengths(self.ngram_range)
         whole("pairs", self.pairs, 0)
         whole("min_length", self.min_length, 1)
@@ -68,6 +71,12 @@ class Tokenizer:
                 f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
                 "expected analyzer='word', or an ngram_range and nothing else"
             )
+
+    @property
+    def weight(self) -> int:
+        """About how many tokens there are for each that a text of words has."""
+        least, most = self.ngram_range or (1, 0)
+        return (most - least + 1 + self.pairs) * (1 if self.analyzer == "word" else 6)
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # tables can be made again
@@ -85,7 +94,10 @@ class Tokenizer:
         return Finder(Lexicon(stems, (_single(stems),)), np.arange(len(stems.keys)))
 
     def tokens(self, text: str | bytes) -> list[str]:
-        """The tokens of one text: in their order, shorter before longer, pairs last."""
+        """The tokens of one text: in their order, shorter before longer, pairs last. Bytes are UTF-8."""
+        given: object = text
+        if not isinstance(given, str | bytes):
+            raise TypeError(f"got a {type(text).__name__}, expected one text: str, or bytes in UTF-8")
         lexicon, streams = self._read(Corpus.of([text]))
         names = lexicon.names.strings()
         return [names[k] for stream in streams for k in stream.numbers.tolist()]

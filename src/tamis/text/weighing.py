@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
@@ -18,6 +17,7 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.stats import Keys, Tally
 from tamis.tables import Table
+from tamis.text.matrix import csr
 
 
 class Counts(NamedTuple):
@@ -57,9 +57,7 @@ class Counts(NamedTuple):
 
     def weighted(self, values: Array) -> Any:
         """Other values in the same places, less those that are zero, in CSR of the kind configured."""
-        sparse = arrays.scipy_sparse()
-        kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
-        found = kind(
+        found = csr()(
             (values.astype(self.dtype), self.matrix.indices, self.matrix.indptr), self.matrix.shape, copy=True
         )
         if not found.data.all():

@@ -53,6 +53,7 @@ __all__ = [
     "identify_keys",
     "index",
     "join",
+    "keys",
     "move",
     "pair",
     "read_grams",
@@ -93,6 +94,12 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
     kernel = _door.kernels(6 * (most - least + 1) * len(folded)).read_grams
     read: Read = kernel(folded, offsets, least, most, within)
     return read
+
+
+def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
+    """What each token is known by in this process."""
+    found: Digits = _door.kernels(5 * len(starts)).keys(text, starts, lengths)
+    return found
 
 
 def unite(tokens: Stems) -> tuple[Indices, Stems]:

@@ -1,5 +1,6 @@
 """What the kernels of text take and give: characters by class, tokens, numbers, rows of counts."""
 
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,10 @@ Floats = NDArray[np.float64]
 
 BREAK, WORD, MARK, UNSPACED, SKIP = range(5)
 PAD = 72  # zeros after what is folded: it is read 64 bytes at a time, and 8 from any place
-GROWTH = 4  # bytes that a byte becomes at most: a character of three in two pairs, with a break
+GROWTH = 4  # bytes that a byte becomes at most; it is 3 as yet (tests/text/test_alphabet.py)
 LONG = 255  # marks the key of a token of eight bytes or more
-MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: scatters keys
+# Scatters keys; each process has its own: nobody can write a text whose tokens all fall into one place.
+SEED = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
 SHARE = 0xD1B54A32D192ED03  # odd, and unlike the other: what share of work a key belongs to
 SPACE = 0x20
 REPLACEMENT = 0xFFFD
@@ -54,7 +56,7 @@ class Read(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Things by number, in the order in which they first came."""
+    """Things by number."""
 
     numbers: Indices  # of each thing
     first: Words  # where each number first came

@@ -19,8 +19,8 @@ import numpy as np
 
 from tamis._kernels.text.kinds import (
     LONG,
-    MIX,
     PAD,
+    SEED,
     SHARE,
     Alphabet,
     Bytes,
@@ -37,6 +37,7 @@ from tamis._kernels.text.kinds import (
 from tamis._kernels.text.reader import Reader
 
 _WHOLE = (1 << 64) - 1
+_SEED = int(SEED)
 
 # ── bytes → folded bytes ──
 
@@ -117,6 +118,12 @@ def _numbered(tokens: list[bytes]) -> tuple[Indices, Stems]:
     return numbers, Stems(text, np.cumsum(lengths) - lengths, lengths, keys)
 
 
+def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
+    """What each token is known by in this process: exactly if it is short; two long ones may share one."""
+    tokens = _tokens(Stems(text, starts, lengths, np.zeros(0, dtype=np.uint64)))
+    return np.array([_key(token) for token in tokens], dtype=np.uint64)
+
+
 def _tokens(stems: Stems) -> list[bytes]:
     whole = stems.text.tobytes()
     spans = zip(stems.starts.tolist(), stems.lengths.tolist(), strict=True)
@@ -127,11 +134,11 @@ def _key(token: bytes) -> int:
     length = len(token)
     if length < 8:
         return int.from_bytes(token, "little") | length << 56
-    found = length * MIX & _WHOLE
+    found = length * _SEED & _WHOLE
     for k in range(length >> 3):
-        found = (found ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * MIX & _WHOLE
+        found = (found ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * _SEED & _WHOLE
         found ^= found >> 29
-    found = (found ^ int.from_bytes(token[-8:], "little")) * MIX & _WHOLE
+    found = (found ^ int.from_bytes(token[-8:], "little")) * _SEED & _WHOLE
     return found >> 8 | LONG << 56
 
 
@@ -177,7 +184,7 @@ def index(keys: Digits) -> Digits:
 
 
 def _slot(key: int, bits: int) -> int:
-    return (key * MIX & _WHOLE) >> (64 - bits)
+    return (key * _SEED & _WHOLE) >> (64 - bits)
 
 
 def find(table: Digits, stems: Stems, asked: Stems) -> Indices:

@@ -9,6 +9,7 @@ from tamis._kernels.text.compiled.counts import add, arrange, condense, move, pa
 from tamis._kernels.text.compiled.fold import fold_characters, fold_words
 from tamis._kernels.text.compiled.hashes import hashes
 from tamis._kernels.text.compiled.numbers import find, find_keys, identify_keys, index, join
+from tamis._kernels.text.compiled.tables import keys
 from tamis._kernels.text.compiled.tokens import read_grams, read_words, unite
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "identify_keys",
     "index",
     "join",
+    "keys",
     "move",
     "pair",
     "read_grams",

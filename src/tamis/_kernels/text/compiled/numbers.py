@@ -7,6 +7,7 @@ import numpy as np
 from tamis._kernels.jit import (
     BYTES_1D,
     BYTES_OUT_1D,
+    DIGIT,
     DIGITS_1D,
     INDICES_1D,
     INDICES_OUT_1D,
@@ -16,14 +17,14 @@ from tamis._kernels.jit import (
 )
 from tamis._kernels.text.compiled.machine import U, eight, store
 from tamis._kernels.text.compiled.tables import LONG_KEY, enter, indexed, same, share_of, slot
-from tamis._kernels.text.kinds import PAD, Bytes, Digits, Indices, Stems, Words
+from tamis._kernels.text.kinds import PAD, SEED, Bytes, Digits, Indices, Stems, Words
 from tamis._kernels.text.reference import joined_places, slots
 
 _LEAST_SLOTS = 14  # bits
 
 
-@kernel(DIGITS_1D, INTEGER, INTEGER, INTEGER, INDICES_OUT_1D)
-def _identify_keys(keys: Digits, share: int, shares: int, bits: int, numbers: Any) -> Words:
+@kernel(DIGITS_1D, INTEGER, INTEGER, INTEGER, DIGIT, INDICES_OUT_1D)
+def _identify_keys(keys: Digits, share: int, shares: int, bits: int, seed: Any, numbers: Any) -> Words:
     first = np.empty(1 << (bits - 1), dtype=np.int64)
     table = np.zeros(2 << bits, dtype=np.uint64)
     known = 0
@@ -31,7 +32,7 @@ def _identify_keys(keys: Digits, share: int, shares: int, bits: int, numbers: An
         key = keys[U(token)]
         if shares > 1 and share_of(key, shares) != share:
             continue
-        at = slot(key, bits)
+        at = slot(key, bits, seed)
         while True:
             number: Any = np.int64(table[U(2 * at + 1)]) - 1
             if number < 0:
@@ -42,8 +43,8 @@ def _identify_keys(keys: Digits, share: int, shares: int, bits: int, numbers: An
                     first = wider
                     table = np.zeros(2 << bits, dtype=np.uint64)
                     for k in range(known):
-                        enter(table, bits, keys[first[k]], k)
-                    at = slot(key, bits)
+                        enter(table, bits, keys[first[k]], k, seed)
+                    at = slot(key, bits, seed)
                     continue
                 number = known
                 table[U(2 * at)] = key
@@ -60,19 +61,30 @@ def _identify_keys(keys: Digits, share: int, shares: int, bits: int, numbers: An
 
 def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Words:
     bits = max(_LEAST_SLOTS, slots(len(keys) // (2 * shares)))  # phrases are mostly new: a table grows once
-    return _identify_keys(keys, share, shares, bits, numbers)
+    return _identify_keys(keys, share, shares, bits, SEED, numbers)
 
 
 def index(keys: Digits) -> Digits:
-    return indexed(keys, len(keys), slots(len(keys)))
+    return indexed(keys, len(keys), slots(len(keys)), SEED)
 
 
 @kernel(
-    DIGITS_1D, INTEGER, BYTES_1D, WORDS_1D, WORDS_1D, BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INDICES_OUT_1D
+    DIGITS_1D,
+    INTEGER,
+    DIGIT,
+    BYTES_1D,
+    WORDS_1D,
+    WORDS_1D,
+    BYTES_1D,
+    WORDS_1D,
+    WORDS_1D,
+    DIGITS_1D,
+    INDICES_OUT_1D,
 )
 def _find(
     table: Digits,
     bits: int,
+    seed: Any,
     known: Bytes,
     starts: Words,
     lengths: Words,
@@ -84,7 +96,7 @@ def _find(
 ) -> None:
     for token in range(len(keys)):
         key = keys[U(token)]
-        at = slot(key, bits)
+        at = slot(key, bits, seed)
         number: Any = np.int64(table[U(2 * at + 1)]) - 1
         while number >= 0:
             if table[U(2 * at)] == key:
@@ -102,14 +114,14 @@ def _find(
 def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
     numbers = np.empty(len(asked.keys), dtype=np.int32)
     bits = (len(table) // 2).bit_length() - 1
-    _find(table, bits, stems.text, stems.starts, stems.lengths, *asked, numbers)
+    _find(table, bits, SEED, stems.text, stems.starts, stems.lengths, *asked, numbers)
     return numbers
 
 
-@kernel(DIGITS_1D, INTEGER, DIGITS_1D, INDICES_OUT_1D)
-def _find_keys(table: Digits, bits: int, keys: Digits, numbers: Any) -> None:
+@kernel(DIGITS_1D, INTEGER, DIGIT, DIGITS_1D, INDICES_OUT_1D)
+def _find_keys(table: Digits, bits: int, seed: Any, keys: Digits, numbers: Any) -> None:
     for token in range(len(keys)):
-        at = slot(keys[U(token)], bits)
+        at = slot(keys[U(token)], bits, seed)
         number = np.int64(table[U(2 * at + 1)]) - 1
         while number >= 0 and table[U(2 * at)] != keys[U(token)]:
             at = (at + 1) & ((1 << bits) - 1)
@@ -119,7 +131,7 @@ def _find_keys(table: Digits, bits: int, keys: Digits, numbers: Any) -> None:
 
 def find_keys(table: Digits, keys: Digits) -> Indices:
     numbers = np.empty(len(keys), dtype=np.int32)
-    _find_keys(table, (len(table) // 2).bit_length() - 1, keys, numbers)
+    _find_keys(table, (len(table) // 2).bit_length() - 1, SEED, keys, numbers)
     return numbers
 
 

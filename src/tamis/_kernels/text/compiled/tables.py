@@ -7,35 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from tamis._kernels.jit import DIGITS_1D, INTEGER, kernel, part
+from tamis._kernels.jit import BYTES_1D, DIGIT, DIGITS_1D, DIGITS_OUT_1D, INTEGER, WORDS_1D, kernel, part
 from tamis._kernels.text.compiled.machine import ONE, U, eight
-from tamis._kernels.text.kinds import LONG, MIX, PAD, SHARE, Bytes, Digits, Stems
+from tamis._kernels.text.kinds import LONG, PAD, SEED, SHARE, Bytes, Digits, Stems, Words
 
 LONG_KEY = U(LONG << 56)
 COUNT, USED = 0, 1  # places in a state: how many tokens are known, how long their text is
 _LEAST_SLOTS, _SPARE = 8, 64  # bits of a table at least; bytes of text for each of its slots
-_MIX = U(MIX)
 _SHARE = U(SHARE)
 _BYTE = U(8)
 
 
 @part
-def key_of(text: Bytes, start: int, length: int) -> Any:
+def key_of(text: Bytes, start: int, length: int, seed: Any) -> Any:
     """What a token is known by."""
     if length < 8:
         return (eight(text, start) & ((ONE << U(8 * length)) - ONE)) | U(length) << U(56)
-    found = U(length) * _MIX
+    found = U(length) * seed
     for k in range(length >> 3):
-        found = (found ^ eight(text, start + 8 * k)) * _MIX
+        found = (found ^ eight(text, start + 8 * k)) * seed
         found ^= found >> U(29)
-    found = (found ^ eight(text, start + length - 8)) * _MIX
+    found = (found ^ eight(text, start + length - 8)) * seed
     return found >> _BYTE | LONG_KEY
 
 
 @part
-def slot(key: Any, bits: int) -> Any:
+def slot(key: Any, bits: int, seed: Any) -> Any:
     """Where to look for a key first."""
-    return np.int64(key * _MIX >> U(64 - bits))
+    return np.int64(key * seed >> U(64 - bits))
 
 
 @part
@@ -54,22 +53,34 @@ def same(text: Bytes, start: int, other: Bytes, place: int, length: int) -> Any:
 
 
 @part
-def enter(table: Any, bits: int, key: Any, number: int) -> None:
+def enter(table: Any, bits: int, key: Any, number: int, seed: Any) -> None:
     """Give a key a number."""
-    at = slot(key, bits)
+    at = slot(key, bits, seed)
     while table[U(2 * at + 1)] != 0:
         at = (at + 1) & ((1 << bits) - 1)
     table[U(2 * at)] = key
     table[U(2 * at + 1)] = U(number + 1)
 
 
-@kernel(DIGITS_1D, INTEGER, INTEGER)
-def indexed(keys: Digits, count: int, bits: int) -> Digits:
+@kernel(DIGITS_1D, INTEGER, INTEGER, DIGIT)
+def indexed(keys: Digits, count: int, bits: int, seed: Any) -> Digits:
     """A table of the first keys."""
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number in range(count):
-        enter(table, bits, keys[U(number)], number)
+        enter(table, bits, keys[U(number)], number, seed)
     return table
+
+
+@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGIT, DIGITS_OUT_1D)
+def _keys(text: Bytes, starts: Words, lengths: Words, seed: Any, found: Any) -> None:
+    for token in range(len(starts)):
+        found[token] = key_of(text, starts[token], lengths[token], seed)
+
+
+def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
+    found = np.empty(len(starts), dtype=np.uint64)
+    _keys(text, starts, lengths, SEED, found)
+    return found
 
 
 class Known:
@@ -92,7 +103,7 @@ class Known:
         """Twice the room, and enough for one token so long."""
         self.bits += 1
         half = 1 << (self.bits - 1)
-        self.table = indexed(self.keys, int(self.state[COUNT]), self.bits)
+        self.table = indexed(self.keys, int(self.state[COUNT]), self.bits, SEED)
         self.text = _wider(self.text, 2 * len(self.text) + longest)
         self.starts, self.lengths = _wider(self.starts, half), _wider(self.lengths, half)
         self.keys = _wider(self.keys, half)

@@ -8,6 +8,7 @@ from tamis._kernels.jit import (
     BOOLEAN,
     BYTES_1D,
     BYTES_OUT_1D,
+    DIGIT,
     DIGITS_1D,
     DIGITS_OUT_1D,
     INDICES_1D,
@@ -24,6 +25,7 @@ from tamis._kernels.text.compiled.machine import HIGHS, ONE, SEVENS, U, eight, l
 from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, USED, Known, key_of, same, slot
 from tamis._kernels.text.kinds import (
     PAD,
+    SEED,
     SPACE,
     UNSPACED,
     Alphabet,
@@ -58,6 +60,7 @@ def _is_short(text: Bytes, start: int, length: int, shortest: int, blocks: Any, 
     INTEGER,
     INDICES_1D,
     NUMBERS_1D,
+    DIGIT,
     WORDS_OUT_1D,
     WORDS_OUT_1D,
     DIGITS_OUT_1D,
@@ -69,6 +72,7 @@ def _scan(
     shortest: int,
     blocks: Any,
     cells: Any,
+    seed: Any,
     starts: Any,
     lengths: Any,
     keys: Any,
@@ -96,7 +100,7 @@ def _scan(
                     start = i + at
                     continue
                 length = i + at - start
-                key = key_of(folded, start, length)
+                key = key_of(folded, start, length, seed)
                 short = length < shortest
                 if length < 4 * shortest and (length > 7 or key & HIGHS != 0):  # asked for few tokens: a call
                     short = _is_short(folded, start, length, shortest, blocks, cells)
@@ -115,7 +119,7 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     found = _scan(
-        folded, offsets, shortest, alphabet.blocks, alphabet.cells, starts, lengths, keys, documents
+        folded, offsets, shortest, alphabet.blocks, alphabet.cells, SEED, starts, lengths, keys, documents
     )
     numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
     return Read(numbers, documents, stems)
@@ -123,7 +127,7 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
 
 @part
 def _slide(
-    folded: Bytes, start: int, stop: int, n: int, starts: Any, lengths: Any, keys: Any, found: int
+    folded: Bytes, start: int, stop: int, n: int, seed: Any, starts: Any, lengths: Any, keys: Any, found: int
 ) -> tuple[int, int]:
     """All runs of n characters of a stretch, or itself if it is shorter; how many, and its characters."""
     first = last = start
@@ -137,7 +141,7 @@ def _slide(
             continue
         starts[U(found)] = first
         lengths[U(found)] = last - first
-        keys[U(found)] = key_of(folded, first, last - first)
+        keys[U(found)] = key_of(folded, first, last - first, seed)
         found += 1
         first += 1
         while first < last and folded[U(first)] & 0xC0 == 0x80:
@@ -146,7 +150,16 @@ def _slide(
 
 
 @kernel(
-    BYTES_1D, WORDS_1D, INTEGER, INTEGER, BOOLEAN, WORDS_OUT_1D, WORDS_OUT_1D, DIGITS_OUT_1D, WORDS_OUT_1D
+    BYTES_1D,
+    WORDS_1D,
+    INTEGER,
+    INTEGER,
+    BOOLEAN,
+    DIGIT,
+    WORDS_OUT_1D,
+    WORDS_OUT_1D,
+    DIGITS_OUT_1D,
+    WORDS_OUT_1D,
 )
 def _grams(
     folded: Bytes,
@@ -154,6 +167,7 @@ def _grams(
     least: int,
     most: int,
     within: bool,
+    seed: Any,
     starts: Any,
     lengths: Any,
     keys: Any,
@@ -165,7 +179,7 @@ def _grams(
         if not within:
             for n in range(least, most + 1):
                 before = found
-                found, count = _slide(folded, i, stop, n, starts, lengths, keys, found)
+                found, count = _slide(folded, i, stop, n, seed, starts, lengths, keys, found)
                 if count < n:
                     found = before
                     break
@@ -174,7 +188,7 @@ def _grams(
             while folded[U(end)] != SPACE:
                 end += 1
             for n in range(least, most + 1):
-                found, count = _slide(folded, i, end + 1, n, starts, lengths, keys, found)
+                found, count = _slide(folded, i, end + 1, n, seed, starts, lengths, keys, found)
                 if count <= n:
                     break
             i = end
@@ -183,10 +197,11 @@ def _grams(
 
 
 def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
+    most = min(most, max(least, int(np.diff(offsets).max(initial=0))))  # no run is longer than its document
     room = (most - least + 1) * (2 * (len(folded) - PAD) if within else len(folded) - PAD) + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
-    found = _grams(folded, offsets, least, most, within, starts, lengths, keys, documents)
+    found = _grams(folded, offsets, least, most, within, SEED, starts, lengths, keys, documents)
     numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
     return Read(numbers, documents, stems)
 
@@ -194,13 +209,14 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
 # ── tokens → numbers, in the order in which they first come ──
 
 
-@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, *_KNOWN, INDICES_OUT_1D)
+@kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, DIGIT, *_KNOWN, INDICES_OUT_1D)
 def _unite(
     text: Bytes,
     places: Words,
     sizes: Words,
     given: Digits,
     first: int,
+    seed: Any,
     table: Any,
     bits: int,
     known: Any,
@@ -218,7 +234,7 @@ def _unite(
     last = (1 << bits) - 1
     for token in range(first, len(given)):
         key = given[U(token)]
-        at = slot(key, bits)
+        at = slot(key, bits, seed)
         number: Any = np.int64(table[U(2 * at + 1)]) - 1
         while number >= 0:
             if table[U(2 * at)] == key:
@@ -260,7 +276,7 @@ def unite(tokens: Stems, size: int = 0) -> tuple[Indices, Stems]:
     known = Known(size or 64 * len(numbers))
     at = 0
     while True:
-        at = kernel(*tokens, at, *known.arrays(), numbers)
+        at = kernel(*tokens, at, SEED, *known.arrays(), numbers)
         if at == len(numbers):
             return numbers, known.stems()
         known.widen(int(tokens.lengths[at]))
