@@ -109,7 +109,7 @@ def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int, 
         raise TypeError(f"got a {type(texts).__name__}, expected texts with labels: zip(texts, labels)")
     for row, pair in enumerate(given):
         try:
-            text, label = () if isinstance(pair, str | bytes) else pair
+            text, label = None if isinstance(pair, str | bytes) else pair
         except (TypeError, ValueError):
             raise TypeError(
                 f"item {row} is a {type(pair).__name__}, expected (text, label): zip(texts, labels)"
