@@ -108,12 +108,11 @@ def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int, 
     if not isinstance(given, Iterable):
         raise TypeError(f"got a {type(texts).__name__}, expected texts with labels: zip(texts, labels)")
     for row, pair in enumerate(given):
-        try:
-            text, label = None if isinstance(pair, str | bytes) else pair
-        except (TypeError, ValueError):
+        if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise TypeError(
                 f"item {row} is a {type(pair).__name__}, expected (text, label): zip(texts, labels)"
-            ) from None
+            )
+        text, label = pair
         document = text if type(text) is str else read(text, encoding, row)
         batch.append(document)
         labels.append(label)
