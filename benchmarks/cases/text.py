@@ -65,45 +65,41 @@ def _words(name: str, what: str, setup: Callable[[], Texts], repeats: int | None
             agree=_alike,
             repeats=repeats,
         ),
-        Case(
-            name=f"text-fit-{name}",
-            what=f"{what} to a fitted MultinomialNB, straight to its sums; CountVectorizer and MultinomialNB",
-            setup=setup,
-            ours=lambda texts: (
-                texts,
-                fit_stream(
-                    make_pipeline(TokenCounts(), tamis.MultinomialNB()),
-                    zip(texts.texts, texts.labels, strict=True),
-                ),
-            ),
-            peer=lambda texts: (
-                texts,
-                make_pipeline(CountVectorizer(), MultinomialNB()).fit(texts.texts, texts.labels),
-            ),
-            agree=_predict_alike,
-            repeats=repeats,
+        _fit(
+            f"text-fit-{name}",
+            f"{what} to a fitted MultinomialNB, straight to its sums; CountVectorizer and MultinomialNB",
+            setup,
+            TokenCounts,
+            CountVectorizer,
+            repeats,
         ),
-        Case(
-            name=f"text-fit-hashed-{name}",
-            what=f"the same, hashed to {WIDTH} columns; HashingVectorizer and MultinomialNB",
-            setup=setup,
-            ours=lambda texts: (
-                texts,
-                fit_stream(
-                    make_pipeline(TokenCounts(form="hashed", n_features=WIDTH), tamis.MultinomialNB()),
-                    zip(texts.texts, texts.labels, strict=True),
-                ),
-            ),
-            peer=lambda texts: (
-                texts,
-                make_pipeline(
-                    HashingVectorizer(n_features=WIDTH, norm=None, alternate_sign=False), MultinomialNB()
-                ).fit(texts.texts, texts.labels),
-            ),
-            agree=_predict_alike,
-            repeats=repeats,
+        _fit(
+            f"text-fit-hashed-{name}",
+            f"the same, hashed to {WIDTH} columns; HashingVectorizer and MultinomialNB",
+            setup,
+            lambda: TokenCounts(form="hashed", n_features=WIDTH),
+            lambda: HashingVectorizer(n_features=WIDTH, norm=None, alternate_sign=False),
+            repeats,
         ),
     ]
+
+
+def _fit(
+    name: str,
+    what: str,
+    setup: Callable[[], Texts],
+    ours: Callable[[], TokenCounts],
+    peer: Callable[[], Any],
+    repeats: int | None,
+) -> AnyCase:
+    def fit(texts: Texts) -> tuple[Texts, Any]:
+        pairs = zip(texts.texts, texts.labels, strict=True)
+        return texts, fit_stream(make_pipeline(ours(), tamis.MultinomialNB()), pairs)
+
+    def fit_peer(texts: Texts) -> tuple[Texts, Any]:
+        return texts, make_pipeline(peer(), MultinomialNB()).fit(texts.texts, texts.labels)
+
+    return Case(name, what, setup, fit, fit_peer, _predict_alike, repeats)
 
 
 def _bigrams(name: str, what: str, setup: Callable[[], Texts], repeats: int | None = None) -> AnyCase:

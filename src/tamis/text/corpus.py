@@ -14,10 +14,8 @@ from tamis import arrays
 from tamis._kernels.text import Bytes, Words
 from tamis.text.charset import as_utf8
 
-CHUNK, LARGE = (
-    1 << 21,
-    1 << 23,
-)  # bytes worked on at a time: enough to forget what starting costs, few enough to hold several
+# Bytes worked on at a time: enough to forget what starting costs, few enough to hold several.
+CHUNK, LARGE = 1 << 21, 1 << 23
 
 
 class Corpus(NamedTuple):

@@ -74,7 +74,7 @@ class Learned:
 
 
 UNKNOWN = "<unknown>"
-_LEAST = 1 << 16  # bytes of a chunk
+_LEAST = 1 << 16  # bytes of a chunk, however much is made of them
 
 
 class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -215,7 +215,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         gathering, kept = Gathering(), []
         documents = np.zeros(classes, dtype=np.int64)
         at = 0
-        for lexicon, rows in ahead(tokenizer.count, self._corpora(X, tokenizer, LARGE)):
+        for lexicon, rows in ahead(tokenizer.count, self._corpora(X, tokenizer, most=LARGE)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
             at += n
@@ -288,10 +288,12 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """The tokens of one text."""
         return self._tokenizer().tokens(read(text, self.encoding, 0))
 
-    def _corpora(self, X: object, tokenizer: Tokenizer, most: int = 0) -> Iterator[Corpus]:
-        """The texts in chunks, the smaller the more is made of a text."""
+    def _corpora(
+        self, X: object, tokenizer: Tokenizer, chunk: int = CHUNK, most: int = 0
+    ) -> Iterator[Corpus]:
+        """The texts in chunks of such sizes, the smaller the more is made of a text."""
         weight = tokenizer.weight
-        return corpora(X, self.encoding, max(_LEAST, CHUNK // weight), most // weight)
+        return corpora(X, self.encoding, max(min(_LEAST, chunk), chunk // weight), most // weight)
 
     # ── what the columns are ──
 

@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import PAD, Bytes, Digits, Floats, Indices, Stems, Words
 
-_MISSING, _STAR, _FIRST = (
-    0,
-    1,
-    2,
-)  # ranks, as names are sorted: no word, a word that is left out, the first word
+_MISSING, _STAR, _FIRST = range(3)  # ranks, as names are sorted: no word, one left out, the first of them
 _DIGIT = 63  # bits of a number that is sorted by
 _ROUNDS = 4  # eight bytes at a time, before what is still tied is sorted by Python
 
@@ -47,9 +43,7 @@ class Names(NamedTuple):
         order = np.argsort(eight)
         eight = eight[order]
         places = np.arange(n)
-        group = np.zeros(
-            n, dtype=np.int64
-        )  # of each place in the order, the first place of those like it so far
+        group = np.zeros(n, dtype=np.int64)  # of each place, the first of those that are like it so far
         for depth in range(8, 8 * (_ROUNDS + 1), 8):
             new = np.append(True, (eight[1:] != eight[:-1]) | (group[places][1:] != group[places][:-1]))
             group[places] = places[np.flatnonzero(new)][np.cumsum(new) - 1]
@@ -130,14 +124,7 @@ class Lexicon:
         each = [self._joined(kind) for kind in self.kinds]
         if len(each) == 1:
             return each[0]
-        shifts = np.cumsum([0, *(len(names.text) - PAD for names in each)])
-        return Names(
-            np.concatenate(
-                [*(names.text[: len(names.text) - PAD] for names in each), np.zeros(PAD, dtype=np.uint8)]
-            ),
-            np.concatenate([names.starts + shift for names, shift in zip(each, shifts[:-1], strict=True)]),
-            np.concatenate([names.lengths for names in each]),
-        )
+        return _strung(each)
 
     def _joined(self, kind: Phrases) -> Names:
         if kind.is_every(len(self.stems.keys)):
@@ -207,16 +194,21 @@ def _packed(ranks: Words, shifts: Words) -> Words:
     return found
 
 
-def _merged_stems(parts: Sequence[Stems]) -> tuple[Stems, list[Indices]]:
-    texts = [part.text[: len(part.text) - PAD] for part in parts]
+def _strung(each: Sequence[Names]) -> Names:
+    """Names one after the other, with one end of zeros."""
+    texts = [names.text[: len(names.text) - PAD] for names in each]
     shifts = np.cumsum([0, *map(len, texts)])[:-1]
-    every = Stems(
+    return Names(
         np.concatenate([*texts, np.zeros(PAD, dtype=np.uint8)]),
-        np.concatenate([part.starts + shift for part, shift in zip(parts, shifts, strict=True)]),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.keys for part in parts]),
+        np.concatenate([names.starts + shift for names, shift in zip(each, shifts, strict=True)]),
+        np.concatenate([names.lengths for names in each]),
     )
-    numbers, stems = kernels.unite(every)
+
+
+def _merged_stems(parts: Sequence[Stems]) -> tuple[Stems, list[Indices]]:
+    every = _strung([names_of(part) for part in parts])
+    keys = np.concatenate([part.keys for part in parts])
+    numbers, stems = kernels.unite(Stems(every.text, every.starts, every.lengths, keys))
     return stems, np.split(numbers, np.cumsum([len(part.keys) for part in parts])[:-1])
 
 
@@ -270,9 +262,8 @@ class _KindFinder:
             found = kernels.identify_keys(keys)
             self.tables.append(kernels.index(keys[found.first]))
             left = found.numbers.astype(np.uint64)
-        self.columns = np.full(
-            int(left.max(initial=0)) + 2, -1, dtype=np.int64
-        )  # the last one is of what is unknown
+        many = int(left.max(initial=0)) + 1
+        self.columns = np.full(many + 1, -1, dtype=np.int64)  # the last one is of what is unknown
         self.columns[left.astype(np.int64)] = columns
 
     def find(self, parts: Indices) -> Words:

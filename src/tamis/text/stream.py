@@ -18,7 +18,7 @@ from tamis._kernels.text import Indices, Rows, Words
 from tamis._kernels.threads import ahead
 from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
-from tamis.text.corpus import CHUNK, LARGE, Corpus, grown, read
+from tamis.text.corpus import CHUNK, LARGE, Corpus
 from tamis.text.counts import TokenCounts
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Lexicon
@@ -27,9 +27,7 @@ from tamis.text.tokenizer import Counted
 from tamis.text.vocabulary import Gathering, Sums, summed
 
 WIDTH = 2**18  # columns where a model comes without counts: 2 MB a class
-_SMALL = (
-    1 << 19
-)  # bytes worked on at a time, if nothing is gained by more: with all that is made of them, 20 MB
+_SMALL = 1 << 19  # bytes worked on at a time, if nothing is gained by more: with what they become, 20 MB
 _PATIENCE = 2.0  # seconds before anybody is told how far it has come
 
 
@@ -72,9 +70,7 @@ def fit_stream(
     if (reader.form == "hashed" or reader.vocabulary is not None) and "_learned" not in reader.__dict__:
         reader.fit([])
     known = reader.__sklearn_is_fitted__()
-    weight = reader._tokenizer().weight
-    sizes = (_SMALL // weight, 0) if known else (CHUNK // weight, LARGE // weight)
-    chunks = _Meter(progress).watched(_chunks(texts, reader.encoding, *sizes))
+    chunks = _Meter(progress).watched(_chunks(reader, texts, known))
     takes = pupil._takes_sums() if hasattr(pupil, "_takes_sums") else None
     if takes is None or (reader.form == "hashed" and reader.alternate_sign):
         _learn_rows(reader, pupil, chunks, classes)
@@ -100,28 +96,26 @@ def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
     return model, steps[0], steps[1]
 
 
-def _chunks(texts: Iterable[tuple[Any, Any]], encoding: str | None, chunk: int, most: int) -> Iterator[Chunk]:
-    batch: list[str | bytes] = []
-    labels: list[Any] = []
-    size = 0
+def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], known: bool) -> Iterator[Chunk]:
+    """The texts as `counts` cuts them, each chunk with its labels; those to be merged grow."""
     given: Any = texts
     if not isinstance(given, Iterable):
         raise TypeError(f"got a {type(texts).__name__}, expected texts with labels: zip(texts, labels)")
-    for row, pair in enumerate(given):
-        if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise TypeError(
-                f"item {row} is a {type(pair).__name__}, expected (text, label): zip(texts, labels)"
-            )
-        text, label = pair
-        document = text if type(text) is str else read(text, encoding, row)
-        batch.append(document)
-        labels.append(label)
-        size += len(document) + 1
-        if size >= chunk:
-            yield Chunk(Corpus.of(batch), labels)
-            batch, labels, size, chunk = [], [], 0, grown(chunk, most)
-    if batch:
-        yield Chunk(Corpus.of(batch), labels)
+    labels: list[Any] = []
+
+    def documents() -> Iterator[Any]:
+        for row, pair in enumerate(given):
+            if isinstance(pair, str | bytes) or not hasattr(pair, "__len__") or len(pair) != 2:
+                raise TypeError(
+                    f"item {row} is a {type(pair).__name__}, expected (text, label): zip(texts, labels)"
+                )
+            labels.append(pair[1])
+            yield pair[0]
+
+    chunk, most = (_SMALL, 0) if known else (CHUNK, LARGE)
+    for corpus in counts._corpora(documents(), counts._tokenizer(), chunk, most):
+        yield Chunk(corpus, labels[: len(corpus)])  # no more were taken than are in it
+        labels.clear()
 
 
 class _Classes:
@@ -162,7 +156,6 @@ def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, class
     """Sums over columns that are known."""
     learned = counts._found()
     totals = np.zeros((0, learned.width), dtype=np.int64)
-
     itself = np.arange(learned.width, dtype=np.int32)
 
     def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows, Indices]:

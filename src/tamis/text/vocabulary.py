@@ -200,9 +200,9 @@ def summed(
     rows: Rows, entries: int, group: Words, classes: int, has: bool = True, often: bool = True
 ) -> Sums:
     """The sums of the documents of each class."""
-    once = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
+    once = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if has else None
     return Sums(
-        kernels.condense(once, group, classes, entries) if has else None,
+        None if once is None else kernels.condense(once, group, classes, entries),
         kernels.condense(rows, group, classes, entries) if often else None,
     )
 

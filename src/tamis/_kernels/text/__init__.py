@@ -157,7 +157,7 @@ def pair(
 
 
 def tally(numbers: Indices, documents: Words, known: int) -> Rows:
-    """How often each of `known` numbers is in each document; those below zero are left out."""
+    """How often each of `known` numbers is in each document."""
     rows: Rows = _door.kernels(2 * len(numbers)).tally(numbers, documents, known)
     return rows
 

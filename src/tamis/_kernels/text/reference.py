@@ -238,15 +238,14 @@ def pair(
 
 
 def tally(numbers: Indices, documents: Words, known: int) -> Rows:
-    """How often each of `known` numbers is in each document; those below zero are left out."""
+    """How often each of `known` numbers is in each document."""
     indptr = np.zeros(len(documents), dtype=np.int64)
     indices: list[int] = []
     counts: list[float] = []
     for d in range(len(documents) - 1):
         row: dict[int, float] = {}
         for number in numbers[documents[d] : documents[d + 1]].tolist():
-            if number >= 0:
-                row[number] = row.get(number, 0.0) + 1.0
+            row[number] = row.get(number, 0.0) + 1.0
         indices += row.keys()
         counts += row.values()
         indptr[d + 1] = len(indices)

@@ -64,8 +64,6 @@ def _tally(numbers: Any, documents: Words, known: int, indptr: Any, indices: Any
         begun = found
         for token in range(documents[document], documents[document + 1]):
             number = numbers[U(token)]
-            if number < 0:
-                continue
             at = where[U(number)]
             if at >= begun:
                 counts[U(at)] += 1.0
