@@ -1,1 +1,23 @@
-"""A personal spam filter: bytes → message → tokens → bag → statistic on disk → posterior → verdict."""
+"""mail → a verdict with its evidence: a personal spam filter that learns, explains itself and forgets."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tamis_mail.sieve import Receipt, Sieve
+    from tamis_mail.verdict import Evidence, Verdict
+
+__all__ = ["Evidence", "Receipt", "Sieve", "Verdict"]
+
+_HOMES = {
+    "Sieve": "tamis_mail.sieve",
+    "Receipt": "tamis_mail.sieve",
+    "Verdict": "tamis_mail.verdict",
+    "Evidence": "tamis_mail.verdict",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,109 @@
+"""tokens → feature numbers, one message, plain Python: the meaning of `arrays`, and cheap to load."""
+
+from collections.abc import Iterable
+
+from tamis_mail.tokens import Tokens
+
+VIEWS = ("grams", "headers", "words", "pairs")
+GRAMS, HEADERS, WORDS, PAIRS = range(4)
+VIEW_BITS = 2
+KEY_BITS = 48
+
+SIZE = 5  # bytes of a gram: experiments/0005-mail-views
+REACH = 1  # how far apart the words of a pair may be: experiments/0005-mail-views
+
+MASK = (1 << 64) - 1
+STIR = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
+FINISH = 0xD6E8FEB86659FD93  # any odd number without a pattern
+SALTS = tuple(STIR * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
+APART = tuple(FINISH * distance & MASK for distance in range(REACH + 1))
+SHIFT = 64 - (KEY_BITS - VIEW_BITS)
+BLOCK = 8  # bytes of a token that are stirred in at once
+BLOCKS = 5  # a token is known by its length and its first 40 bytes
+
+
+def features(tokens: Tokens) -> set[int]:
+    """The numbers of the features of a message.
+
+    >>> from tamis_mail.tokens import Tokens
+    >>> numbers = features(Tokens(head=b"From: a@b", headers=b"from:@b", words=b"see you soon", marks=b""))
+    >>> len(numbers), max(numbers) < 2**48
+    (17, True)
+    """
+    numbers = {_number(state, GRAMS) for state in _grams(tokens.head)}
+    numbers.update(key(token, HEADERS) for token in set(_split(tokens.headers)))
+    numbers.update(key(token, WORDS) for token in set(_split(tokens.marks)))
+    states = {word: _state(word, WORDS) for word in set(_split(tokens.words))}
+    numbers.update(_number(state, WORDS) for state in states.values())
+    numbers.update(_pair(states[one], states[other], apart) for one, other, apart in _pairs(tokens.words))
+    return numbers
+
+
+def named(tokens: Tokens) -> dict[int, str]:
+    """The features of a message, and what a person may call each."""
+    names = {_number(state, GRAMS): _readable(gram) for state, gram in _grams(tokens.head).items()}
+    names.update(_named(_split(tokens.headers), HEADERS))
+    names.update(_named(_split(tokens.words) + _split(tokens.marks), WORDS))
+    for one, other, apart in _pairs(tokens.words):
+        between = " … " if apart > 1 else " "
+        name = _readable(one) + between + _readable(other)
+        names[_pair(_state(one, WORDS), _state(other, WORDS), apart)] = name
+    return names
+
+
+def key(token: bytes, kind: int) -> int:
+    """The number of a token under a view (of a word, for example, that another filter had counted)."""
+    return _number(_state(token, kind), kind)
+
+
+def view(number: int) -> int:
+    """The view that a feature belongs to."""
+    return number & ((1 << VIEW_BITS) - 1)
+
+
+def _split(document: bytes) -> list[bytes]:
+    return [token for token in document.replace(b"\n", b" ").split(b" ") if token]
+
+
+def _grams(head: bytes) -> dict[int, bytes]:
+    """The n-grams by their state: every second, by a bit of the hash, since they overlap."""
+    grams = {head[start : start + SIZE] for start in range(len(head) - SIZE + 1)}
+    states = ((_state(gram, GRAMS), gram) for gram in grams)
+    return {state: gram for state, gram in states if state & 1}
+
+
+def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
+    """Words of a line that follow each other, at once or with up to REACH - 1 words between."""
+    pairs: set[tuple[bytes, bytes, int]] = set()
+    for line in words.split(b"\n"):
+        row = _split(line)
+        for apart in range(1, REACH + 1):
+            pairs.update(zip(row, row[apart:], [apart] * len(row), strict=False))
+    return pairs
+
+
+def _named(tokens: Iterable[bytes], kind: int) -> dict[int, str]:
+    return {key(token, kind): _readable(token) for token in tokens}
+
+
+def _readable(token: bytes) -> str:
+    """The token as text of one line, without anything that could move a cursor."""
+    text = token.decode("utf-8", "replace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
+
+
+def _state(token: bytes, kind: int) -> int:
+    state = SALTS[kind] ^ len(token)
+    for start in range(0, min(len(token), BLOCK * BLOCKS), BLOCK):
+        state = (state ^ int.from_bytes(token[start : start + BLOCK], "little")) * STIR & MASK
+        state ^= state >> 32
+    return state
+
+
+def _pair(one: int, other: int, apart: int) -> int:
+    return _number(((one ^ APART[apart]) * STIR + other) & MASK, PAIRS)
+
+
+def _number(state: int, kind: int) -> int:
+    state = (state ^ state >> 29) * FINISH & MASK
+    return state >> SHIFT << VIEW_BITS | kind

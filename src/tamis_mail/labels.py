@@ -1,0 +1,22 @@
+"""the names of mail → what a store knows of each: spam, ham, and whatever else people sort by."""
+
+from dataclasses import dataclass
+
+__all__ = ["GUESSES", "HAM", "SHARES", "SPAM", "UNSURE", "Label"]
+
+SPAM, HAM = "spam", "ham"
+UNSURE = "unsure"  # a verdict, never a label
+GUESSES = ("spam?", "ham?")  # labels of unlabelled mail, which is some of either
+SHARES = 16  # units into which a message is divided between them
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A kind of mail: its messages, their weight in units, and the weight that another filter lent."""
+
+    id: int  # the column of its counts
+    name: str
+    messages: int
+    weight: int
+    lent: int
+    features: int  # the sum of its counts

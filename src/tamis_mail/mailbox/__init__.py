@@ -1,0 +1,10 @@
+"""A path → letters: a message, an mbox, a Maildir, an MH folder, a tree of them, packed or not, or stdin.
+
+What a path holds is found by looking, not by its name. Nothing is held in memory but the letter at hand.
+"""
+
+from tamis_mail.mailbox.labels import guess_label, labelled_folders
+from tamis_mail.mailbox.letter import Letter, SourceError
+from tamis_mail.mailbox.source import LARGEST, Source, open_source
+
+__all__ = ["LARGEST", "Letter", "Source", "SourceError", "guess_label", "labelled_folders", "open_source"]

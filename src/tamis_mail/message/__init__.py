@@ -1,0 +1,23 @@
+"""bytes → Message: what a message says, whoever wrote it and however badly.
+
+Any bytes are a message: nothing here raises, recurses, or takes more than linear time and bounded memory.
+"""
+
+from tamis_mail.message.canonical import canonical, digest
+from tamis_mail.message.folding import fold_text
+from tamis_mail.message.html import read_html
+from tamis_mail.message.tree import parse
+from tamis_mail.message.values import Message, Page, Part
+from tamis_mail.message.volatile import is_verdict_header
+
+__all__ = [
+    "Message",
+    "Page",
+    "Part",
+    "canonical",
+    "digest",
+    "fold_text",
+    "is_verdict_header",
+    "parse",
+    "read_html",
+]

@@ -1,0 +1,208 @@
+"""Header block → fields; a field → its text, or its value and parameters.
+
+A block is read as Latin-1, byte for byte, and each value gets its charset when it is decoded: a wrong byte in
+one field is wrong only there. A block ends at an empty line, or where what follows is no field.
+"""
+
+import re
+from binascii import a2b_qp
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from tamis_mail.message.bodies import decode_text, undo_base64
+
+FIELDS: Final = 1000  # of a block that are kept
+LONGEST: Final = 10_000  # characters of a value that are kept
+NAME: Final = 100  # characters of a name that are kept
+PARAMETERS: Final = 100
+WORDS: Final = 100  # encoded words of a value that are decoded
+_SMALL = LONGEST  # a block in which no value is too long
+_BAD_LINES = 1000  # lines of a block that may be no field
+
+_NAME = "[!-9;-~]"
+_BLOCK = re.compile(rf"(?:{_NAME}++[ \t]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)*+")
+_FIELD = re.compile(rf"({_NAME}++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)\n")
+_STARTS = re.compile(rf"{_NAME}++[ \t]*+:")
+_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*+)\?=")
+_PARAMETER = re.compile(r'[; ] ?([^=;" ]{1,60}+) ?= ?(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"?|([^;" ]*+))')
+_KIND = re.compile(r"[ \"']?([a-z0-9][a-z0-9!#$&^_.+-]{0,60}) ?/ ?([a-z0-9*][a-z0-9!#$&^_.+-]{0,60})")
+_TOKEN = re.compile(r"[a-z0-9][a-z0-9._+-]{0,40}")
+_SPACES = re.compile(r"[ \t\n\r\f\v]++")
+_CONTROLS = "[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
+_BLANKS = " \t\n\r\f\v"  # not what `str.strip` strips: in Latin-1, that would be halves of UTF-8
+
+Fields = list[tuple[str, str]]
+
+
+def read_fields(data: bytes, start: int, end: int, faults: set[str]) -> tuple[Fields, int]:
+    """Fields (name in lower case, value as it was sent but unfolded), and where the body begins."""
+    if start >= end:
+        return [], start
+    if data.startswith(b"\n", start, end):
+        return [], start + 1
+    blank = data.find(b"\n\n", start, end)
+    stop = end if blank < 0 else blank + 1
+    block = data[start:stop].decode("latin-1")
+    if not block.endswith("\n"):
+        block += "\n"
+    read = _BLOCK.match(block)
+    good = read.end() if read else 0
+    if good == len(block):
+        fields = _fields_of(block, 0, good, FIELDS + 1)
+        body = min(stop + 1, end) if blank >= 0 else end
+    else:
+        fields, length = _read_odd_block(block, faults)
+        body = start + length if length < len(block) else min(stop + 1, end)
+    if len(fields) > FIELDS:
+        faults.add("headers")
+        del fields[FIELDS:]
+    return fields, body
+
+
+def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
+    """Fields of a block with lines in it that are none, and its length: such a line alone is passed over.
+
+    If what comes after it is no field either, the empty line is missing, and the body begins.
+    """
+    fields: Fields = []
+    position, bad = 0, 0
+    while position < len(block):
+        stop = _good_until(block, position)
+        if stop > position:
+            room = FIELDS + 1 - len(fields)
+            fields += _fields_of(block, position, stop, room)
+            position = stop
+            continue
+        line = block.find("\n", position) + 1
+        if not block.startswith(("From ", ">From "), position):
+            faults.add("headers")
+            bad += 1
+            if bad > _BAD_LINES or not _STARTS.match(block, line):
+                break
+            if len(fields) <= FIELDS:
+                fields.append(("", block[position : min(line, position + LONGEST)].strip(_BLANKS)))
+        position = line
+    return fields, position
+
+
+def _good_until(block: str, position: int) -> int:
+    read = _BLOCK.match(block, position)
+    return read.end() if read else position
+
+
+def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
+    if stop - start < _SMALL:
+        found: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:room]
+    else:
+        found = (
+            (match[1][:NAME], match[2][:LONGEST])
+            for match in islice(_FIELD.finditer(block, start, stop), room)
+        )
+    return [
+        (
+            name.lower(),
+            (value.replace("\n\t", " ").replace("\n", "") if "\n" in value else value).rstrip(_BLANKS),
+        )
+        for name, value in found
+    ]
+
+
+def decode_value(value: str, faults: set[str]) -> str:
+    """The text of a field: its charset, then its encoded words.
+
+    >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
+    'café!'
+    """
+    if not value.isascii():
+        value = decode_text(value.encode("latin-1"), "", faults)
+    if "=?" in value:
+        value = _decode_words(value, faults)
+    if not value.isprintable():
+        if "\0" in value:
+            faults.add("nul")
+            value = value.replace("\0", "")
+        value = re.sub(_CONTROLS, " ", value)
+    return value
+
+
+def _decode_words(value: str, faults: set[str]) -> str:
+    """A character may be split between two words of one charset: they are joined before they are decoded."""
+    pieces: list[str] = []
+    charset, data, last = "", b"", 0
+    for found in islice(_WORD.finditer(value), WORDS):
+        gap = value[last : found.start()]
+        name, kind, body = found.groups()
+        name = name.partition("*")[0].lower()  # RFC 2231 adds a language: utf-8*en
+        if data and (name != charset or (gap and not gap.isspace())):
+            pieces.append(decode_text(data, charset, faults))
+            data = b""
+        if not last or not gap.isspace():
+            pieces.append(gap)
+        encoded = body.encode("utf-8", "replace")
+        data += a2b_qp(encoded, header=True) if kind in "qQ" else undo_base64(encoded, faults)
+        charset, last = name, found.end()
+    if data:
+        pieces.append(decode_text(data, charset, faults))
+    pieces.append(value[last:])
+    return "".join(pieces)
+
+
+def kind_of(value: str) -> str:
+    """The media type that a Content-Type says, or an empty string.
+
+    >>> kind_of(" Text/HTML; charset=utf-8")
+    'text/html'
+    """
+    found = _KIND.match(value[:200].lower())
+    return f"{found[1]}/{found[2]}" if found else ""
+
+
+def token_of(value: str) -> str:
+    """The first word of a value, such as that of Content-Transfer-Encoding."""
+    found = _TOKEN.search(value[:200].lower())
+    return found[0] if found else ""
+
+
+def parameters_of(value: str) -> Fields:
+    """Parameters as they are written, in order; a quoted string that is not closed ends with the value.
+
+    >>> parameters_of('text/plain; charset="utf-8"; Name=a.txt')
+    [('charset', 'utf-8'), ('name', 'a.txt')]
+    """
+    if "=" not in value:
+        return []
+    found = []
+    for match in islice(_PARAMETER.finditer(_SPACES.sub(" ", value)), PARAMETERS):
+        name, quoted, plain = match.groups("")
+        if "\\" in quoted:
+            quoted = re.sub(r"\\(.)", r"\1", quoted)
+        found.append((name.lower(), plain or quoted))
+    return found
+
+
+def parameter(parameters: Fields, name: str, faults: set[str]) -> str:
+    """A parameter, decoded: in one piece, in RFC 2231's pieces (`name*0*=`), or empty."""
+    plain = [value for key, value in parameters if key == name]
+    if len(plain) > 1:
+        faults.add("duplicate-parameter")
+    star = name + "*"
+    pieces = [(key[len(star) :], value) for key, value in parameters if key.startswith(star)]
+    if not pieces:
+        return decode_value(plain[0], faults) if plain else ""
+    charset, whole = "", b""
+    for index, (number, value) in enumerate(sorted(pieces, key=_place)):
+        if number.endswith("*") or not number:  # percent-encoded; the first of them names its charset
+            if not index:
+                charset, quote, rest = value.partition("'")
+                value = rest.partition("'")[2] if quote else value
+                charset = charset.lower() if quote else ""
+            whole += a2b_qp(value.encode("latin-1", "replace").replace(b"=", b"=3D").replace(b"%", b"="))
+        else:
+            whole += value.encode("latin-1", "replace")
+    return decode_value(decode_text(whole, charset, faults).encode().decode("latin-1"), faults)
+
+
+def _place(piece: tuple[str, str]) -> int:
+    digits = piece[0].rstrip("*")[:6]
+    return int(digits) if digits.isdecimal() and digits.isascii() else 0

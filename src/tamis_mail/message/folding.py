@@ -1,0 +1,97 @@
+"""Text → the text that its letters look like, and the names of the disguises it wore."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+# Letters that look like Latin ones, in lower case: folding comes first.
+_CYRILLIC: Final = ("абвгезіїјкмнорстухѕԁԛԝһӏь", "a6bre3iijkmhopctyxsdqwhlb")
+_GREEK: Final = ("αβγεζηικνορτυχωϲ", "abyeznikvoptuxwc")
+_INVISIBLE: Final = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+)
+_LETTER: Final = (
+    "A-Za-z\u00c0-\u024f\u0370-\u052f"  # scripts that have no use for invisible signs within words
+)
+_MARKS: Final = (
+    20  # signs in a row, neither letters nor ASCII, that are kept: normalising is quadratic in marks
+)
+# It begins with the sign between, since there are fewer of them than of letters.
+_SPACED = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
+
+
+def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
+    """Lower case, all letters plain, invisible signs gone, and in words of mixed scripts look-alikes Latin.
+
+    >>> fold_text("V\\u0456agra Ｆｒｅｅ v i a g r a")
+    ('viagra free v i a g r a', ('full-width', 'mixed-script', 'spaced-out'))
+    """
+    if text.isascii():
+        text = text.lower()
+        return text, ("spaced-out",) if _SPACED.search(text) else ()
+    found = set()
+    tools = _tools()
+    if tools.invisible.search(text):
+        if tools.soft_hyphen.search(text):
+            found.add("soft-hyphen")
+        if tools.zero_width.search(text):
+            found.add("zero-width")
+        text = tools.invisible.sub("", text)
+    if tools.full_width.search(text):
+        found.add("full-width")
+    if tools.mathematical.search(text):
+        found.add("math-letters")
+    text = tools.marks.sub(
+        r"\1", text.replace("\ufdfa", "صلعم")
+    )  # one sign that is a sentence of eighteen letters
+    text = tools.normalize("NFKC", text).casefold()
+    if tools.mixed.search(text):
+        found.add("mixed-script")
+        text = tools.word.sub(_as_latin, text)
+    if _SPACED.search(text):
+        found.add("spaced-out")
+    return text, tuple(sorted(found))
+
+
+class _Tools(NamedTuple):
+    normalize: Callable[[Literal["NFKC"], str], str]
+    invisible: re.Pattern[str]
+    soft_hyphen: re.Pattern[str]
+    zero_width: re.Pattern[str]
+    full_width: re.Pattern[str]
+    mathematical: re.Pattern[str]
+    marks: re.Pattern[str]
+    mixed: re.Pattern[str]
+    word: re.Pattern[str]
+    latin: dict[int, int]
+
+
+@cache
+def _tools() -> _Tools:
+    """What text beyond ASCII needs, made when there is some: half of all mail has none."""
+    from unicodedata import normalize  # noqa: PLC0415 (not loaded for ASCII)
+
+    latin = str.maketrans(_CYRILLIC[0] + _GREEK[0], _CYRILLIC[1] + _GREEK[1])
+    return _Tools(
+        normalize,
+        re.compile(f"[{_INVISIBLE}\U000e0000-\U000e007f]++"),
+        re.compile(f"\xad(?<=[{_LETTER}]\xad)[{_LETTER}]"),
+        re.compile(f"[\u200b-\u200f\u2060-\u2064\ufeff](?<=[{_LETTER}].)[{_INVISIBLE}]*+[{_LETTER}]"),
+        re.compile("[Ａ-Ｚａ-ｚ]"),
+        re.compile("[\U0001d400-\U0001d7ff\u24b6-\u24e9\U0001f130-\U0001f149]"),
+        re.compile(rf"([^\w\s\x00-\x7f]{{{_MARKS}}})[^\w\s\x00-\x7f]++"),
+        re.compile("[a-z][\u0370-\u052f]|[\u0370-\u052f][a-z]"),
+        re.compile("[a-z\u0370-\u052f]++"),
+        latin,
+    )
+
+
+def _as_latin(found: re.Match[str]) -> str:
+    """A word that mixes scripts with its look-alikes in Latin; as it is, if some letter looks like none."""
+    word = found[0]
+    if word.isascii() or not _tools().mixed.search(word):
+        return word
+    latin = word.translate(_tools().latin)
+    return latin if latin.isascii() else word

@@ -1,0 +1,313 @@
+"""HTML → Page: what it shows, what it hides, where it points, and by what tricks.
+
+One pass over tags, each cut by one expression that always ends where it stopped reading, so that no byte is
+read twice whatever is left open. There is no tree: what hides text is a short stack of marks, and no more.
+"""
+
+import re
+from functools import cache
+from typing import Final, NamedTuple
+
+from tamis_mail.message.entities import decode_entities
+from tamis_mail.message.styles import WHITE, Colour, effect_of, near
+from tamis_mail.message.values import Page
+
+TAGS: Final = 50_000  # that are looked at; of what follows, tags are cut out and the text is kept
+LINKS: Final = 500
+ADDRESS: Final = 2000  # characters of an address
+_LONGEST: Final = 1 << 21  # characters of a page
+_MARKS: Final = 30  # elements within each other that hide text or show it again
+_QUOTED: Final = 20_000  # characters between quotes: an open quote must not swallow the page
+
+_INLINE_NAMES = """
+a abbr acronym area audio b base bdi bdo big blink body cite code data del dfn em embed font frame head
+html i iframe img input ins kbd label link map mark meta nobr noscript o:p object param picture q s samp
+small source span st1:city st1:place strike strong sub sup svg tbody tfoot thead time tt u var video wbr
+"""
+_BREAK_NAMES = """
+address article aside blockquote br button caption center dd details dialog dir div dl dt fieldset
+figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr legend li main menu nav ol optgroup option p
+pre section select summary table textarea title tr ul xmp
+"""
+_VOID_NAMES = "area base br col embed hr img input link meta param source track wbr"
+_FILE_NAMES = "pdf htm html txt doc docx xls xlsx ppt pptx jpg jpeg png gif zip exe rar csv php js css"
+_INLINE = frozenset(_INLINE_NAMES.split())
+_BREAK = frozenset(_BREAK_NAMES.split())
+_GAP = frozenset(["td", "th"])
+_BOXES = frozenset(["table", "tr", "td", "div", "body", "center", "ul", "ol", "blockquote", "section"])
+_VOID = frozenset(_VOID_NAMES.split())
+_POINTS = {"a": "href", "area": "href", "form": "action", "iframe": "src", "frame": "src"} | {
+    "img": "src",
+    "input": "src",
+}
+_FILES = frozenset(_FILE_NAMES.split())  # what ends like a host and is none: report.pdf
+_UNCLOSED = frozenset(["p", "li", "option", "dt", "dd"])  # elements that the next of their name closes
+_PLAIN, _BREAKS, _GAPS, _POINTS_AT, _ODD = range(5)
+
+
+class _Patterns(NamedTuple):
+    tag: re.Pattern[str]
+    raw: re.Pattern[str]
+    data: re.Pattern[str]
+    split: re.Pattern[str]
+    address: re.Pattern[str]
+    host: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    """Made when there is a page: a message of plain text does not wait for it."""
+    quoted = rf'"[^"]{{0,{_QUOTED}}}+"|\'[^\']{{0,{_QUOTED}}}+\''
+    return _Patterns(
+        re.compile(rf"<([a-zA-Z/!?][^\s<>/\"']*+)((?:[^<>\"']++|{quoted}|[\"'])*+)(>?)"),
+        re.compile(r"<(/?)(script|style)(?=[\s>/])[^>]*+>?", re.IGNORECASE | re.ASCII),
+        re.compile(r"data:([a-zA-Z/+.-]{0,60})[a-zA-Z0-9;=,+/%\s-]{200,}+"),
+        re.compile(r"<(?<=[A-Za-z]<)(?:([a-zA-Z]{1,12})[^<>]{0,100}></\1>)(?=[A-Za-z])"),
+        re.compile(
+            r"""(?:^|[\s"'/])(href|src|action|background)\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))""",
+            re.IGNORECASE | re.ASCII,
+        ),
+        re.compile(
+            r"(?:https?://)?(?:[^\s/@<>]{0,100}@)?((?:[a-z0-9_-]{1,63}\.){1,10}[a-z]{2,20})(?=[/:?#\s]|$)",
+            re.ASCII,
+        ),
+    )
+
+
+@cache
+def _actions() -> dict[str, int]:
+    """What to do at a tag of a name (with `/` at its end tag)."""
+    actions = dict.fromkeys(_INLINE, _PLAIN)
+    actions |= dict.fromkeys(_BREAK, _BREAKS)
+    actions |= dict.fromkeys(_GAP, _GAPS)
+    actions |= {"/" + name: action for name, action in actions.items()}
+    return actions | dict.fromkeys(_POINTS, _POINTS_AT) | {"/a": _POINTS_AT}
+
+
+def read_html(text: str) -> Page:
+    """Read a page; any text is one.
+
+    >>> page = read_html(
+    ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
+    ... )
+    >>> page.visible, page.hidden, page.links, page.tricks
+    ('viagra here', 'ham', ('http://x.example/',), ('hidden-text', 'split-words'))
+    """
+    reader = _PageReader()
+    patterns = _patterns()
+    text = text[:_LONGEST].replace("\n", " ").replace("\0", "")
+    if "data:" in text:
+        text = patterns.data.sub(r"data:\1", text)
+    if "<!--" in text:
+        text = reader.without_comments(text)
+    if "<s" in text or "<S" in text:
+        text = reader.without_scripts(text)
+    if patterns.split.search(text):
+        reader.tricks.add("split-words")
+    return reader.read(text)
+
+
+class _PageReader:
+    """What is known of a page while it is read."""
+
+    def __init__(self) -> None:
+        self.visible: list[str] = []
+        self.hidden: list[str] = []
+        self.links: list[str] = []
+        self.images: list[str] = []
+        self.tricks: set[str] = set()
+        self.marks: list[tuple[str, int, int, tuple[bool, bool, bool]]] = []
+        self.counts: dict[str, int] = {}  # elements that are open, by name, since the first mark
+        self.boxes = 0
+        self.gone = self.tiny = self.inked = False
+        self.page: Colour = WHITE
+        self.painted = False  # somewhere there is a background that a reader of tags cannot place
+        self.link: tuple[str, int] | None = None
+
+    def without_comments(self, text: str) -> str:
+        """Comments are cut out; what only Outlook shows of them is hidden text."""
+        kept, last = [], 0
+        while (start := text.find("<!--", last)) >= 0:
+            end = text.find("-->", start + 2)  # `<!-->` is a whole comment
+            if end < 0:
+                self.tricks.add("no-close")
+                break
+            kept.append(text[last:start])
+            if start and text[start - 1].isalpha() and text[end + 3 : end + 4].isalpha():
+                self.tricks.add("split-words")
+            if text.startswith("[if", start + 4):
+                shown = _patterns().tag.sub(" ", text[start + 4 : end].partition(">")[2])
+                self.hidden.append(shown.replace("<![endif]", " ") + "\n")
+            last = end + 3
+        kept.append(text[last:])
+        return "".join(kept)
+
+    def without_scripts(self, text: str) -> str:
+        """Scripts and styles are cut out, from tag to end tag."""
+        kept, last, inside, start = [], 0, "", 0
+        for found in _patterns().raw.finditer(text):
+            name = found[2].lower()
+            if inside and found[1] and name == inside:
+                self.painted = self.painted or "background" in text[start : found.start()]
+                last, inside = found.end(), ""
+            elif not inside and not found[1]:
+                kept.append(text[last : found.start()])
+                inside, start = name, found.end()
+                self.tricks.add(name)
+        if inside:
+            self.tricks.add("no-close")
+        else:
+            kept.append(text[last:])
+        self.tricks.discard("style")
+        return "".join(kept)
+
+    def read(self, text: str) -> Page:
+        patterns, actions = _patterns(), _actions()
+        pieces = patterns.tag.split(text, TAGS)
+        rest = pieces[-1]
+        if len(pieces) > 4 * TAGS:
+            self.tricks.add("many-tags")
+            pieces[-1] = patterns.tag.sub("", rest)
+        out = self.visible
+        out.append(pieces[0])
+        for name, attributes, closed, after in zip(
+            pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True
+        ):
+            name = name.lower()
+            action = actions.get(name, _ODD)
+            if action:
+                if action == _BREAKS:
+                    out.append("\n")
+                elif action == _GAPS:
+                    out.append(" ")
+                elif action == _POINTS_AT:
+                    self.point(name, attributes)
+                elif after[:1].isalpha() and out[-1][-1:].isalpha() and name[0] != "!":
+                    self.tricks.add("split-words")
+            if not closed:
+                self.tricks.add("no-close")
+            if name in _BOXES:
+                self.boxes += 1
+            elif name[0] == "/" and name[1:] in _BOXES:
+                self.boxes -= 1
+            if self.marks:
+                self.follow(name)
+                out = self.hidden if self.gone or self.tiny or self.inked else self.visible
+            if len(attributes) > 4:
+                low = attributes.lower()
+                if ("style" in low or "color" in low or "hidden" in low) and name not in _VOID:
+                    self.style(name, low)
+                    out = self.hidden if self.gone or self.tiny or self.inked else self.visible
+            if after:
+                out.append(after)
+                if out is self.hidden and not after.isspace():
+                    self.note_hidden()
+        return self.finish()
+
+    def follow(self, name: str) -> None:
+        """Count what is open since the first mark, and take back the marks whose elements are closed."""
+        counts, marks = self.counts, self.marks
+        if name[0] == "/":
+            name = name[1:]
+            if counts.get(name):
+                counts[name] -= 1
+        elif name in _UNCLOSED and marks[-1][0] == name:  # the next one closes it
+            counts[name] -= 1
+        elif name not in _VOID:
+            counts[name] = counts.get(name, 0) + 1
+            return
+        for place, (marked, count, boxes, before) in enumerate(marks):
+            if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
+                self.gone, self.tiny, self.inked = before
+                del marks[place:]
+                break
+
+    def style(self, name: str, attributes: str) -> None:
+        """Start a mark, if an element hides what is in it or shows it again."""
+        effect = effect_of(attributes)
+        before = (self.gone, self.tiny, self.inked)
+        gone = self.gone or effect.gone or effect.seen is False
+        tiny = self.tiny if effect.tiny is None else effect.tiny
+        inked = self.inked
+        if name == "body":
+            self.page = effect.background or self.page
+        elif effect.background is not None:
+            inked = False
+            self.painted = self.painted or not near(effect.background, self.page)
+        if effect.colour is not None:
+            if effect.background is not None:
+                inked = near(effect.colour, effect.background)
+            else:
+                inked = not self.painted and near(effect.colour, self.page)
+        if name[0] == "/" or (gone, tiny, inked) == before or len(self.marks) >= _MARKS:
+            return
+        if not self.marks:
+            self.counts = {name: 1}
+        self.marks.append((name, self.counts.setdefault(name, 1), self.boxes, before))
+        self.gone, self.tiny, self.inked = gone, tiny, inked
+
+    def note_hidden(self) -> None:
+        self.tricks.add("hidden-text")
+        if self.tiny:
+            self.tricks.add("tiny-font")
+        if self.inked:
+            self.tricks.add("invisible-ink")
+
+    def point(self, name: str, attributes: str) -> None:
+        """Note where a tag points, and whether a link says that it leads elsewhere than it does."""
+        if self.link is not None and name in ("a", "/a"):
+            address, start = self.link
+            self.link = None
+            if _differs("".join(self.visible[start : start + 20]), address):
+                self.tricks.add("link-mismatch")
+        if name == "/a":
+            return
+        if name in ("form", "iframe"):
+            self.tricks.add(name)
+            self.visible.append("\n")
+        wanted = _POINTS[name]
+        for found in _patterns().address.finditer(attributes):
+            if found[1].lower() == wanted:
+                address = _clean(found[2] or found[3] or found[4] or "")
+                places = self.images if name in ("img", "input") else self.links
+                if address and len(places) < LINKS:
+                    places.append(address)
+                if name == "a":
+                    self.link = (address, len(self.visible))
+                break
+
+    def finish(self) -> Page:
+        visible, disguised = decode_entities("".join(self.visible))
+        if disguised:
+            self.tricks.add("entity-letters")
+        hidden = decode_entities("".join(self.hidden))[0]
+        return Page(
+            _lines(visible), _lines(hidden), tuple(self.links), tuple(self.images), tuple(sorted(self.tricks))
+        )
+
+
+def _lines(text: str) -> str:
+    """Text with one blank between words and one end of line between blocks."""
+    return "\n".join([line for line in [" ".join(line.split()) for line in text.split("\n")] if line])
+
+
+def _clean(address: str) -> str:
+    address = decode_entities(address[:ADDRESS])[0]
+    address = "".join(address.split())
+    return address[:60] if address[:5].lower() == "data:" else address
+
+
+def _host(text: str) -> str:
+    found = _patterns().host.match(text.strip().lower())
+    return found[1].removeprefix("www.") if found else ""
+
+
+def _differs(shown: str, address: str) -> bool:
+    """Whether the text of a link is a host that is neither its address's, nor above that, nor below."""
+    shown = shown.strip()[:300]
+    if not address or "." not in shown or " " in shown or not address.lower().startswith(("http:", "https:")):
+        return False
+    says, leads = _host(shown), _host(address)
+    if not says or (says.rpartition(".")[2] in _FILES and "//" not in shown) or "@" in shown:
+        return False
+    return not (says == leads or says.endswith("." + leads) or leads.endswith("." + says))

@@ -1,0 +1,124 @@
+"""Attributes of a tag → what they do to the text within: hide it, shrink it, or colour it."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from tamis_mail.message.entities import decode_entities
+
+_TINY = 2.0  # pixels: nobody reads letters of that size
+_STYLE = re.compile(r"""\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))""", re.IGNORECASE | re.ASCII)
+_COMMENT = re.compile(r"/\*[^*]*+\*++/")
+_DECLARATION = re.compile(
+    r"(?:^|[;{\s])(display|visibility|font-size|opacity|color|background|background-color|font|mso-hide|max-height|height"
+    r"|text-indent|line-height|overflow)\s*+:\s*+([^;]{1,80})",
+    re.ASCII,
+)
+_LENGTH = re.compile(r"(-?[0-9]{0,6}\.?[0-9]{1,6})(px|pt|em|rem|ex|%)?", re.ASCII)
+_HIDDEN = re.compile(r"(?:^|\s)hidden(?:$|[\s=/])", re.ASCII)
+_COLOUR = re.compile(r"""(?<![\w-])(bg)?color\s*+=\s*+["']?([#\w]{1,20})""", re.ASCII)
+_SCALE = {"": 1.0, "px": 1.0, "pt": 1.33, "em": 16.0, "rem": 16.0, "ex": 8.0, "%": 0.16}
+_NAMED = {"white": (255, 255, 255), "black": (0, 0, 0), "snow": (255, 250, 250), "ivory": (255, 255, 240)}
+
+Colour = tuple[int, int, int]
+
+
+class Effect(NamedTuple):
+    """What attributes say of the text within; None where they say nothing."""
+
+    gone: bool = False
+    seen: bool | None = None
+    tiny: bool | None = None
+    colour: Colour | None = None
+    background: Colour | None = None
+
+
+_NONE = Effect()
+WHITE: Colour = (255, 255, 255)
+
+
+def effect_of(attributes: str) -> Effect:
+    """What attributes, in lower case, do to the text within.
+
+    >>> effect_of(' style="display: none"').gone, effect_of(' style="font-size:1px"').tiny
+    (True, True)
+    """
+    return _effect_of(attributes) if len(attributes) <= 1000 else _work_out(attributes[:10_000])
+
+
+def near(one: Colour | None, other: Colour | None) -> bool:
+    """Whether an eye takes two colours for one."""
+    return (
+        one is not None
+        and other is not None
+        and all(abs(a - b) <= 12 for a, b in zip(one, other, strict=True))
+    )
+
+
+def _work_out(attributes: str) -> Effect:
+    if "&" in attributes:
+        attributes = decode_entities(attributes)[0].lower()
+    effect = _NONE
+    if "hidden" in attributes and _HIDDEN.search(attributes.partition("style")[0]):
+        effect = effect._replace(gone=True)
+    if "color" in attributes:
+        for kind, value in _COLOUR.findall(attributes)[:4]:
+            colour = _colour(value)
+            effect = effect._replace(background=colour) if kind else effect._replace(colour=colour)
+    found = _STYLE.search(attributes)
+    if found:
+        style = found[1] or found[2] or found[3] or ""
+        if "/*" in style:
+            style = _COMMENT.sub("", style)
+        for name, value in _DECLARATION.findall(style)[:30]:
+            effect = _declared(effect, name, value.strip())
+    return effect
+
+
+_effect_of = lru_cache(maxsize=1024)(_work_out)
+
+
+def _declared(effect: Effect, name: str, value: str) -> Effect:
+    if name == "display":
+        return effect._replace(gone=True) if value.startswith("none") else effect
+    if name == "visibility":
+        return effect._replace(seen=value.startswith("visible"))
+    if name == "font-size":
+        size = _pixels(value)
+        return effect if size is None else effect._replace(tiny=size <= _TINY)
+    if name == "opacity":
+        size = _pixels(value)
+        return effect if size is None or size > 0.1 else effect._replace(gone=True)
+    if name == "mso-hide":
+        return effect._replace(gone=True) if value.startswith("all") else effect
+    if name == "text-indent":
+        size = _pixels(value)
+        return effect._replace(gone=True) if size is not None and size < -500 else effect
+    if name == "color":
+        return effect._replace(colour=_colour(value))
+    if name in ("background", "background-color"):
+        return effect._replace(background=_colour(value))
+    return effect
+
+
+def _pixels(value: str) -> float | None:
+    found = _LENGTH.match(value)
+    return float(found[1]) * _SCALE[found[2] or ""] if found else None
+
+
+def _colour(value: str) -> Colour | None:
+    value = value.strip()
+    if value.startswith("rgb"):
+        numbers = [int(number) for number in re.findall(r"[0-9]{1,3}", value)[:3]]
+        return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+    word = value.split(" ", 1)[0]
+    if word in _NAMED:
+        return _NAMED[word]
+    digits = word.lstrip("#")
+    if len(digits) == 3:
+        digits = "".join(digit * 2 for digit in digits)
+    try:
+        number = int(digits, 16) if len(digits) == 6 and digits.isalnum() else -1
+    except ValueError:
+        return None
+    return None if number < 0 else (number >> 16, number >> 8 & 255, number & 255)

@@ -1,0 +1,237 @@
+"""Canonical bytes → Message: the tree of parts in one pass over the lines that may be boundaries.
+
+There is no recursion: what is open is a stack of frames, of a bounded depth. A boundary of an outer frame
+closes the inner ones, as readers do it. Where the bytes contradict themselves, what may be text is kept as it
+is.
+"""
+
+import re
+from typing import Final
+
+from tamis_mail.message.bodies import decode_text, is_binary, size_of, undo_transfer, without_uuencoded
+from tamis_mail.message.fields import (
+    Fields,
+    decode_value,
+    kind_of,
+    parameter,
+    parameters_of,
+    read_fields,
+    token_of,
+)
+from tamis_mail.message.values import Message, Part
+
+DEPTH: Final = 30
+PARTS: Final = 1000
+PART_TEXT: Final = 1 << 20  # bytes of a part that are decoded
+MESSAGE_TEXT: Final = 1 << 22
+SHAPE: Final = 2000  # characters
+NAME: Final = 500
+_DASHES = 100_000  # lines that begin with two dashes that are looked at
+_BOUNDARY = 200  # bytes of a boundary that are compared; RFC 2046 allows 70
+
+_DASHED = re.compile(rb"\n--([^\n]{1,%d})" % _BOUNDARY)
+_EMBEDDED = ("message/rfc822", "message/global", "message/news")
+_AS_IT_IS = ("", "7bit", "8bit", "binary")
+_READABLE = ("text/", "message/", "multipart/")
+
+
+class _Frame:
+    """A multipart, or an embedded message, that is still open."""
+
+    __slots__ = ("boundaries", "children", "kind", "length", "start")
+
+    def __init__(self, kind: str, boundaries: tuple[bytes, ...], start: int) -> None:
+        self.kind = kind
+        self.boundaries = boundaries
+        self.start = start  # of its body
+        self.children: list[str] = []  # their shapes
+        self.length = 0  # of these
+
+    def add(self, shape: str) -> None:
+        if self.length < SHAPE:
+            self.children.append(shape)
+            self.length += len(shape) + 1
+
+    def shape(self) -> str:
+        return f"{self.kind}({','.join(self.children)})"[:SHAPE]
+
+
+class _Reader:
+    """What is known of a message while it is read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.faults: set[str] = set()
+        self.parts: list[Part] = []
+        self.room = MESSAGE_TEXT
+        self.root = _Frame("", (), 0)
+        self.stack: list[_Frame] = [self.root]
+        self.leaf: tuple[Fields, str, int] | None = None  # fields, kind and start of the part that is open
+        self.body = 0  # where the body of what was opened last begins
+
+    def open(self, start: int, end: int, kind: str) -> Fields:
+        """Read the fields of a part and open it; `kind` is what it is if it does not say."""
+        top: Fields | None = None
+        while True:
+            fields, self.body = read_fields(self.data, start, end, self.faults)
+            top = fields if top is None else top
+            said = [value for name, value in fields if name == "content-type"]
+            if len(said) > 1:
+                self.faults.add("duplicate-field")
+            if said:
+                kind = kind_of(said[0]) or "text/plain"
+            if kind.startswith("multipart/"):
+                boundaries = self._boundaries(said[0] if said else "")
+                if boundaries and self._may_nest():
+                    self.stack.append(_Frame(kind, boundaries, self.body))
+                    return top
+            elif (
+                kind in _EMBEDDED
+                and token_of(_first(fields, "content-transfer-encoding")) in _AS_IT_IS
+                and self._may_nest()
+            ):
+                self.stack.append(_Frame(kind, (), self.body))
+                start, kind = self.body, "text/plain"
+                continue
+            self.leaf = (fields, kind, self.body)
+            return top
+
+    def close_leaf(self, end: int) -> None:
+        if self.leaf is None:
+            return
+        fields, kind, start = self.leaf
+        self.leaf = None
+        self.stack[-1].add(kind)
+        self.parts.append(self._part(fields, kind, start, max(start, end)))
+
+    def close_to(self, depth: int, end: int) -> None:
+        """Close all frames above a depth, the innermost first."""
+        self.close_leaf(end)
+        while len(self.stack) > depth:
+            frame = self.stack[-1]
+            if not frame.children:  # its boundary never came: what it holds is shown as it is
+                self.faults.add("boundary")
+                self.leaf = ([], "text/plain", frame.start)
+                self.close_leaf(end)
+            self.stack.pop()
+            self.stack[-1].add(frame.shape())
+
+    def depth_of(self, line: bytes) -> tuple[int, bool]:
+        """Which open frame a line is a boundary of, and whether it is its last; 0 if it is none's."""
+        line = line.rstrip(b" \t")
+        for depth in range(len(self.stack) - 1, 0, -1):
+            if line in self.stack[depth].boundaries:
+                return depth, False
+        if line.endswith(b"--"):
+            line = line[:-2].rstrip(b" \t")
+            for depth in range(len(self.stack) - 1, 0, -1):
+                if line in self.stack[depth].boundaries:
+                    return depth, True
+        return 0, False
+
+    def _may_nest(self) -> bool:
+        if len(self.stack) <= DEPTH:
+            return True
+        self.faults.add("depth")
+        return False
+
+    def _boundaries(self, value: str) -> tuple[bytes, ...]:
+        """All that are declared: one reader takes the first and another the last (CVE-2024-28054)."""
+        parameters = parameters_of(value)
+        found = [text for name, text in parameters if name == "boundary"]
+        if len(found) > 1:
+            self.faults.add("duplicate-parameter")
+        if not found and (pieces := parameter(parameters, "boundary", self.faults)):
+            found = [pieces]
+        cut = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in found)
+        boundaries = tuple(text for text in cut if text)
+        if not boundaries:
+            self.faults.add("boundary")
+        return boundaries
+
+    def _part(self, fields: Fields, kind: str, start: int, end: int) -> Part:
+        encoding = _first(fields, "content-transfer-encoding")
+        encoding = token_of(encoding) if encoding else ""
+        charset = name = disposition = ""
+        if said := _first(fields, "content-type"):
+            parameters = parameters_of(said)
+            charset = parameter(parameters, "charset", self.faults).lower()[:60]
+            name = parameter(parameters, "name", self.faults)
+        if said := _first(fields, "content-disposition"):
+            word = token_of(said)
+            disposition = "inline" if word == "inline" else "attachment" if word else ""
+            name = parameter(parameters_of(said), "filename", self.faults) or name
+        name = name[:NAME]
+        if not kind.startswith(_READABLE):
+            size = size_of(end - start, self.data.count(b"\n", start, end), encoding)
+            return Part(kind, charset, encoding, name, disposition, size, "")
+        limit = min(PART_TEXT, self.room)
+        taken = (
+            limit * 3 if encoding == "quoted-printable" else limit * 3 // 2 if encoding == "base64" else limit
+        )
+        body = self.data[start : min(end, start + taken)]
+        if end - start > taken:
+            self.faults.add("long")
+        decoded = undo_transfer(body, encoding, self.faults)[:limit]
+        size = len(decoded) + max(0, size_of(end - start - taken, 0, encoding))
+        self.room -= len(decoded)
+        if is_binary(decoded):
+            self.faults.add("binary")
+            return Part(kind, charset, encoding, name, disposition, size, "")
+        text = decode_text(without_uuencoded(decoded, self.faults), charset, self.faults)
+        return Part(kind, charset, encoding, name, disposition, size, text)
+
+
+def parse(canonical: bytes) -> Message:
+    """Read a message; any bytes are one.
+
+    >>> message = parse(b"Subject: =?utf-8?q?caf=C3=A9?=\\nContent-Type: text/html\\n\\n<b>body</b>")
+    >>> message.headers[0], message.shape, message.parts[0].text
+    (('subject', 'café'), 'text/html', '<b>body</b>')
+    """
+    reader = _Reader(canonical)
+    end = len(canonical)
+    top = reader.open(0, end, "text/plain")
+    if len(reader.stack) > 1:
+        _walk(reader, end)
+    reader.close_to(1, end)
+    if not top and canonical:
+        reader.faults.add("headers")
+    headers = tuple([(name, decode_value(value, reader.faults)) for name, value in top])
+    shape = ",".join(reader.root.children)
+    return Message(canonical, headers, tuple(reader.parts), shape, tuple(sorted(reader.faults)))
+
+
+def _walk(reader: _Reader, end: int) -> None:
+    """Go over the lines that begin with two dashes, and open and close what they are boundaries of.
+
+    A part is opened when the next such line is known: its fields end there at the latest, so that no byte is
+    searched twice for the empty line after them.
+    """
+    data = reader.data
+    opened = -1
+    for seen, found in enumerate(_DASHED.finditer(data, max(0, reader.body - 1))):
+        if opened >= 0:
+            reader.open(opened, max(opened, found.start() + 1), "text/plain")
+            opened = -1
+        if seen > _DASHES or len(reader.parts) >= PARTS:
+            reader.faults.add("parts")
+            return
+        depth, last = reader.depth_of(found[1])
+        if not depth:
+            continue
+        reader.close_to(depth + (not last), found.start())
+        if len(reader.stack) == 1:
+            return
+        if not last:
+            opened = data.find(b"\n", found.end()) + 1 or end
+    if opened >= 0:
+        reader.open(opened, end, "text/plain")
+    reader.faults.add("truncated")
+
+
+def _first(fields: Fields, name: str) -> str:
+    for key, value in fields:
+        if key == name:
+            return value
+    return ""

@@ -1,0 +1,76 @@
+"""Name of a field → whether it is the message's own, or a filter, a store or a reader wrote it over it.
+
+What another filter thought is not evidence: it would be learned instead of the mail, and it changes from one
+delivery to the next. All names are in lower case; a name that ends in `*` stands for all that begin so.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+# Verdicts of filters, of their scanners and of their reports.
+VERDICTS: Final = """
+x-spam* x-old-spam* x-rspam* x-bogo* x-dspam* x-crm114* x-text-classification x-popfile* x-mox-*
+x-ham-report x-ham-* x-annoyance-filter* x-ifile* x-gonzofilter* x-qsf-* x-sa-* x-assp-* x-tamis*
+x-ms-exchange-organization-scl x-ms-exchange-organization-pcl x-ms-exchange-organization-antispam*
+x-microsoft-antispam* x-forefront-antispam* x-exchange-antispam* x-ms-exchange-antispam* x-barracuda*
+x-virus* x-antivirus* x-anti-virus* x-antispam* x-anti-spam* x-amavis* x-mailscanner* x-mimedefang*
+x-scanned* x-clamav* x-sophos* x-kaspersky* x-klms-* x-kse-* x-eset* x-mcafee* x-nai-spam* x-brightmail*
+x-symantec* x-tm-as-* x-tmase-* x-proofpoint* x-ironport-anti* x-ironport-av* x-pmx-* x-perlmx* x-cloudmark*
+x-cmae-* x-vade* x-vr-spam* x-ovh-spam* x-purgate* x-expurgate* x-gmx-anti* x-ui-filterresults
+x-yandex-spam* x-hmailserver-spam* x-smartermail-spam* x-smartermail-totalspamweight x-junk* x-fortimail*
+x-razor* x-pyzor* x-dcc-* x-policyd-weight x-greylist* x-whitelist* x-blacklist* x-suspected-spam*
+x-filter-score x-filterd-* x-mailcleaner* x-mailfoundry* x-modusmail* x-canit* x-pure-message*
+x-messagescreen* x-imss-scan* x-sonicwall* x-watchguard* x-avast* x-avg* x-norton* x-drweb*
+x-antiabuse-score x-spf-score x-cnfs-analysis x-aol-scoll-* x-rocket-spam x-yahoofilteredbulk
+x-yahoo-filtered-bulk x-gm-spam x-gm-phishy x-mras x-mailru-dmarc x-rim-spam* x-identified-spam x-is-spam
+x-probable-spam*
+"""
+
+# What stores, fetchers and readers write into a message that is theirs to keep.
+KEPT_BY_OTHERS: Final = """
+status x-status x-uid x-uidl x-keywords x-imap* x-folder x-label x-mozilla* x-account-key x-evolution*
+content-length lines x-gnus* x-vm-* x-kmail* x-sylpheed* x-claws* x-getmail* x-fetchmail* x-offlineimap*
+x-tuid x-mairix* x-from-line x-rmail-attributes x-replied x-forwarded x-xfmail-* x-pstn-*
+x-universally-unique-identifier x-uniform-type-identifier x-apple-mail-remote-attachments x-gmail-labels
+x-gm-thrid x-gm-msgid x-dovecot* x-sieve x-tb-* x-unsent-*
+"""
+
+LONGEST: Final = 80  # bytes of a name that are looked at: no name above is half as long
+
+VOLATILE: Final = tuple((VERDICTS + KEPT_BY_OTHERS).split())
+_OLD = "x-old-"
+
+
+def _table(names: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    whole = frozenset(name for name in names if not name.endswith("*"))
+    return whole, tuple(name[:-1] for name in names if name.endswith("*"))
+
+
+_VERDICTS, _VERDICT_PREFIXES = _table(VERDICTS.split())
+_OTHERS, _OTHER_PREFIXES = _table(VOLATILE)
+
+
+def _plain(name: str | bytes) -> str:
+    """In lower case, without the marks of a renamed field (`X-Old-X-Spam-Flag`)."""
+    if isinstance(name, bytes):
+        name = name[:LONGEST].decode("latin-1")
+    name = name[:LONGEST].rstrip(" \t").lower()
+    while name.startswith(_OLD) and not name.startswith("x-old-spam"):
+        name = name[len(_OLD) :]
+    return name
+
+
+def is_verdict_header(name: str | bytes) -> bool:
+    """Whether a field of this name is what some filter thought of the message.
+
+    >>> is_verdict_header("X-Spam-Status"), is_verdict_header(b"x-bogosity"), is_verdict_header("Subject")
+    (True, True, False)
+    """
+    plain = _plain(name)
+    return plain in _VERDICTS or plain.startswith(_VERDICT_PREFIXES)
+
+
+def is_volatile_header(name: str | bytes) -> bool:
+    """Whether a field of this name is not what was sent: a verdict, or a note of a store or a reader."""
+    plain = _plain(name)
+    return plain in _OTHERS or plain.startswith(_OTHER_PREFIXES)

@@ -1,0 +1,134 @@
+"""A kind of file and a seed → its octets: small, valid where a viewer would look, harmless everywhere.
+
+Pictures and archives are stored, not deflated: what zlib makes of the same bytes depends on its version.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable
+
+from tamis_mail.sample.dice import Dice
+
+__all__ = ["CONTENT_TYPES", "octets"]
+
+CONTENT_TYPES = {
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "zip": "application/zip",
+    "docm": "application/vnd.ms-word.document.macroEnabled.12",
+    "html": "text/html",
+    "csv": "text/csv",
+    "patch": "text/x-patch",
+    "bin": "application/octet-stream",
+}
+
+
+def octets(kind: str, dice: Dice) -> bytes:
+    return _MAKERS[kind](dice)
+
+
+def _pdf(dice: Dice) -> bytes:
+    """Objects and a trailer, without the cross references: readers repair it, and there is little to read."""
+    text = f"BT /F1 12 Tf 72 720 Td (Document {dice.digits(8)}) Tj ET"
+    objects = (
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R >>",
+        f"<< /Length {len(text)} >>\nstream\n{text}\nendstream",
+    )
+    body = "".join(f"{number} 0 obj\n{content}\nendobj\n" for number, content in enumerate(objects, 1))
+    return f"%PDF-1.4\n{body}trailer\n<< /Root 1 0 R >>\n%%EOF\n".encode("ascii")
+
+
+def _png(dice: Dice) -> bytes:
+    width, height = dice.between(8, 16), dice.between(6, 10)
+    rows = b"".join(b"\0" + dice.bytes(width) for _ in range(height))
+    stored = b"\x78\x01\x01" + struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF) + rows
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in (
+            (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+            (b"IDAT", stored + struct.pack(">I", zlib.adler32(rows))),
+            (b"IEND", b""),
+        )
+    )
+
+
+def _jpg(dice: Dice) -> bytes:
+    """A grey mosaic: of each block only the mean, as a step from the block before it."""
+    columns, rows = dice.between(3, 6), dice.between(2, 4)
+    bits, level = "", 0
+    for _ in range(columns * rows):
+        target = dice.between(-60, 60)
+        step, level = target - level, target
+        size = abs(step).bit_length()
+        value = step if step > 0 else step + (1 << size) - 1
+        bits += f"{size:04b}" + (f"{value:0{size}b}" if size else "") + "0"
+    bits += "1" * (-len(bits) % 8)
+    scan = bytes(int(bits[place : place + 8], 2) for place in range(0, len(bits), 8)).replace(
+        b"\xff", b"\xff\0"
+    )
+    steps = bytes([0, 0, 0, 0, 8]) + bytes(12) + bytes(range(8))  # eight codes of four bits: sizes 0 to 7
+    end = bytes([0x10, 1]) + bytes(15) + b"\0"  # one code of one bit: the block ends
+    segments = (
+        (0xE0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0"),
+        (0xDB, b"\0" + bytes([8] * 64)),
+        (0xC0, struct.pack(">BHHB", 8, rows * 8, columns * 8, 1) + b"\x01\x11\0"),
+        (0xC4, steps),
+        (0xC4, end),
+        (0xDA, b"\x01\x01\0\0\x3f\0"),
+    )
+    head = b"".join(
+        b"\xff" + bytes([mark]) + struct.pack(">H", len(data) + 2) + data for mark, data in segments
+    )
+    return b"\xff\xd8" + head + scan + b"\xff\xd9"
+
+
+def _archive(name: bytes, data: bytes) -> bytes:
+    facts = struct.pack(
+        "<HHHHHIIIHH", 20, 0, 0, 0, 0x5C21, zlib.crc32(data), len(data), len(data), len(name), 0
+    )
+    local = b"PK\x03\x04" + facts + name + data
+    central = b"PK\x01\x02\x14\0" + facts + bytes(14) + name
+    return local + central + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
+
+
+def _zip(dice: Dice) -> bytes:
+    return _archive(b"readme.txt", f"nothing here but the number {dice.digits(12)}\n".encode("ascii"))
+
+
+def _docm(dice: Dice) -> bytes:
+    return _archive(b"word/document.xml", f"<document>{dice.hexadecimal(40)}</document>".encode("ascii"))
+
+
+def _html(dice: Dice) -> bytes:
+    return f"<html><body><p>Loading document {dice.digits(7)} &hellip;</p></body></html>\n".encode("ascii")
+
+
+def _csv(dice: Dice) -> bytes:
+    rows = (f"{number},{dice.digits(4)},{dice.between(10, 900)}.{dice.digits(2)}\n" for number in range(1, 7))
+    return ("row,item,amount\n" + "".join(rows)).encode("ascii")
+
+
+def _patch(dice: Dice) -> bytes:
+    name, line = dice.pick(("parse.c", "queue.c", "index.py", "Makefile")), dice.between(10, 400)
+    old, new = dice.hexadecimal(7), dice.hexadecimal(7)
+    return (
+        f"--- a/src/{name}\n+++ b/src/{name}\nindex {old}..{new} 100644\n@@ -{line},3 +{line},4 @@\n"
+        f" \tif (limit == 0)\n-\t\treturn {dice.below(9)};\n"
+        f"+\t\tlimit = {dice.between(16, 512)};\n+\tcount++;\n \n"
+    ).encode("ascii")
+
+
+_MAKERS: dict[str, Callable[[Dice], bytes]] = {
+    "pdf": _pdf,
+    "png": _png,
+    "jpg": _jpg,
+    "zip": _zip,
+    "docm": _docm,
+    "html": _html,
+    "csv": _csv,
+    "patch": _patch,
+    "bin": lambda dice: dice.bytes(dice.between(60, 200)),
+}

@@ -1,0 +1,253 @@
+"""Recipe and dice → one raw message: who wrote it and with what, form and charset, and what went wrong."""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tamis_mail.sample import attachments, pages, tricks, wire
+from tamis_mail.sample.dice import Dice
+from tamis_mail.sample.letters import Letter, arrival
+from tamis_mail.sample.recipes import Recipe, words
+from tamis_mail.sample.slots import Slots
+from tamis_mail.sample.wire import Headers, Part
+from tamis_mail.sample.writers import WRITERS, Writer
+
+__all__ = ["compose"]
+
+_ME = "Mirelle Tavast"
+_PRIVATE, _WORK, _LISTS = "mirelle@tavast.example", "m.tavast@quillmoor.example", "mtavast@example.org"
+_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # told to the writer, not copied
+
+_CHARSETS = {
+    "en": ("utf-8", "utf-8", "iso-8859-1", "windows-1252"),
+    "de": ("utf-8", "utf-8", "iso-8859-1", "iso-8859-15"),
+    "fr": ("utf-8", "utf-8", "iso-8859-15", "iso-8859-1"),
+    "es": ("utf-8", "utf-8", "iso-8859-1"),
+    "it": ("utf-8", "iso-8859-1"),
+    "pt": ("utf-8", "utf-8", "iso-8859-1"),
+    "pl": ("utf-8", "iso-8859-2"),
+    "cs": ("utf-8", "iso-8859-2", "windows-1250"),
+    "ru": ("utf-8", "koi8-r", "windows-1251"),
+    "el": ("utf-8", "iso-8859-7"),
+    "tr": ("utf-8", "iso-8859-9"),
+    "ar": ("utf-8", "windows-1256"),
+    "he": ("utf-8", "windows-1255"),
+    "zh": ("utf-8", "gb18030", "gb2312"),
+    "ja": ("utf-8", "iso-2022-jp"),
+    "ko": ("utf-8", "euc-kr"),
+}
+_ZONES = {
+    "el": 120,
+    "tr": 180,
+    "ru": 180,
+    "he": 120,
+    "ar": 180,
+    "hi": 330,
+    "zh": 480,
+    "ja": 540,
+    "ko": 540,
+}
+_ENGLISH_ZONES = (0, 0, 60, 60, -300)
+_GAP = re.compile(r"\n[ \n]*\n(?! )")  # what a choice of nothing leaves behind
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """How this one message is put."""
+
+    writer: Writer
+    charset: str
+    encoding: str
+    base64_words: bool
+    tricks: tuple[str, ...]
+
+
+def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
+    """The message that came at `when`; with another `turn` the same recipe is about something else."""
+    known = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
+    slots = Slots(dice, recipe.language, when, turn, known)
+    name, _, address = slots.fill(recipe.header("From", "{contact}")).rstrip(">").rpartition("<")
+    name, address = name.strip(), address.lower()
+    slots.bind(sender=name, first=name.split(" ")[0], address=address, domain=address.partition("@")[2])
+    subject = tricks.disguise(
+        slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
+    )
+    body = _GAP.sub("\n\n", slots.fill(recipe.body)).strip("\n")
+    to, mailbox = _recipient(recipe, slots, dice)
+    manner = _manner(recipe, dice, subject + name + body, turn)
+
+    letter = Letter(
+        sender=wire.phrase(name, address, manner.charset, base64=manner.base64_words),
+        address=address,
+        domain=address.partition("@")[2],
+        to=to,
+        mailbox=mailbox,
+        subject=wire.encoded(subject, manner.charset, base64=manner.base64_words),
+        when=when,
+        zone=_zone(recipe.language, address),
+        language=recipe.language,
+        extra=tuple(
+            (key, wire.encoded(slots.fill(value), manner.charset, base64=manner.base64_words))
+            for key, value in recipe.headers
+            if key not in _OWN_HEADERS
+        ),
+    )
+    part = _content(recipe, slots, body, manner, letter, dice)
+    top = arrival(letter, dice, honest=not manner.writer.faulty) + manner.writer.headers(letter, dice)
+    if manner.writer.faulty:
+        top, part = _spoil(top, part, subject, dice)
+    head = "\n".join(wire.fold(key, value) for key, value in top + part.headers)
+    raw = head.encode("utf-8", "surrogateescape") + b"\n\n" + part.payload
+    return raw.replace(b"\n", b"\r\n") if dice.chance(0.08) else raw
+
+
+def _zone(language: str, address: str) -> int:
+    """Minutes east of Greenwich; whoever writes in English may live anywhere, but does not move."""
+    return Dice(f"zone of {address}").pick(_ENGLISH_ZONES) if language == "en" else _ZONES.get(language, 60)
+
+
+def _manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
+    default = (
+        ("kit", "bare", "bulk", "script", "webmail")
+        if recipe.label == "spam"
+        else ("desktop", "phone", "webmail")
+    )
+    writer = WRITERS[dice.pick(recipe.options.get("by", default))]
+    charset = dice.pick(_CHARSETS.get(recipe.language, ("utf-8",)))
+    if wanted := recipe.options.get("charset"):
+        charset = wanted[turn % len(wanted)]
+    try:
+        text.encode(charset)
+    except UnicodeEncodeError:
+        charset = "utf-8"
+    tricked = recipe.options.get("trick", ())
+    if set(tricked) & {"zero-width", "homoglyph"}:
+        charset = "utf-8"
+    encoding = dice.pick(recipe.options.get("encoding", writer.encodings))
+    if charset == "iso-2022-jp":
+        encoding = "8bit"  # seven bits are what it was made for
+    return _Manner(
+        writer, charset, encoding, dice.chance(0.5) or charset in {"iso-2022-jp", "koi8-r"}, tricked
+    )
+
+
+def _recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
+    """The To header, and the mailbox it came to in the end."""
+    default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
+    wanted = slots.fill(recipe.header("To", default))
+    if wanted == "work":
+        return f"{_ME} <{_WORK}>" if dice.chance(0.6) else _WORK, _WORK
+    if wanted == "me":
+        return f"{_ME} <{_PRIVATE}>" if dice.chance(0.7) else _PRIVATE, _PRIVATE
+    if wanted == "bare":
+        return dice.pick((_PRIVATE, _WORK, f"<{_PRIVATE}>", f"mirelle <{_PRIVATE}>")), _PRIVATE
+    if wanted == "undisclosed":
+        return dice.pick(("undisclosed-recipients:;", "Undisclosed recipients:;", "")), _PRIVATE
+    if wanted == "crowd":
+        others = [f"{name.lower()}@tavast.example" for name in dice.several(words()["en.first"], 4)]
+        return ", ".join(sorted([_PRIVATE, *others])), _PRIVATE
+    if wanted == "list":
+        return "", _LISTS
+    return wanted, _PRIVATE
+
+
+def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, letter: Letter, dice: Dice) -> Part:
+    writer = manner.writer
+    form = dice.pick(recipe.options.get("form", writer.forms))
+    if "padding" in manner.tricks:
+        body += "\n\n" + tricks.padding(dice, dice.between(20, 50))
+    if form == "image":
+        return _image_only(body, manner, letter, dice)
+    parts = []
+    if form in {"plain", "both"}:
+        text = tricks.disguise(pages.plain(body, writer.width), manner.tricks, dice, html=False)
+        parts.append(_text(text, "plain", manner))
+    if form in {"html", "both"}:
+        skin = dice.pick(writer.skins)
+        page = tricks.disguise(pages.html(body, skin, dice), manner.tricks, dice, html=True)
+        if "hidden" in manner.tricks:
+            page = tricks.with_hidden_text(page, dice)
+        parts.append(_text(page, "html", manner))
+    if recipe.header("Calendar"):
+        event = _calendar(slots.fill(recipe.header("Calendar")), letter, dice)
+        parts.append(wire.text_part(event, "calendar", "utf-8", "quoted-printable", "; method=REQUEST"))
+    part = parts[0] if len(parts) == 1 else wire.multipart("alternative", writer.boundary(dice), parts)
+    files = [_file(slots.fill(value), dice) for key, value in recipe.headers if key == "Attach"]
+    if files:
+        preamble = "This is a multi-part message in MIME format." if dice.chance(0.5) else ""
+        part = wire.multipart("mixed", writer.boundary(dice), [part, *files], preamble)
+    return part
+
+
+def _text(text: str, subtype: str, manner: _Manner) -> Part:
+    """ASCII goes as it is when its lines are short enough for any server."""
+    charset, encoding = manner.charset, manner.encoding
+    if text.isascii() and encoding == "8bit":
+        charset = "us-ascii" if charset != "utf-8" else charset
+    if encoding == "8bit" and max(map(len, text.encode(charset).split(b"\n"))) > 900:
+        encoding = "base64" if charset == "iso-2022-jp" else "quoted-printable"
+    return wire.text_part(text, subtype, charset, encoding)
+
+
+def _file(description: str, dice: Dice) -> Part:
+    kind, _, name = description.partition(" ")
+    return wire.attachment(attachments.CONTENT_TYPES[kind], name, attachments.octets(kind, dice))
+
+
+def _image_only(body: str, manner: _Manner, letter: Letter, dice: Dice) -> Part:
+    """The whole message is a picture that is a link; the body's first address is where it leads."""
+    address = next(line.partition(" => ")[2] for line in body.split("\n") if line.startswith("-> "))
+    identity = f"{dice.token(12)}@{letter.domain}"
+    page = f'<html><body><a href="{address}"><img src="cid:{identity}" border="0"></a></body></html>\n'
+    if "hidden" in manner.tricks:
+        page = tricks.with_hidden_text(page, dice)
+    kind = dice.pick(("png", "jpg"))
+    picture = wire.attachment(
+        attachments.CONTENT_TYPES[kind],
+        f"{dice.string(8)}.{kind}",
+        attachments.octets(kind, dice),
+        inline=identity,
+    )
+    return wire.multipart("related", manner.writer.boundary(dice), [_text(page, "html", manner), picture])
+
+
+def _calendar(summary: str, letter: Letter, dice: Dice) -> str:
+    start = letter.when.replace(hour=dice.between(8, 16), minute=0, second=0) + timedelta(
+        days=dice.between(1, 12)
+    )
+    lines = (
+        "BEGIN:VCALENDAR",
+        "PRODID:-//Quillmoor//Diary 4//EN",
+        "VERSION:2.0",
+        "METHOD:REQUEST",
+        "BEGIN:VEVENT",
+        f"UID:{dice.hexadecimal(32)}",
+        f"SUMMARY:{summary}",
+        f"DTSTART:{start:%Y%m%dT%H%M%SZ}",
+        f"DTEND:{start + timedelta(minutes=dice.pick((30, 45, 60))):%Y%m%dT%H%M%SZ}",
+        f"ORGANIZER:mailto:{letter.address}",
+        f"ATTENDEE;RSVP=TRUE:mailto:{letter.mailbox}",
+        "END:VEVENT",
+        "END:VCALENDAR",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
+    """What kits get wrong. Half of them get nothing wrong."""
+    fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
+    kind = part.headers[0][1]
+    if fault == "unclosed" and kind.startswith("multipart"):
+        return headers, replace(part, payload=part.payload[: part.payload.rindex(b"--", 0, -4)])
+    if fault == "mismatch" and kind.startswith("multipart"):
+        return headers, replace(part, headers=(("Content-Type", kind[:-1] + 'x"'), *part.headers[1:]))
+    if fault == "charset" and "charset=" in kind:
+        wrong = kind.partition("charset=")[0] + dice.pick(
+            ("charset=windows-1251", 'charset="chinesebig5"', "charset=DEFAULT")
+        )
+        return headers, replace(part, headers=(("Content-Type", wrong), *part.headers[1:]))
+    if fault == "raw":
+        return tuple((key, subject if key == "Subject" else value) for key, value in headers), part
+    if fault == "twice":
+        return (*headers, ("Subject", next(value for key, value in headers if key == "Subject"))), part
+    return headers, part

@@ -1,0 +1,53 @@
+"""Seed → choices, the same on every machine and under every Python.
+
+Of `random.Random` only `random()` and the seeding are promised never to change; `choice` and `shuffle` may.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+__all__ = ["Dice"]
+
+T = TypeVar("T")
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Dice:
+    """Choices from a seed; each message has its own, so that a new text leaves the others alone."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed).random
+
+    def below(self, bound: int) -> int:
+        return int(self._random() * bound)
+
+    def between(self, low: int, high: int) -> int:
+        return low + self.below(high - low + 1)
+
+    def chance(self, probability: float) -> bool:
+        return self._random() < probability
+
+    def pick(self, items: Sequence[T]) -> T:
+        return items[self.below(len(items))]
+
+    def several(self, items: Sequence[T], count: int) -> list[T]:
+        """`count` items without repeats, in drawn order."""
+        pool = list(items)
+        return [pool.pop(self.below(len(pool))) for _ in range(min(count, len(pool)))]
+
+    def string(self, length: int, alphabet: str = _LETTERS) -> str:
+        return "".join(self.pick(alphabet) for _ in range(length))
+
+    def digits(self, length: int) -> str:
+        return self.string(length, "0123456789")
+
+    def hexadecimal(self, length: int) -> str:
+        return self.string(length, "0123456789abcdef")
+
+    def token(self, length: int) -> str:
+        return self.string(length, _LETTERS + _LETTERS.upper() + "0123456789")
+
+    def bytes(self, length: int) -> bytes:
+        return bytes(self.below(256) for _ in range(length))

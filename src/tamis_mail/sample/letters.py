@@ -1,0 +1,76 @@
+"""A letter → what the receiving side puts on top of it: Return-Path, Received, and what it found out."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tamis_mail.sample.dice import Dice
+from tamis_mail.sample.wire import Headers
+
+__all__ = ["Letter", "arrival", "date_of", "ip_of"]
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What every writer is told. Names and subject are encoded already; `domain` is the sender's."""
+
+    sender: str
+    address: str
+    domain: str
+    to: str
+    mailbox: str
+    subject: str
+    when: datetime  # in UTC
+    zone: int  # minutes east
+    language: str
+    extra: Headers = ()
+
+    @property
+    def list_address(self) -> str:
+        """The list it was posted to, or nothing."""
+        return next((value for key, value in self.extra if key == "List"), "")
+
+    @property
+    def envelope(self) -> tuple[str, str]:
+        """Who handed it over: the address and its host."""
+        if self.list_address:
+            local, _, host = self.list_address.partition("@")
+            return f"{local}-bounces@{host}", host
+        return self.address, self.domain
+
+    @property
+    def date(self) -> str:
+        return date_of(self.when, self.zone)
+
+
+def date_of(when: datetime, zone: int = 0) -> str:
+    local, sign = when + timedelta(minutes=zone), "-" if zone < 0 else "+"
+    clock = (
+        f"{local.hour:02}:{local.minute:02}:{local.second:02} {sign}{abs(zone) // 60:02}{abs(zone) % 60:02}"
+    )
+    return f"{_DAYS[local.weekday()]}, {local.day} {_MONTHS[local.month - 1]} {local.year} {clock}"
+
+
+def ip_of(host: str) -> str:
+    dice = Dice(f"address of {host}")
+    return dice.pick(_NETWORKS) + str(dice.between(2, 250))
+
+
+def arrival(letter: Letter, dice: Dice, *, honest: bool) -> Headers:
+    """What the receiving side puts on top: the same for good and bad mail, but for what it found out."""
+    sender, host = letter.envelope
+    relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host
+    address, queue = ip_of(relay), dice.string(11, "0123456789ABCDEF")
+    name = relay if honest or dice.chance(0.6) else "unknown"
+    seen = date_of(letter.when + timedelta(seconds=dice.between(1, 40)), 60)
+    found = ("pass", "pass", "pass", "none") if honest else ("pass", "softfail", "none", "fail")
+    hop = f"from {relay} ({name} [{address}])\n\tby mx.tavast.example with ESMTPS id {queue}"
+    return (
+        ("Return-Path", f"<{sender}>"),
+        ("Delivered-To", letter.mailbox),
+        ("Received", f"{hop}\n\tfor <{letter.mailbox}>; {seen}"),
+        ("Authentication-Results", f"mx.tavast.example; spf={dice.pick(found)}\n\tsmtp.mailfrom={sender}"),
+    )

@@ -1,0 +1,91 @@
+"""Seed → half a year of somebody's mail, good and bad, with the labels she would give it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tamis_mail.sample.composing import compose
+from tamis_mail.sample.dice import Dice
+from tamis_mail.sample.recipes import Label, Recipe, recipes
+
+__all__ = ["Sample", "messages", "write"]
+
+_START = datetime(2026, 1, 5)  # noqa: DTZ001  (UTC throughout; zones are only written)
+_DAYS = 174
+_OFFICES = {"appointment", "bank", "doctor", "estate", "school"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One message as it lies in a mailbox."""
+
+    raw: bytes
+    label: Label
+    kind: str
+
+
+def messages(seed: int = 2026) -> Iterator[Sample]:
+    """The mailbox in order of arrival.
+
+    >>> first = next(messages())
+    >>> first.label in {"ham", "spam"}, b"\\nDelivered-To: " in first.raw.replace(b"\\r\\n", b"\\n")
+    (True, True)
+    """
+    drawn: list[tuple[datetime, int, Recipe, Dice, int]] = []
+    for recipe in recipes():
+        for copy in range(recipe.times):
+            dice = Dice(
+                f"{seed} {recipe.label} {recipe.kind} {recipe.language} {recipe.header('Subject')} {copy}"
+            )
+            when = _arrival(recipe, dice)
+            drawn.append((when, len(drawn), recipe, dice, seed + copy))
+    for when, _, recipe, dice, turn in sorted(drawn, key=lambda item: item[:2]):
+        yield Sample(compose(recipe, dice, when, turn), recipe.label, recipe.kind)
+
+
+def _arrival(recipe: Recipe, dice: Dice) -> datetime:
+    """Spam comes at any hour, friends write when they are awake, and an office is closed on Sundays."""
+    office = recipe.label == "ham" and (recipe.header("To") == "work" or recipe.kind in _OFFICES)
+    first, last = (0, 23) if recipe.label == "spam" else (7, 17) if office else (6, 21)
+    day = dice.below(_DAYS)
+    if office and day % 7 > 4:  # the first day is a Monday
+        day -= 2
+    return _START + timedelta(days=day, hours=dice.between(first, last), seconds=dice.below(3600))
+
+
+def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
+    """Put the mailbox into `folder`/ham and `folder`/spam, a file a message; how many of each.
+
+    A folder that holds anything but these very files is left untouched.
+    """
+    folder = Path(folder)
+    wanted = {
+        folder / sample.label / f"{number:04}-{sample.kind}.eml": sample.raw
+        for number, sample in enumerate(messages(seed), 1)
+    }
+    if stranger := _stranger(folder, wanted):
+        raise FileExistsError(
+            f"{stranger} is not of sample mailbox {seed}: expected an empty or a new folder; name another"
+        )
+    for label in ("ham", "spam"):
+        (folder / label).mkdir(parents=True, exist_ok=True)
+    for path, raw in wanted.items():
+        if not path.exists():
+            path.write_bytes(raw)
+    ham = sum(path.parent.name == "ham" for path in wanted)
+    return ham, len(wanted) - ham
+
+
+def _stranger(folder: Path, wanted: dict[Path, bytes]) -> Path | None:
+    """Something in `folder` that is not ours, if there is anything."""
+    own = {folder / "ham", folder / "spam"}
+    for path in (folder, *sorted(own)):
+        if (path.exists() or path.is_symlink()) and not path.is_dir():
+            return path
+    if not folder.exists():
+        return None
+    for path in sorted(folder.rglob("*")):
+        if path not in own and not (path in wanted and path.is_file() and path.read_bytes() == wanted[path]):
+            return path
+    return None

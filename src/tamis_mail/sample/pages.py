@@ -1,0 +1,169 @@
+"""A body in light markup → plain text, or HTML as one of several hands would make it.
+
+A line stands for itself, a blank one parts paragraphs. There are `# heading`, `* item`, `= label = value`,
+`> quoted`, `-> text of the link => address`, `! what the picture shows => address`, and `~word~` for a word
+that a trick may hide.
+"""
+
+import textwrap
+from collections.abc import Callable
+from html import escape
+from itertools import groupby
+
+from tamis_mail.sample.dice import Dice
+
+__all__ = ["SKINS", "html", "plain"]
+
+_MARKS = ("# ", "* ", "= ", "-> ", "! ")
+
+
+def _mark(line: str) -> str:
+    return ">" if line.startswith(">") else next((mark for mark in _MARKS if line.startswith(mark)), "")
+
+
+def plain(body: str, width: int = 0) -> str:
+    """The body as text; wrapped where the writer wraps."""
+    lines: list[str] = []
+    for line in body.split("\n"):
+        mark, rest = _mark(line), line[len(_mark(line)) :]
+        if mark == "# ":
+            lines.extend((rest.upper() if rest.isascii() else rest, "-" * min(len(rest), 60)))
+        elif mark == "= ":
+            label, _, value = rest.partition(" = ")
+            lines.append(f"  {label:<32} {value:>12}")
+        elif mark == "-> ":
+            label, _, address = rest.partition(" => ")
+            lines.append(address if label == address else f"{label}: {address}")
+        elif mark == "* ":
+            lines.append(f"  * {rest}")
+        elif mark == "! ":
+            lines.append(f"[{rest.partition(' => ')[0]}]")
+        elif width and not mark and len(line) > width and not line.startswith(" "):
+            lines.extend(textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False))
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def html(body: str, skin: str, dice: Dice) -> str:
+    return SKINS[skin](body, dice)
+
+
+def _blocks(body: str) -> list[tuple[str, list[str]]]:
+    """Runs of lines of one kind, each paragraph a run of its own; marks cut off."""
+    blocks: list[tuple[str, list[str]]] = []
+    for paragraph in body.split("\n\n"):
+        for mark, lines in groupby((line for line in paragraph.split("\n") if line), _mark):
+            blocks.append((mark, [line[len(mark) :].strip() for line in lines]))
+    return blocks
+
+
+def _render(body: str, paragraph: str, link: str, picture: str, line_break: str = "<br>\n") -> str:
+    """The blocks in the tags of one hand; `{}` is the content, `{0}` and `{1}` are label and address."""
+    pieces: list[str] = []
+    for mark, lines in _blocks(body):
+        if mark in {"-> ", "! "}:
+            form = link if mark == "-> " else picture
+            pairs = (line.partition(" => ") for line in lines)
+            pieces.extend(
+                form.format(escape(label, quote=False), escape(address)) for label, _, address in pairs
+            )
+            continue
+        safe = [escape(line, quote=False) for line in lines]
+        if mark == "# ":
+            pieces.extend(f"<h2>{line}</h2>" for line in safe)
+        elif mark == "* ":
+            pieces.append("<ul>\n" + "".join(f"<li>{line}</li>\n" for line in safe) + "</ul>")
+        elif mark == "= ":
+            cells = (line.partition(" = ") for line in safe)
+            rows = "".join(
+                f'<tr><td>{label}</td><td align="right">{value}</td></tr>\n' for label, _, value in cells
+            )
+            pieces.append(f'<table cellpadding="4">\n{rows}</table>')
+        elif mark == ">":
+            pieces.append(f"<blockquote>{line_break.join(safe)}</blockquote>")
+        else:
+            pieces.append(paragraph.format(line_break.join(safe)))
+    return "\n".join(pieces) + "\n"
+
+
+def _webmail(body: str, dice: Dice) -> str:
+    inner = _render(
+        body, "<div>{}</div><div><br></div>", '<div><a href="{1}">{0}</a></div>', '<img src="{1}" alt="{0}">'
+    )
+    return (
+        f'<div dir="auto">{inner}</div>\n'
+        if dice.chance(0.7)
+        else f"<html><head></head><body>{inner}</body></html>\n"
+    )
+
+
+def _office(body: str, dice: Dice) -> str:
+    font = dice.pick(("Calibri", "Aptos", "Arial"))
+    inner = _render(
+        body,
+        "<p class=MsoNormal>{}<o:p></o:p></p>",
+        '<p class=MsoNormal><a href="{1}">{0}</a><o:p></o:p></p>',
+        '<p class=MsoNormal><img src="{1}" alt="{0}"></p>',
+    )
+    return (
+        '<html xmlns:o="urn:schemas:office">\n<head>\n'
+        '<meta name="Generator" content="Office writer 16 (filtered)">\n'
+        f"<style><!--\np.MsoNormal, li.MsoNormal {{margin:0cm; font-size:11.0pt;"
+        f' font-family:"{font}",sans-serif;}}\n'
+        f'--></style>\n</head>\n<body lang="EN-GB" link="blue" vlink="purple">\n'
+        f'<div class="WordSection1">\n{inner}</div>\n'
+        "</body>\n</html>\n"
+    )
+
+
+def _shop(body: str, dice: Dice) -> str:
+    """Tables in tables, a preheader that nobody sees, a button, a pixel: what honest shops send too."""
+    colour, width = (
+        dice.pick(("#0b6b53", "#b3261e", "#1a4fa0", "#333333", "#d97706")),
+        dice.pick((600, 620, 640)),
+    )
+    inner = _render(
+        body,
+        '<p style="margin:0 0 16px;font:15px/1.5 Helvetica,Arial,sans-serif;color:#333">{}</p>',
+        f'<table role="presentation" cellspacing="0" cellpadding="0"><tr><td bgcolor="{colour}"'
+        ' style="border-radius:4px;padding:12px 24px"><a href="{1}" style="color:#ffffff;'
+        'text-decoration:none">{0}</a></td></tr></table>',
+        '<img src="{1}" width="560" alt="{0}" style="display:block;border:0">',
+    )
+    first = next((lines[0] for mark, lines in _blocks(body) if not mark), "")
+    return (
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN">\n<html><head>\n'
+        '<meta http-equiv="Content-Type" content="text/html">\n'
+        f"<style>@media only screen and (max-width:{width}px){{.outer{{width:100%!important}}}}</style>\n"
+        "</head>\n"
+        '<body style="margin:0;padding:0;background:#f4f4f4">\n'
+        f'<div style="display:none;max-height:0;overflow:hidden">{escape(first[:90], quote=False)}</div>\n'
+        f'<table class="outer" width="{width}" align="center" bgcolor="#ffffff">\n'
+        f'<tr><td style="padding:24px">\n{inner}'
+        "</td></tr></table>\n</body></html>\n"
+    )
+
+
+def _kit(body: str, dice: Dice) -> str:
+    """Tags from another century, and not all of them closed."""
+    colour, size = dice.pick(("#FF0000", "navy", "#000080", "green", "#CC0066")), dice.pick(("3", "4", "5"))
+    inner = _render(
+        body,
+        "<P>{}",
+        f'<P ALIGN=center><A HREF="{{1}}"><FONT COLOR="{colour}" SIZE={size}><B>{{0}}</B></FONT></A>',
+        '<CENTER><IMG SRC="{1}" ALT="{0}" BORDER=0></CENTER>',
+        "<BR>\n",
+    )
+    opening = dice.pick(
+        ("<HTML><BODY BGCOLOR=#FFFFFF>\n", "<html>\n<body>\n<center>\n", "<FONT FACE=Verdana SIZE=2>\n")
+    )
+    return opening + inner + dice.pick(("</BODY></HTML>\n", "</html>\n", "", "</center></td></tr>\n"))
+
+
+SKINS: dict[str, Callable[[str, Dice], str]] = {
+    "webmail": _webmail,
+    "office": _office,
+    "shop": _shop,
+    "kit": _kit,
+}

@@ -1,0 +1,155 @@
+"""A template and dice → text: choices made, slots filled, a slot the same all through a message."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from tamis_mail.sample.dice import Dice
+from tamis_mail.sample.recipes import words
+
+__all__ = ["Slots"]
+
+_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")  # innermost first; [PATCH] has no bar and stays
+_SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")  # {amount} and {amount2} are two draws
+
+_COMMA_LANGUAGES = {"de", "fr", "es", "it", "pt", "pl", "ru", "el", "tr", "cs"}
+
+
+class Slots:
+    """What one message says wherever it says `{something}`."""
+
+    def __init__(self, dice: Dice, language: str, when: datetime, turn: int, bound: dict[str, str]) -> None:
+        self._dice = dice
+        self._language = language
+        self._when = when
+        self._bound = dict(bound)
+        self._turn = turn  # linked choices take turns, so that copies of a recipe say different things
+        self._linked: dict[str, int] = {}
+
+    def bind(self, **values: str) -> None:
+        self._bound.update(values)
+
+    def fill(self, template: str) -> str:
+        text = template
+        while (chosen := _CHOICE.sub(self._choose, text)) != text:
+            text = chosen
+        while (filled := _SLOT.sub(self._look_up, text)) != text:
+            text = filled
+        return text
+
+    def _choose(self, match: re.Match[str]) -> str:
+        link, numbered, rest = str(match[1]).partition(":")
+        if not (numbered and len(link) == 1 and link.isdigit()):
+            return self._dice.pick(str(match[1]).split("|"))
+        ways = rest.split("|")
+        if self._linked.setdefault(link, len(ways)) != len(ways):
+            raise ValueError(
+                f"[{match[1]}] has {len(ways)} ways: expected {self._linked[link]}, as in its fellows"
+            )
+        return ways[self._turn % len(ways)]
+
+    def _look_up(self, match: re.Match[str]) -> str:
+        key = match[1] + match[2]
+        if key not in self._bound:
+            self._bound[key] = self.fill(self._draw(match[1]))
+        return self._bound[key]
+
+    def _draw(self, slot: str) -> str:
+        if maker := _MAKERS.get(slot):
+            return maker(self)
+        lists = words()
+        for language in (self._language, "en", "any"):
+            if choices := lists.get(f"{language}.{slot}"):
+                taken = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
+                return self._dice.pick([choice for choice in choices if choice not in taken] or choices)
+        raise KeyError(
+            f"{{{slot}}} in a text in {self._language}: expected a list in words.txt or a maker in slots.py"
+        )
+
+    def _money(self, low: int, high: int, *, cents: bool = True) -> str:
+        whole = self._dice.between(low, high)
+        cent = self._dice.pick(("00", "50", "90", "99", "95", self._dice.digits(2)))
+        grouped = f"{whole:,}"
+        if self._language in _COMMA_LANGUAGES:
+            return grouped.replace(",", ".") + ("," + cent if cents else "")
+        return grouped + ("." + cent if cents else "")
+
+    def _date(self, days: int) -> str:
+        day = self._when + timedelta(days=days)
+        months = words().get(f"{self._language}.month")
+        if self._language in {"zh", "ja"}:
+            return f"{day.year}年{day.month}月{day.day}日"
+        if self._language == "ko":
+            return f"{day.year}년 {day.month}월 {day.day}일"
+        if months is None:
+            return f"{day.day:02}.{day.month:02}.{day.year}"
+        joint = {"de": ". ", "cs": ". ", "es": " de ", "pt": " de "}.get(self._language, " ")
+        return f"{day.day}{joint}{months[day.month - 1]}{joint.removeprefix('.')}{day.year}"
+
+    def _month(self) -> str:
+        months = words().get(f"{self._language}.month") or words()["en.month"]
+        return months[(self._when.month - 1 + self._dice.below(2)) % 12]
+
+    def _weekday(self) -> str:
+        names = words().get(f"{self._language}.weekday") or words()["en.weekday"]
+        return self._dice.pick(names)
+
+    def _clock(self) -> str:
+        hour, minute = self._dice.between(8, 20), self._dice.pick((0, 0, 15, 30, 30, 45))
+        return f"{hour}:{minute:02}"
+
+    def _junk(self) -> str:
+        """A host nobody has heard of: of the reserved names, those that cost nothing."""
+        dice, lists = self._dice, words()
+        if dice.chance(0.4):
+            return dice.pick(lists["any.known_junk"])
+        name = dice.pick(lists["any.junk"]) + dice.pick(("", "-", "")) + dice.pick(lists["any.junk"])
+        if dice.chance(0.4):
+            name += dice.digits(dice.between(1, 3))
+        if dice.chance(0.3):
+            name = dice.pick(("mail", "go", "m", "click", "secure", "e")) + "." + name
+        return name + dice.pick(
+            (".example", ".example", ".example", ".example.com", ".example.net", ".test", ".invalid")
+        )
+
+    def _user(self) -> str:
+        dice, lists = self._dice, words()
+        first = dice.pick(lists["en.first"]).lower()
+        return dice.pick(
+            (
+                first + dice.digits(3),
+                first + "." + dice.string(5),
+                dice.string(9),
+                f"{first}_{dice.digits(2)}",
+            )
+        )
+
+
+_MAKERS: dict[str, Callable[[Slots], str]] = {
+    "amount": lambda s: s._money(9, 190),
+    "price": lambda s: s._money(4, 29),
+    "hundreds": lambda s: s._money(210, 990),
+    "thousands": lambda s: s._money(1200, 9800),
+    "millions": lambda s: s._money(2, 38, cents=False) + s._dice.pick((".5", "", ".2", "")),
+    "few": lambda s: str(s._dice.between(2, 9)),
+    "some": lambda s: str(s._dice.between(11, 48)),
+    "many": lambda s: str(s._dice.between(120, 980)),
+    "percent": lambda s: str(5 * s._dice.between(2, 16)),
+    "number": lambda s: s._dice.digits(6),
+    "four": lambda s: str(s._dice.between(1000, 9999)),
+    "code": lambda s: s._dice.string(8, "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"),
+    "hex": lambda s: s._dice.hexadecimal(12),
+    "token": lambda s: s._dice.token(22),
+    "wallet": lambda s: "bc1q" + s._dice.string(38, "acdefghjklmnpqrstuvwxyz023456789"),
+    "today": lambda s: s._date(0),
+    "past": lambda s: s._date(-s._dice.between(2, 20)),
+    "soon": lambda s: s._date(s._dice.between(2, 9)),
+    "later": lambda s: s._date(s._dice.between(14, 60)),
+    "day": lambda s: s._weekday(),
+    "month": lambda s: s._month(),
+    "time": lambda s: s._clock(),
+    "year": lambda s: str(s._when.year),
+    "junk": lambda s: s._junk(),
+    "user": lambda s: s._user(),
+    "ip": lambda s: s._dice.pick(("192.0.2.", "198.51.100.", "203.0.113.")) + str(s._dice.between(2, 250)),
+}

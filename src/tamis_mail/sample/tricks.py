@@ -1,0 +1,58 @@
+"""A text with marked words → the same to the eye, another to a filter; and padding for the filter alone."""
+
+import re
+from collections.abc import Callable
+
+from tamis_mail.sample.dice import Dice
+from tamis_mail.sample.recipes import words
+
+__all__ = ["disguise", "padding", "with_hidden_text"]
+
+_MARKED = re.compile(r"~([^~\n]+)~")
+_LOOK_ALIKE = str.maketrans("aeopcxyiACEHKMOPTX", "аеорсхуіАСЕНКМОРТХ")
+_LEET = str.maketrans("aeiost", "43105+")
+
+
+def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> str:
+    """Marked words under one of the tricks that fit here; without any, as they are."""
+    fitting = [trick for trick in tricks if trick in _TRICKS and (html or trick != "tags")]
+
+    def replace(match: re.Match[str]) -> str:
+        return _TRICKS[dice.pick(fitting)](match[1], dice) if fitting else match[1]
+
+    return _MARKED.sub(replace, text)
+
+
+def _between(word: str, dice: Dice, signs: tuple[str, ...]) -> str:
+    """A sign inside the word, at one or two places."""
+    cuts = sorted(dice.several(range(1, len(word)), min(2, len(word) - 1)))
+    pieces = [word[start:end] for start, end in zip([0, *cuts], [*cuts, len(word)], strict=True)]
+    return dice.pick(signs).join(pieces)
+
+
+_TRICKS: dict[str, Callable[[str, Dice], str]] = {
+    "zero-width": lambda word, dice: _between(word, dice, ("\u200b", "\u200c", "\u2060", "\u00ad")),
+    "tags": lambda word, dice: _between(word, dice, ("<b></b>", "<!-- x -->", "<span></span>", "<i></i>")),
+    "homoglyph": lambda word, _: word.translate(_LOOK_ALIKE),
+    "spaced": lambda word, dice: dice.pick((" ", ".", "_", "-")).join(word.replace(" ", "")),
+    "split": lambda word, dice: _between(word, dice, (" ", "-", " . ")),
+    "leet": lambda word, _: word.translate(_LEET),
+}
+
+
+def padding(dice: Dice, count: int) -> str:
+    """Words of letters that were never written, so that the good words outnumber the bad."""
+    drawn = [dice.pick(words()["en.padding"]) for _ in range(count)]
+    return "\n".join(" ".join(drawn[start : start + 9]) for start in range(0, count, 9))
+
+
+def with_hidden_text(page: str, dice: Dice) -> str:
+    style = dice.pick(
+        (
+            "display:none",
+            "font-size:0px;color:#ffffff",
+            "color:#fefefe;font-size:1px",
+            "position:absolute;left:-9999px",
+        )
+    )
+    return f'{page}<div style="{style}">{padding(dice, dice.between(25, 60))}</div>\n'

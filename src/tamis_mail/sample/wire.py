@@ -1,0 +1,118 @@
+"""Text and files → the octets of a mail: encoded words, folded headers, transfer encodings, multiparts."""
+
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Headers", "Part", "attachment", "encoded", "fold", "multipart", "phrase", "text_part"]
+
+Headers = tuple[tuple[str, str], ...]
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-!*+/")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Content headers and the octets below them."""
+
+    headers: Headers
+    payload: bytes
+
+
+def encoded(text: str, charset: str, *, base64: bool) -> str:
+    """Encoded words of at most 75 characters each, cut between characters and never inside one."""
+    if text.isascii():
+        return text
+    pieces, start = [], 0
+    for end in range(1, len(text) + 1):
+        if end == len(text) or len(_word(text[start : end + 1], charset, base64)) > 72:
+            pieces.append(_word(text[start:end], charset, base64))
+            start = end
+    return " ".join(pieces)
+
+
+def _word(text: str, charset: str, base64: bool) -> str:
+    raw = text.encode(charset)
+    if base64:
+        return f"=?{charset}?B?{binascii.b2a_base64(raw, newline=False).decode()}?="
+    return f"=?{charset}?Q?" + "".join(
+        chr(octet) if octet in _PLAIN else "_" if octet == 32 else f"={octet:02X}" for octet in raw
+    ) + "?="  # fmt: skip
+
+
+def phrase(name: str, address: str, charset: str, *, base64: bool) -> str:
+    """`Name <address>`, the name quoted or encoded where it has to be."""
+    if not name:
+        return address
+    if not name.isascii():
+        return f"{encoded(name, charset, base64=base64)} <{address}>"
+    return f'"{name}" <{address}>' if any(sign in name for sign in ',.@:()"') else f"{name} <{address}>"
+
+
+def fold(name: str, value: str) -> str:
+    """One header on lines of at most 78 characters where its blanks allow it; folds that it has are kept."""
+    if "\n" in value:
+        return f"{name}: {value}"
+    lines, line = [], f"{name}:"
+    for word in value.split(" "):
+        if len(line) + 1 + len(word) > 78 and line.strip() != f"{name}:":
+            lines.append(line)
+            line = ""
+        line += " " + word
+    return "\n".join([*lines, line])
+
+
+def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: str = "") -> Part:
+    """A text in `charset` under the transfer encoding asked for; pure ASCII in short lines needs none."""
+    raw = text.encode(charset)
+    if encoding == "quoted-printable":
+        payload = _quoted_printable(raw)
+    elif encoding == "base64":
+        payload = _base64(raw)
+    else:
+        payload, encoding = raw, "8bit" if any(octet > 127 for octet in raw) else "7bit"
+    kind = f"text/{subtype}; charset={charset}{parameters}"
+    return Part((("Content-Type", kind), ("Content-Transfer-Encoding", encoding)), payload)
+
+
+def attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -> Part:
+    """A file: to be saved, or shown in place where `inline` is its content id."""
+    disposition = "inline" if inline else "attachment"
+    identity = (("Content-ID", f"<{inline}>"),) if inline else ()
+    headers = (
+        ("Content-Type", f'{content_type}; name="{name}"'),
+        ("Content-Transfer-Encoding", "base64"),
+        *identity,
+        ("Content-Disposition", f'{disposition}; filename="{name}"'),
+    )
+    return Part(headers, _base64(data))
+
+
+def multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble: str = "") -> Part:
+    lines = [preamble.encode("ascii")] if preamble else []
+    for part in parts:
+        lines.append(f"--{boundary}".encode("ascii"))
+        lines.extend(fold(name, value).encode("ascii") for name, value in part.headers)
+        lines.extend((b"", part.payload))
+    lines.append(f"--{boundary}--\n".encode("ascii"))
+    return Part((("Content-Type", f'multipart/{subtype}; boundary="{boundary}"'),), b"\n".join(lines))
+
+
+def _base64(raw: bytes) -> bytes:
+    return b"".join(binascii.b2a_base64(raw[start : start + 57]) for start in range(0, len(raw), 57))
+
+
+def _quoted_printable(raw: bytes) -> bytes:
+    lines = []
+    for source in raw.split(b"\n"):
+        line = ""
+        for place, octet in enumerate(source):
+            last = place == len(source) - 1
+            literal = (33 <= octet <= 126 and octet != 61) or (octet in {9, 32} and not last)
+            sign = chr(octet) if literal else f"={octet:02X}"
+            if len(line) + len(sign) > (76 if last else 75):
+                lines.append(line + "=")
+                line = ""
+            line += sign
+        lines.append(line)
+    return "\n".join(lines).encode("ascii")

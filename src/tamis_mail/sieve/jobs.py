@@ -1,0 +1,59 @@
+"""messages → counts, or → verdicts, a batch at a time: what a worker does."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from tamis_mail import tokens
+from tamis_mail.bag import arrays
+from tamis_mail.message import canonical, parse
+from tamis_mail.store import Store
+from tamis_mail.store.tables import Table
+from tamis_mail.verdict import Judgement, Rule
+from tamis_mail.verdict.arrays import judge_many
+
+__all__ = ["Change", "count", "judge"]
+
+Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
+
+_AT_ONCE = 32  # messages whose features are found together: more do not fit into the processor's cache
+
+
+def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> Table:
+    """The sum of what each message (in canonical form) changes."""
+    found = _bags(messages)
+    alike: dict[Change, list[int]] = defaultdict(list)
+    for number, change in enumerate(changes):
+        alike[change].append(number)
+    tables = []
+    for change, numbers in alike.items():
+        keys = np.concatenate([found[number] for number in numbers])
+        once = Table.of_bags(keys)
+        for column, units in change:
+            counts = np.zeros((len(once.keys), labels), np.int64)
+            counts[:, column] = once.counts[:, 0] * units
+            tables.append(Table(once.keys, counts))
+    return tables[0] if len(tables) == 1 else Table.total(tables, labels)
+
+
+def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
+    """The verdicts, without their evidence, by the store at a path."""
+    found = _bags([canonical(raw) for raw in messages])
+    with Store(path, readonly=True) as store, store.reading():
+        labels = store.labels()
+        rule, unit = Rule.of(store), store.unit()
+        starts = np.cumsum([0, *(len(keys) for keys in found)])
+        keys = np.concatenate(found) if found else np.empty(0, np.uint64)
+        distinct, where = np.unique(keys, return_inverse=True)
+        counts = store.count_arrays(distinct)
+    return judge_many(keys, where, starts, counts, labels, rule, unit)
+
+
+def _bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:
+    """The features of each message."""
+    found: list[arrays.Numbers] = []
+    for start in range(0, len(messages), _AT_ONCE):
+        bags = arrays.features([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
+        found += np.split(bags.keys, bags.starts[1:-1])
+    return found

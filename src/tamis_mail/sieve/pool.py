@@ -1,0 +1,100 @@
+"""jobs → results, in order, by processes of our own, one for each core.
+
+The interpreter runs one thread at a time, and reading mail is its work; so there are processes. They are
+programs of their own (`python -m tamis_mail.sieve.worker`), not made by `multiprocessing`: that would run
+the caller's script again in each of them.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from types import TracebackType
+from typing import IO, Any
+
+__all__ = ["Pool", "cores"]
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def send(stream: IO[bytes], thing: object) -> None:
+    """Write one thing to the other side."""
+    data = pickle.dumps(thing, protocol=5)
+    stream.write(len(data).to_bytes(8, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """Read one thing from the other side; EOFError when that has gone."""
+    size = stream.read(8)
+    if len(size) < 8:
+        raise EOFError("the other process has ended")
+    return pickle.loads(stream.read(int.from_bytes(size, "little")))  # the other side is our own child
+
+
+class Pool:
+    """Workers that begin when the first job comes, and end with the pool."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._threads = ThreadPoolExecutor(size)
+        self._workers: list[subprocess.Popen[bytes]] = []
+        for _ in range(size):  # all at once, so that they load while the first messages are read
+            worker = _start()
+            self._workers.append(worker)
+            self._idle.put(worker)
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            if kind is not None:
+                worker.kill()
+            elif worker.stdin:
+                worker.stdin.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for worker in self._workers:
+            worker.wait()
+            for stream in (worker.stdin, worker.stdout):
+                if stream:
+                    stream.close()
+
+    def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """job(*input) for each input, in order, a few inputs ahead of what has been taken."""
+        waiting: deque[Future[Any]] = deque()
+        for given in inputs:
+            waiting.append(self._threads.submit(self._do, job, given))
+            if len(waiting) > 2 * self._size:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _do(self, job: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        worker = self._idle.get()
+        try:
+            if worker.stdin is None or worker.stdout is None:
+                raise AssertionError("workers are started with pipes")
+            send(worker.stdin, (job, given))
+            good, result = receive(worker.stdout)
+        finally:
+            self._idle.put(worker)
+        if not good:
+            raise result
+        return result
+
+
+def _start() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tamis_mail.sieve.worker"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

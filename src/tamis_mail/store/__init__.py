@@ -1,0 +1,6 @@
+"""what is remembered ↔ a file: counts of features by label and the journal, in one SQLite database."""
+
+from tamis_mail.store.database import StoreError, is_store
+from tamis_mail.store.store import Entry, Store, Writer
+
+__all__ = ["Entry", "Store", "StoreError", "Writer", "is_store"]

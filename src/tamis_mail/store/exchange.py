@@ -1,0 +1,253 @@
+"""a store ↔ lines of text: all that it remembers, in a form that other programs, and people, can read.
+
+Lines are ASCII, end with a line feed and come in this order, so that the same memory is the same text,
+whatever its history. Names are strings of JSON. A label is known by its place among the label lines, from 0.
+
+    tamis-store 1 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
+    setting "name" "value"                    other settings, by name
+    label 0 "ham"                             by name; the weight that another filter lent
+    message 9f…e2 0 1 0 1 0 1700000000 "a"    by digest: its label, weight, rest, tokens, era, time and source
+    count 00a1b2c3d4e5 3 0                    by feature: a count for each label
+    end 0 2 17 4711 ab…01                     how many of each there were, and the SHA-256 of all lines before
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, NoReturn
+
+import numpy as np
+
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.labels import GUESSES
+from tamis_mail.store.database import StoreError
+from tamis_mail.store.store import Entry, Store, Writer
+from tamis_mail.store.tables import Table
+from tamis_mail.store.upkeep import MOST_EPOCHS, versions
+from tamis_mail.tokens import VERSION
+
+__all__ = ["export", "load"]
+
+FORMAT = 1
+_BATCH = 1 << 18  # features that are written at once
+_LONGEST = 1 << 16  # bytes of a line
+_KINDS = (b"setting", b"label", b"message", b"count", b"end")
+
+_HEADER = re.compile(
+    rb"tamis-store (\d{1,9}) tokens (\d{1,9}(?:,\d{1,9})*|-) epoch (\d{1,9}) era (\d{1,9})\n"
+)
+_MESSAGE = re.compile(
+    rb'message ([0-9a-f]{2,128}) (\d{1,9}) (\d{1,18}) (\d{1,18}) (\d{1,9}) (\d{1,9}) (-?\d{1,18}) (".*")\n'
+)
+_COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,18})+)\n" % (KEY_BITS // 4))
+_END = re.compile(rb"end (\d{1,18}) (\d{1,18}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n")
+
+
+def export(store: Store, file: IO[bytes]) -> None:
+    """Write all that the store remembers."""
+    digest = hashlib.sha256()
+    numbers = dict.fromkeys(_KINDS[:-1], 0)
+    with store.reading():
+        for line in _lines(store):
+            data = line.encode("ascii")
+            kind = data.partition(b" ")[0]
+            if kind in numbers:
+                numbers[kind] += 1
+            digest.update(data)
+            file.write(data)
+    totals = " ".join(map(str, numbers.values()))
+    file.write(f"end {totals} {digest.hexdigest()}\n".encode("ascii"))
+
+
+def _lines(store: Store) -> Iterator[str]:
+    tokens = ",".join(map(str, versions(store))) or "-"
+    yield f"tamis-store {FORMAT} tokens {tokens} epoch {store.unit().bit_length() - 1} era {store.era()}\n"
+    for name, value in store.connection.execute("SELECT name, value FROM setting ORDER BY name"):
+        if name not in ("epoch", "era"):
+            yield f"setting {json.dumps(name)} {json.dumps(value)}\n"
+    labels = sorted(store.labels(), key=lambda label: label.name)
+    for label in labels:
+        yield f"label {label.lent} {json.dumps(label.name)}\n"
+    places = {label.name: place for place, label in enumerate(labels)}
+    for entry in store.entries():
+        yield (
+            f"message {entry.digest.hex()} {places[entry.label]} {entry.weight} {entry.rest} {entry.version} "
+            f"{entry.era} {entry.time} {json.dumps(entry.source)}\n"
+        )
+    columns = [label.id for label in labels]
+    for table in store.tables():
+        for key, counts in zip(table.keys.tolist(), table.counts[:, columns].tolist(), strict=True):
+            yield f"count {key:012x} {' '.join(map(str, counts))}\n"
+
+
+def load(store: Store, file: IO[bytes]) -> int:
+    """Read what `export` wrote into a store that is empty; return how many messages it remembers."""
+    with store.writing() as writer:
+        for what in ("label", "journal", "run"):
+            if store.connection.execute(f"SELECT 1 FROM {what}").fetchone():
+                raise StoreError(
+                    f"the store {store.path} is not empty: load into a new one and merge (tamis store merge)"
+                )
+        store.connection.execute("DELETE FROM setting")
+        return _Reader(store, writer, file).read()
+
+
+class _Reader:
+    """Reads line after line; what is wrong with one is told with its number."""
+
+    def __init__(self, store: Store, writer: Writer, file: IO[bytes]) -> None:
+        self._store = store
+        self._writer = writer
+        self._file = file
+        self._line = 0
+        self._digest = hashlib.sha256()
+        self._numbers = dict.fromkeys(_KINDS[:-1], 0)
+        self._labels: list[str] = []
+        self._last = b""  # digest or feature: they are in order
+        self._keys: list[int] = []
+        self._counts: list[list[int]] = []
+
+    def read(self) -> int:
+        self._header(self._next())
+        stage = 0
+        while True:
+            line = self._next()
+            kind = line.partition(b" ")[0]
+            if kind not in _KINDS:
+                self._refuse(f"begins with {kind[:20]!r}, not with setting, label, message, count or end")
+            if _KINDS.index(kind) < stage:
+                self._refuse(f"a {kind.decode()} comes after a {_KINDS[stage].decode()}")
+            if _KINDS.index(kind) > stage:
+                stage, self._last = _KINDS.index(kind), b""
+            if kind == b"end":
+                break
+            self._numbers[kind] += 1
+            self._digest.update(line)
+            {
+                b"setting": self._setting,
+                b"label": self._label,
+                b"message": self._message,
+                b"count": self._count,
+            }[kind](line)
+        self._end(line)
+        self._flush()
+        return self._numbers[b"message"]
+
+    def _next(self) -> bytes:
+        try:
+            line = self._file.readline(_LONGEST)
+        except (OSError, EOFError) as error:  # a compressed file that is cut off or damaged
+            self._refuse(f"cannot be read ({error})")
+        self._line += 1
+        if not line.endswith(b"\n"):
+            self._refuse(
+                "is cut off: the file is not complete, get it again"
+                if len(line) < _LONGEST
+                else "is too long"
+            )
+        return line
+
+    def _refuse(self, what: str) -> NoReturn:
+        name = getattr(self._file, "name", "the text")
+        raise StoreError(f"{name}, line {self._line}: {what}; nothing was loaded")
+
+    def _header(self, line: bytes) -> None:
+        found = _HEADER.fullmatch(line)
+        if not found:
+            self._refuse(
+                "is not the first line of a store in text: give a file that `tamis store export` wrote"
+            )
+        if int(found[1]) > FORMAT:
+            self._refuse(f"the format is {int(found[1])}, and this tamis reads {FORMAT}: upgrade it")
+        if found[2] != b"-" and max(map(int, found[2].split(b","))) > VERSION:
+            self._refuse(
+                f"the tokens are of version {found[2].decode()}, and this tamis knows {VERSION}: upgrade it"
+            )
+        if int(found[3]) > MOST_EPOCHS:
+            self._refuse(f"the epoch is {int(found[3])}, and at most {MOST_EPOCHS} is possible")
+        for name, value in (("epoch", int(found[3])), ("era", int(found[4]))):
+            if value:
+                self._writer.set(name, value)
+        self._digest.update(line)
+
+    def _strings(self, text: bytes, number: int) -> list[str]:
+        """Strings of JSON with spaces between."""
+        found = []
+        decoder = json.JSONDecoder()
+        rest = text.decode("ascii", "replace").rstrip("\n")
+        with suppress(ValueError, RecursionError):
+            while rest:
+                value, end = decoder.raw_decode(rest)
+                found.append(value)
+                rest = rest[end:].removeprefix(" ")
+            "".join(found).encode()  # what is no text cannot be kept
+        if rest or len(found) != number or not all(isinstance(value, str) for value in found):
+            self._refuse(f"has no {number} strings of JSON where they belong")
+        return found
+
+    def _setting(self, line: bytes) -> None:
+        name, value = self._strings(line.partition(b" ")[2], 2)
+        if name.encode() <= self._last:
+            self._refuse(f"the setting {name!r} is out of order")
+        self._last = name.encode()
+        self._writer.set(name, value)
+
+    def _label(self, line: bytes) -> None:
+        _, lent, name = [*line.split(b" ", 2), b"", b""][:3]
+        (label,) = self._strings(name, 1)
+        if not lent.isdigit() or len(lent) > 18:
+            self._refuse("a label needs its weight and its name")
+        if self._labels and label <= self._labels[-1]:
+            self._refuse(f"the label {label!r} is out of order")
+        self._labels.append(label)
+        self._writer.lend(label, int(lent))
+
+    def _message(self, line: bytes) -> None:
+        found = _MESSAGE.fullmatch(line)
+        if not found or len(found[1]) % 2:
+            self._refuse("a message needs digest, label, weight, rest, tokens, era, time and source")
+        number, weight, rest, version, era, time = map(int, found.groups()[1:7])
+        if number >= len(self._labels):
+            self._refuse(f"there is no label {number}, only {len(self._labels)}")
+        if rest and not set(GUESSES) <= set(self._labels):
+            self._refuse(f"a message with a rest needs the labels {' and '.join(GUESSES)}")
+        digest = bytes.fromhex(found[1].decode())
+        if digest <= self._last:
+            self._refuse(f"the message {digest.hex()} is out of order")
+        self._last = digest
+        (source,) = self._strings(found[8], 1)
+        self._writer.remember(Entry(digest, self._labels[number], weight, rest, version, era, source, time))
+
+    def _count(self, line: bytes) -> None:
+        found = _COUNT.fullmatch(line)
+        if not found:
+            self._refuse(f"a feature needs a key of {KEY_BITS // 4} digits and a count for each label")
+        counts = [int(count) for count in found[2].split()]
+        if len(counts) != len(self._labels) or not any(counts):
+            self._refuse(f"a feature needs {len(self._labels)} counts, not all zero")
+        if found[1] <= self._last:
+            self._refuse(f"the feature {found[1].decode()} is out of order")
+        self._last = found[1]
+        self._keys.append(int(found[1], 16))
+        self._counts.append(counts)
+        if len(self._keys) >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._keys:
+            self._writer.add(Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64)))
+            self._keys, self._counts = [], []
+
+    def _end(self, line: bytes) -> None:
+        found = _END.fullmatch(line)
+        numbers = tuple(self._numbers.values())
+        if not found or tuple(map(int, found.groups()[:4])) != numbers:
+            self._refuse(
+                f"does not say {numbers} settings, labels, messages, features, as there are: get it again"
+            )
+        if found[5].decode() != self._digest.hexdigest():
+            self._refuse("the checksum is another: the file was changed on its way, get it again")
+        if self._file.read(1):
+            self._refuse("something follows the last line")

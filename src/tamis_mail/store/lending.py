@@ -1,0 +1,186 @@
+"""the word counts of another filter → counts lent to a store, so that nobody begins with nothing.
+
+Another filter has no n-grams and no pairs, and forgot which message had which word: its messages are weight
+lent to headers and words, and cannot be forgotten one by one. What is none of our words is passed over.
+"""
+
+import hashlib
+import re
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis_mail.bag import HEADERS, WORDS, key
+from tamis_mail.labels import HAM, SPAM
+from tamis_mail.store.database import StoreError
+from tamis_mail.store.store import Store
+from tamis_mail.store.tables import Counts, Keys, Table
+from tamis_mail.store.upkeep import versions
+from tamis_mail.tokens import VERSION
+
+__all__ = ["LABELS", "Lent", "load_bogofilter", "load_spamassassin"]
+
+LABELS = (SPAM, HAM)
+_ROOM = 1 << 62
+
+_WORD = re.compile(r"(?:[^\W_]|[$!])+")
+_HOST = re.compile(r"(?:[a-z0-9\-]{1,63}\.){1,8}[a-z]{2,24}")
+_NUMBERS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+_FIELDS = {
+    "subj": "subject",
+    "from": "from",
+    "to": "to",
+    "rtrn": "return-path",
+}  # bogofilter's names of header fields
+_BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
+_TOTAL = b".MSG_COUNT"
+_SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
+_SHORTEST, _LONGEST = 3, 15  # bytes of words that SpamAssassin counts whole
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """What was taken over."""
+
+    spam: int  # messages the other filter had learned
+    ham: int
+    tokens: int  # words it knew
+    matched: int  # of them, those that ours can be
+    features: int  # that they became
+    malformed: int  # lines that were none
+
+
+def load_bogofilter(store: Store, file: Iterable[bytes]) -> Lent:
+    """Lend the store what `bogoutil -d wordlist.db` writes: lines of a token, its spam, its ham and a day."""
+    keys, counts = array("Q"), array("Q")
+    total: tuple[int, int] | None = None
+    tokens = matched = malformed = 0
+    digest = hashlib.sha256()
+    for line in file:
+        digest.update(line)
+        found = _BOGOFILTER.fullmatch(line)
+        if found is None:
+            malformed += bool(line.strip())
+        elif found[1] == _TOTAL:
+            total = int(found[2]), int(found[3])
+        elif not found[1].startswith(b"."):
+            tokens += 1
+            feature = bogofilter_feature(found[1])
+            if feature is not None:
+                matched += 1
+                keys.append(feature)
+                counts.extend((int(found[2]), int(found[3])))
+    if total is None:
+        raise StoreError(
+            f"there is no .MSG_COUNT among {tokens} tokens: give all that `bogoutil -d wordlist.db` writes"
+        )
+    pairs = np.array(counts, np.int64).reshape(-1, 2)
+    features = _lend(store, "bogofilter", digest.hexdigest(), total, np.array(keys, np.uint64), pairs)
+    return Lent(*total, tokens, matched, features, malformed)
+
+
+def bogofilter_feature(token: bytes) -> int | None:
+    """The feature that a token of bogofilter is here; None if it is none.
+
+    >>> bogofilter_feature(b"subj:Offer") == key(b"subject:offer", HEADERS)
+    True
+    """
+    try:
+        text = token.decode().lower()
+    except UnicodeDecodeError:
+        return None
+    prefix, colon, rest = text.partition(":")
+    name, kind = "", HEADERS
+    if not colon or prefix == "url":
+        kind, word = WORDS, rest if colon else text
+        is_host = _HOST.fullmatch(word) or _NUMBERS.fullmatch(word)
+        name = f"url:{word}" if is_host else word if _WORD.fullmatch(word) else ""
+    elif prefix in _FIELDS:
+        is_host = _HOST.fullmatch(rest) if prefix != "subj" else None
+        name = f"{_FIELDS[prefix]}:{'@' if is_host else ''}{rest}" if is_host or _WORD.fullmatch(rest) else ""
+    elif prefix == "rcvd" and (_HOST.fullmatch(rest) or _NUMBERS.fullmatch(rest)):
+        name = f"received:{rest}"
+    elif prefix == "head":  # names of fields, and words of which it is not said what field they were in
+        name = rest
+    return key(name.encode(), kind) if name else None
+
+
+def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes]) -> Lent:
+    """Lend the store what `sa-learn --backup` writes, as far as words are given that its tokens can be.
+
+    SpamAssassin keeps 40 bits of a word's SHA-1, not the word, so words come from elsewhere: a mailbox, a
+    dictionary. It counts each word of a body in lower case, whatever else it counts, and hosts after `UD:`.
+    These two are matched; its tokens of header fields are not.
+    """
+    known: dict[bytes, tuple[int, int]] = {}
+    totals: dict[bytes, int] = {}
+    malformed = 0
+    digest = hashlib.sha256()
+    for line in file:
+        digest.update(line)
+        found = _SPAMASSASSIN.fullmatch(line)
+        if found is not None:
+            known[bytes.fromhex(found[3].decode())] = int(found[1]), int(found[2])
+            continue
+        kind, *fields = line.rstrip(b"\r\n").split(b"\t")
+        if kind == b"v" and len(fields) == 2 and fields[0].isdigit() and len(fields[0]) <= 12:
+            totals[fields[1].split(b" ")[0]] = int(fields[0])
+        elif kind != b"s" and line.strip():
+            malformed += 1
+    if not {b"num_spam", b"num_nonspam"} <= totals.keys():
+        raise StoreError(
+            f"num_spam or num_nonspam is not among {len(known)} tokens: give all of `sa-learn --backup`"
+        )
+    total = totals[b"num_spam"], totals[b"num_nonspam"]
+    features: dict[int, bytes] = {}
+    for word in words:
+        for name, token in _spamassassin_tokens(word.lower()):
+            if token in known:
+                features[key(name, WORDS)] = token
+    pairs = np.array([known[token] for token in features.values()], np.int64).reshape(-1, 2)
+    number = _lend(
+        store, "spamassassin", digest.hexdigest(), total, np.array(list(features), np.uint64), pairs
+    )
+    return Lent(*total, len(known), len(set(features.values())), number, malformed)
+
+
+def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, bytes]]:
+    """What a word may be: our name for it, and SpamAssassin's."""
+    found = [(word, word)] if _SHORTEST <= len(word) <= _LONGEST else []
+    if b"." in word:
+        found.append((b"url:" + word, b"UD:" + word))
+    return [(name, hashlib.sha1(token, usedforsecurity=False).digest()[-5:]) for name, token in found]
+
+
+def _lend(store: Store, name: str, digest: str, total: tuple[int, int], keys: Keys, counts: Counts) -> int:
+    """Add counts, at most one a message: several tokens may have become one feature."""
+    with store.writing() as writer:
+        if versions(store) not in ([], [VERSION]):
+            raise StoreError(
+                f"the store {store.path} counts tokens of version {versions(store)}, "
+                f"and these would be of version {VERSION}: import into a new store"
+            )
+        setting = f"imported {digest}"
+        if store.setting(setting) is not None:
+            raise StoreError(
+                f"the store {store.path} was given these counts of {name} already: nothing is left to do"
+            )
+        summed = Table.total([Table(keys, counts)], 2)
+        capped = np.minimum(summed.counts, np.array(total, np.int64))
+        unit = store.unit()
+        if max(int(capped.sum()), *total) * unit >= _ROOM - max(
+            (label.features for label in store.labels()), default=0
+        ):
+            raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")
+        columns = [writer.column(label) for label in LABELS]
+        placed = np.zeros((len(summed.keys), writer.width), np.int64)
+        placed[:, columns] = capped * unit
+        table = Table.total([Table(summed.keys, placed)], writer.width)
+        writer.add(table)
+        for label, messages in zip(LABELS, total, strict=True):
+            writer.lend(label, messages * unit)
+        writer.set(setting, name)
+        writer.set("tokens", VERSION)
+    return len(table.keys)

@@ -1,0 +1,258 @@
+"""learning events → counts on disk with their journal: all of a transaction, or nothing of it.
+
+The store is the sum of what it remembers: its counts are those of the messages in its journal, whatever was
+learned twice, learned otherwise, forgotten or merged in between, and in whatever order. Weights are whole
+units: to halve the weight of all that was learned so far, the next messages count double (`decay`), so no
+count is ever rounded and forgetting takes away exactly what learning gave.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from tamis_mail.labels import GUESSES, Label
+from tamis_mail.store import runs
+from tamis_mail.store.database import connect, explained, reading, writing
+
+if TYPE_CHECKING:
+    from tamis_mail.store.tables import Counts, Keys, Table
+
+__all__ = ["Entry", "Store", "Writer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message in the journal."""
+
+    digest: bytes
+    label: str
+    weight: int
+    rest: int
+    version: int
+    era: int
+    source: str
+    time: int
+
+    @property
+    def columns(self) -> list[tuple[str, int]]:
+        """The labels its features are counted under, and the weight of each."""
+        return columns(self.label, self.weight, self.rest)
+
+
+def columns(label: str, weight: int, rest: int) -> list[tuple[str, int]]:
+    """The labels a message's features are counted under: its own, or both guesses."""
+    if label not in GUESSES:
+        return [(label, weight)]
+    other = GUESSES[1 - GUESSES.index(label)]
+    return [(name, share) for name, share in ((label, weight), (other, rest)) if share]
+
+
+class Store:
+    """Counts of features by label, and the journal of what was learned."""
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
+        self.path = Path(path)
+        self._connection = connect(path, create=create, readonly=readonly)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For the modules of this package."""
+        return self._connection
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Reading.
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """See the store as it is now, whatever a writer does meanwhile."""
+        with reading(self._connection, self.path):
+            yield
+
+    def labels(self) -> list[Label]:
+        """In the order of the columns of counts."""
+        with explained(self.path):
+            return [Label(*row) for row in self._connection.execute("SELECT * FROM label ORDER BY id")]
+
+    def unit(self) -> int:
+        """The weight of a message that is learned now."""
+        return 1 << int(self.setting("epoch") or 0)
+
+    def era(self) -> int:
+        """How often the store has been pruned."""
+        return int(self.setting("era") or 0)
+
+    def setting(self, name: str) -> str | None:
+        with explained(self.path):
+            row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
+        """What is known of each key, by label; zeros where that is nothing."""
+        with self.reading():
+            return runs.look_up(self._connection, keys, len(self.labels()))
+
+    def count_arrays(self, keys: "Keys") -> "Counts":
+        """(keys, labels): what is known of keys in ascending order."""
+        with self.reading():
+            counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
+        return counts
+
+    def tables(self) -> Iterator["Table"]:
+        """All counts there are, some at a time, in the order of keys."""
+        tables = _tables()
+        with self.reading():
+            found = runs.all_runs(self._connection)
+            labels = len(self.labels())
+            for low, high in tables.slices(sum(run.entries for run in found)):
+                yield tables.Table.total(
+                    [tables.scan(self._connection, run, low, high) for run in found], labels
+                )
+
+    def find(self, digest: bytes) -> Entry | None:
+        """What the journal says of a message; None if it does not know it."""
+        with explained(self.path):
+            row = self._connection.execute(_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
+        return None if row is None else Entry(*row)
+
+    def entries(self) -> Iterator[Entry]:
+        """The journal, in the order of digests."""
+        with explained(self.path):
+            for row in self._connection.execute(_ENTRIES + " ORDER BY digest"):
+                yield Entry(*row)
+
+    # Writing.
+
+    @contextmanager
+    def writing(self) -> Iterator["Writer"]:
+        """One transaction; nothing of it is there before it ends well."""
+        with writing(self._connection, self.path):
+            yield Writer(self, self._connection)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Give back to the disk what runs that were merged have left, if it is much."""
+        with suppress(
+            sqlite3.OperationalError
+        ):  # what was written is written: if another process is at work, the next one tidies
+            (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+            (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+            if free > 1000 and free * 4 > pages:
+                self.shrink()
+
+    def shrink(self) -> None:
+        """Give back to the disk all that is free."""
+        self._connection.executescript(
+            "PRAGMA incremental_vacuum"
+        )  # `execute` would take one step, which frees one page
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+class Writer:
+    """What may be done inside a transaction."""
+
+    def __init__(self, store: Store, connection: sqlite3.Connection) -> None:
+        self._store = store
+        self._connection = connection
+        self._sources: dict[str, int] = {}
+        self._columns = {label.name: label.id for label in store.labels()}
+
+    @property
+    def width(self) -> int:
+        """How many labels there are."""
+        return len(self._columns)
+
+    def column(self, label: str) -> int:
+        """The column of a label, which is made if it is new."""
+        if label not in self._columns:
+            number = len(self._columns)
+            self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (number, label))
+            self._columns[label] = number
+        return self._columns[label]
+
+    def remember(self, entry: Entry) -> None:
+        """Put a message into the journal, in the place of what the journal said of it."""
+        self.drop(entry.digest)
+        for name, weight in entry.columns:
+            self._weigh(name, weight, int(name == entry.label))
+        row = (
+            entry.digest,
+            self.column(entry.label),
+            entry.weight,
+            entry.rest,
+            entry.version,
+            entry.era,
+            self._source(entry.source),
+            entry.time,
+        )
+        self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def drop(self, digest: bytes) -> None:
+        """Take a message out of the journal, if it is there."""
+        entry = self._store.find(digest)
+        if entry is not None:
+            for name, weight in entry.columns:
+                self._weigh(name, -weight, -int(name == entry.label))
+            self._connection.execute("DELETE FROM journal WHERE digest = ?", (digest,))
+
+    def add(self, table: "Table") -> None:
+        """Add to the counts (or take away: counts may be negative)."""
+        tables = _tables()
+        tables.add(self._connection, table)
+        for number, total in enumerate(table.counts.sum(axis=0).tolist()):
+            if total:
+                self._connection.execute(
+                    "UPDATE label SET features = features + ? WHERE id = ?", (total, number)
+                )
+
+    def take(self, table: "Table") -> None:
+        """Add to the counts, but take away no more than there is: for a store that was pruned."""
+        self.add(_tables().clipped(self._connection, table))
+
+    def set(self, name: str, value: object) -> None:
+        """Keep a setting."""
+        self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
+
+    def lend(self, label: str, weight: int) -> None:
+        """Note messages that another filter had counted."""
+        self._connection.execute(
+            "UPDATE label SET lent = lent + ? WHERE id = ?", (weight, self.column(label))
+        )
+
+    def _weigh(self, label: str, weight: int, messages: int) -> None:
+        self._connection.execute(
+            "UPDATE label SET weight = weight + ?, messages = messages + ? WHERE id = ?",
+            (weight, messages, self.column(label)),
+        )
+
+    def _source(self, name: str) -> int:
+        if name not in self._sources:
+            self._connection.execute("INSERT OR IGNORE INTO source (name) VALUES (?)", (name,))
+            self._sources[name] = self._connection.execute(
+                "SELECT id FROM source WHERE name = ?", (name,)
+            ).fetchone()[0]
+        return self._sources[name]
+
+
+def _tables() -> ModuleType:
+    """NumPy and what is made of it, when something is written; a verdict on one message does without."""
+    return import_module("tamis_mail.store.tables")
+
+
+_ENTRIES = """
+    SELECT digest, label.name, journal.weight, rest, version, era, source.name, time
+    FROM journal JOIN label ON label.id = journal.label JOIN source ON source.id = journal.source
+"""

@@ -1,0 +1,284 @@
+"""sorted arrays of keys and counts ↔ runs in the store: for many messages, and for all that writes."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.store.runs import WIDTHS, Run, all_runs, shelves
+
+Keys = NDArray[np.uint64]
+Counts = NDArray[np.int64]
+
+RATIO = 3  # a generation has at least as many times the entries of the next younger one
+_SMALL = 1 << 19  # entries below which a run has few, large shelves, and entries with long keys
+_SLICE = 1 << 21  # entries that are held in memory at once when runs are added up
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A statistic: keys in ascending order, each once, with one count for each label. Zeros are nothing."""
+
+    keys: Keys  # (entries,)
+    counts: Counts  # (entries, labels)
+
+    @classmethod
+    def total(cls, tables: Sequence["Table"], labels: int) -> "Table":
+        """The sum of tables, without zeros."""
+        if not tables:
+            return cls(np.empty(0, np.uint64), np.empty((0, labels), np.int64))
+        keys = np.concatenate([table.keys for table in tables])
+        counts = np.zeros((len(keys), labels), np.int64)
+        row = 0
+        for table in tables:
+            counts[row : row + len(table.keys), : table.counts.shape[1]] = table.counts
+            row += len(table.keys)
+        order = np.argsort(keys, kind="stable")  # a merge of sorted pieces
+        keys, counts = keys[order], counts[order]
+        if len(keys):
+            firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+            keys, counts = keys[firsts], np.add.reduceat(counts, firsts, axis=0)
+        some = np.zeros(len(keys), bool)
+        for column in counts.T:
+            some |= column != 0
+        return cls(keys[some], counts[some])
+
+    @classmethod
+    def of_bags(cls, keys: Keys) -> "Table":
+        """How many messages have each feature, from their features, strung together in any order; one column."""
+        keys = np.sort(keys)
+        firsts = (
+            np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+            if len(keys)
+            else np.empty(0, np.intp)
+        )
+        return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
+
+    def between(self, low: int, high: int) -> "Table":
+        """The entries with low <= key < high."""
+        first, last = np.searchsorted(self.keys, np.array([low, high], np.uint64))
+        return Table(self.keys[first:last], self.counts[first:last])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Table)
+            and np.array_equal(self.keys, other.keys)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError("a table can change hands, not be a key")
+
+
+def add(connection: sqlite3.Connection, table: Table) -> None:
+    """Add to the store's counts, inside the transaction that is open, and tidy up."""
+    if not len(table.keys):
+        return
+    runs = all_runs(connection)
+    generations: dict[int, int] = {}
+    for run in runs:
+        generations[run.generation] = generations.get(run.generation, 0) + run.entries
+    gathered = len(table.keys)
+    merged = set()
+    for generation, entries in sorted(generations.items(), reverse=True):
+        if entries >= RATIO * gathered:
+            break
+        gathered += entries
+        merged.add(generation)
+    replace(connection, [run for run in runs if run.generation in merged], table)
+
+
+def replace(connection: sqlite3.Connection, old: Sequence[Run], more: Table | None = None) -> None:
+    """Put one generation in the place of some runs and what is new, a slice of the keys at a time so that memory stays small."""
+    labels = max(
+        [run.labels for run in old] + ([more.counts.shape[1]] if more is not None else []), default=0
+    )
+    extra = more if more is not None else Table.total([], labels)
+    entries = sum(run.entries for run in old) + len(extra.keys)
+
+    def piece(low: int, high: int) -> Table:
+        pieces = [scan(connection, run, low, high) for run in old]
+        return Table.total([*pieces, extra.between(low, high)], labels)
+
+    rewrite(connection, old, piece, entries, labels)
+
+
+def rewrite(
+    connection: sqlite3.Connection,
+    old: Sequence[Run],
+    piece: Callable[[int, int], Table],
+    entries: int,
+    labels: int,
+    progress: Callable[[float], None] | None = None,
+) -> int:
+    """Put one generation in the place of some runs: `piece(low, high)` gives its entries, about as many as said. How many there were."""
+    writer = _Writer(
+        connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
+    )
+    for low, high in slices(entries):
+        writer.write(piece(low, high))
+        if progress is not None:
+            progress(high / (1 << KEY_BITS))
+    remove(connection, old)
+    return writer.close()
+
+
+def clipped(connection: sqlite3.Connection, table: Table) -> Table:
+    """The table, with no count so negative that the store's would be."""
+    (labels,) = connection.execute("SELECT count(*) FROM label").fetchone()
+    table = Table.total([table], labels)
+    known = np.maximum(look_up(connection, table.keys, labels), 0)
+    return Table.total([Table(table.keys, np.maximum(table.counts, -known))], labels)
+
+
+def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
+    """Take runs out of the store."""
+    for run in old:
+        connection.execute(
+            "DELETE FROM shelf WHERE id >= ? AND id < ?", (run.start, run.start + (1 << run.bits))
+        )
+        connection.execute("DELETE FROM run WHERE id = ?", (run.id,))
+
+
+def slices(entries: int) -> Iterator[tuple[int, int]]:
+    """Ranges [low, high) that cover all keys, each with few enough entries, all bounded by a power of two."""
+    parts = 1 << max(0, -(-entries // _SLICE) - 1).bit_length()
+    step = (1 << KEY_BITS) // parts
+    return ((part * step, (part + 1) * step) for part in range(parts))
+
+
+def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table:
+    """The entries of a run with low <= key < high."""
+    rows = connection.execute(
+        "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
+        (run.start + (low >> run.shift), run.start + (high - 1 >> run.shift)),
+    ).fetchall()
+    table = _decoded(rows, run)
+    return table.between(low, high)
+
+
+def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
+    """(keys, labels): the counts of keys in ascending order, zeros where nothing is known."""
+    counts = np.zeros((len(keys), labels), np.int64)
+    for run in all_runs(connection):
+        numbers = np.unique(keys >> np.uint64(run.shift))
+        if len(numbers) > 1 << run.bits >> 2:
+            first, last = (run.start, run.start + (1 << run.bits) - 1)
+            rows = connection.execute(
+                "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id", (first, last)
+            ).fetchall()
+        else:
+            rows = sorted(shelves(connection, (numbers + np.uint64(run.start)).tolist()).items())
+        table = _decoded(rows, run)
+        if not len(table.keys):
+            continue
+        places = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
+        there = table.keys[places] == keys
+        counts[there, : run.labels] += table.counts[places[there]]
+    return counts
+
+
+def faults(connection: sqlite3.Connection, run: Run) -> list[str]:
+    """What is wrong with how a run lies on its shelves; nothing, if all is well."""
+    if run.width not in WIDTHS or not 0 <= run.bits <= KEY_BITS:
+        return [f"run {run.id} has counts of {run.width} bytes on 2**{run.bits} shelves, which no run has"]
+    record = _record(run)
+    found: dict[str, int] = {}
+    entries = 0
+    rows = connection.execute(
+        "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
+        (run.start, run.start + (1 << run.bits) - 1),
+    )
+    while some := rows.fetchmany(4096):
+        whole = [data for _, data in some if data and len(data) % record.itemsize == 0]
+        found["shelves that are cut off"] = found.get("shelves that are cut off", 0) + len(some) - len(whole)
+        keys = np.frombuffer(b"".join(whole), record)["key"].astype(np.uint64)
+        owners = np.repeat(np.arange(len(whole)), [len(data) // record.itemsize for data in whole])
+        entries += len(keys)
+        astray = np.count_nonzero(keys >> np.uint64(run.shift))
+        unsorted = np.count_nonzero((keys[1:] <= keys[:-1]) & (owners[1:] == owners[:-1]))
+        found["entries on a wrong shelf"] = found.get("entries on a wrong shelf", 0) + int(astray)
+        found["entries out of order"] = found.get("entries out of order", 0) + int(unsorted)
+    if entries != run.entries:
+        found[f"entries, and should have {run.entries}"] = entries
+    return [
+        f"run {run.id} has {number} {what}" for what, number in found.items() if number or "should" in what
+    ]
+
+
+def _decoded(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
+    records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
+    sizes = [len(data) // records.itemsize for _, data in rows]
+    above = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)
+    return Table(np.repeat(above, sizes) | records["key"], records["counts"].astype(np.int64))
+
+
+def _record(run: Run) -> np.dtype[np.void]:
+    return np.dtype([("key", f"<{run.format[0]}"), ("counts", f"<{WIDTHS[run.width]}", (run.labels,))])
+
+
+def _bits(entries: int) -> int:
+    """Of a run: shelves of about a thousand entries in small runs, which are read whole; of 64 in large ones."""
+    if entries < _SMALL:
+        return max(0, (entries - 1).bit_length() - 10)
+    return max(16, entries.bit_length() - 7)
+
+
+class _Writer:
+    """Writes the runs of one generation, slice after slice."""
+
+    def __init__(self, connection: sqlite3.Connection, entries: int, labels: int, generation: int) -> None:
+        self._connection = connection
+        bits = _bits(entries)
+        start = connection.execute("SELECT coalesce(max(start + (1 << bits)), 0) FROM run").fetchone()[0]
+        self._runs = {}
+        for width in WIDTHS:
+            # The exceptions are fewer: a few shelves do for them.
+            own = bits if width == 1 else max(0, bits - 6)
+            self._runs[width] = Run(0, generation, start, own, width, labels, 0)
+            start += 1 << own
+        self._entries = dict.fromkeys(WIDTHS, 0)
+
+    def write(self, table: Table) -> None:
+        """Write entries whose keys are above all that were written."""
+        largest = np.zeros(len(table.keys), np.int64)
+        for column in table.counts.T:
+            np.maximum(largest, np.where(column < 0, -1 - column, column), out=largest)
+        for width, run in self._runs.items():
+            floor = 1 << 8 * (width // 2) - 1 if width > 1 else 0
+            fits = (largest >= floor) & (largest < 1 << 8 * width - 1) if width < 8 else largest >= floor
+            self._put(run, Table(table.keys[fits], table.counts[fits]))
+
+    def _put(self, run: Run, table: Table) -> None:
+        if not len(table.keys):
+            return
+        self._entries[run.width] += len(table.keys)
+        records = np.empty(len(table.keys), _record(run))
+        records["key"] = table.keys & np.uint64((1 << run.shift) - 1)
+        records["counts"] = table.counts
+        data = records.tobytes()
+        numbers = (table.keys >> np.uint64(run.shift)).astype(np.int64)
+        firsts = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
+        ends = np.append(firsts[1:], len(numbers)) * records.itemsize
+        rows = zip(
+            (numbers[firsts] + run.start).tolist(),
+            (firsts * records.itemsize).tolist(),
+            ends.tolist(),
+            strict=True,
+        )
+        self._connection.executemany(
+            "INSERT INTO shelf VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET data = CAST(data || excluded.data AS BLOB)",
+            ((number, data[begin:end]) for number, begin, end in rows),
+        )
+
+    def close(self) -> int:
+        for width, run in self._runs.items():
+            if self._entries[width]:
+                self._connection.execute(
+                    "INSERT INTO run (generation, start, bits, width, labels, entries) VALUES (?, ?, ?, ?, ?, ?)",
+                    (run.generation, run.start, run.bits, width, run.labels, self._entries[width]),
+                )
+        return sum(self._entries.values())

@@ -1,0 +1,342 @@
+"""a store → a store that is sound, smaller, lighter or joined with another: what is done from time to time.
+
+Each of these is one transaction: after a crash it was done, or was never begun. Processes that read meanwhile
+see the store as it was before.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.labels import GUESSES, SHARES, Label
+from tamis_mail.store import runs, tables
+from tamis_mail.store.database import StoreError
+from tamis_mail.store.store import Store
+from tamis_mail.store.tables import Table
+
+__all__ = [
+    "Progress",
+    "Pruned",
+    "Status",
+    "check",
+    "compact",
+    "decay",
+    "merge",
+    "prune",
+    "status",
+    "versions",
+]
+
+Progress = Callable[[float], None]  # is told how much is done, from 0 to 1
+
+MOST_EPOCHS = 40  # 2**40 a message leaves 23 bits of a count to tell how many messages
+_ROOM = 1 << 62  # no count is larger: sums of two are still 64 bits
+_FAULTS = 20  # of one kind that are named
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a store holds."""
+
+    labels: list[Label]
+    messages: int
+    entries: int  # of all runs: at least as many as there are features
+    bytes: int  # on disk
+    epoch: int  # how often the store was decayed
+    era: int  # how often it was pruned
+    versions: list[int]  # of the tokens
+    last: int | None  # seconds since 1970: when the newest message of the journal was learned
+    sources: list[tuple[str, int]]  # where messages came from, and how many; most first
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What pruning did."""
+
+    dropped: int  # features
+    kept: int
+    bytes_before: int
+    bytes_after: int
+
+
+def status(store: Store, sources: int = 10) -> Status:
+    """What the store holds, without reading its counts."""
+    connection = store.connection
+    with store.reading():
+        messages, last = connection.execute("SELECT count(*), max(time) FROM journal").fetchone()
+        most = connection.execute(
+            "SELECT source.name, count(*) AS number FROM journal JOIN source ON source.id = journal.source "
+            "GROUP BY source.id ORDER BY number DESC, source.name LIMIT ?",
+            (sources,),
+        ).fetchall()
+        return Status(
+            labels=store.labels(),
+            messages=messages,
+            entries=sum(run.entries for run in runs.all_runs(connection)),
+            bytes=_bytes(store),
+            epoch=store.unit().bit_length() - 1,
+            era=store.era(),
+            versions=versions(store),
+            last=last,
+            sources=most,
+        )
+
+
+def versions(store: Store) -> list[int]:
+    """The versions of the tokens that were counted: of the journal, and of what another filter lent."""
+    with store.reading():
+        found = {version for (version,) in store.connection.execute("SELECT DISTINCT version FROM journal")}
+        lent = store.setting("tokens")
+    return sorted(found | ({int(lent)} if lent is not None else set()))
+
+
+def check(store: Store, progress: Progress | None = None) -> list[str]:
+    """What is wrong with the store, a line for each fault; nothing, if all is well."""
+    connection = store.connection
+    try:
+        with store.reading():
+            found = [
+                f"SQLite: {line}"
+                for (line,) in connection.execute("PRAGMA integrity_check(20)")
+                if line != "ok"
+            ]
+            if not found:
+                found = _strays(connection) + _books(store)
+                for run in runs.all_runs(connection):
+                    found += tables.faults(connection, run)
+            if not found:
+                found = _sums(store, progress)
+    except StoreError as error:
+        found = [str(error)]
+    return found
+
+
+def _strays(connection: sqlite3.Connection) -> list[str]:
+    """Rows that belong to nothing."""
+    stray = """SELECT count(*) FROM shelf WHERE NOT EXISTS
+        (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
+    overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
+        AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
+    questions = {
+        "shelves of no run": stray,
+        "pairs of runs on the same shelves": overlapping,
+        "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
+        "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
+        "runs of too many labels": "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)",
+        "labels out of line": "SELECT count(*) FROM label WHERE id < 0 OR id >= (SELECT count(*) FROM label)",
+    }
+    numbers = {what: connection.execute(question).fetchone()[0] for what, question in questions.items()}
+    return [f"there are {number} {what}" for what, number in numbers.items() if number]
+
+
+def _books(store: Store) -> list[str]:
+    """Whether labels say what the journal says."""
+    journal = dict.fromkeys([label.name for label in store.labels()], (0, 0))
+    rows = store.connection.execute(
+        "SELECT label.name, count(*), sum(journal.weight), sum(rest) "
+        "FROM journal JOIN label ON label.id = journal.label GROUP BY label.id"
+    )
+    for name, messages, weight, rest in rows:
+        journal[name] = (journal[name][0] + messages, journal[name][1] + weight)
+        if name in GUESSES and rest:
+            other = GUESSES[1 - GUESSES.index(name)]
+            journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + rest)
+    said = {label.name: (label.messages, label.weight) for label in store.labels()}
+    return [
+        f"label {name!r} says {said.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
+        for name in sorted(journal)
+        if said.get(name, (0, 0)) != journal[name]
+    ]
+
+
+def _sums(store: Store, progress: Progress | None) -> list[str]:
+    """Whether counts are counts, and add up."""
+    labels = store.labels()
+    features = np.zeros(len(labels), np.int64)
+    negative: list[str] = []
+    below = 0
+    for table in store.tables():
+        features += table.counts.sum(axis=0)
+        bad = np.flatnonzero((table.counts < 0).any(axis=1))
+        below += len(bad)
+        negative += [
+            f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}" for row in bad[:_FAULTS]
+        ]
+        if progress is not None and len(table.keys):
+            progress(float(table.keys[-1]) / (1 << KEY_BITS))
+    found = negative[:_FAULTS]
+    if below > _FAULTS:
+        found.append(f"there are {below} features with counts below zero")
+    return found + [
+        f"label {label.name!r} says {label.features} features, its counts add up to {total}"
+        for label, total in zip(labels, features.tolist(), strict=True)
+        if label.features != total
+    ]
+
+
+def decay(store: Store) -> int:
+    """Halve the weight of all that was learned so far, and return how often that was done."""
+    with store.writing() as writer:
+        epoch = store.unit().bit_length()
+        if epoch > MOST_EPOCHS:
+            raise StoreError(
+                f"the store {store.path} was decayed {MOST_EPOCHS} times, more its counts have no room for: "
+                "learn your mail anew into a new store"
+            )
+        writer.set("epoch", epoch)
+    return epoch
+
+
+def compact(store: Store, progress: Progress | None = None) -> int:
+    """Put all runs into one generation, give what is free back to the disk, return the bytes left."""
+    with store.writing():
+        found = runs.all_runs(store.connection)
+        if len({run.generation for run in found}) > 1:
+            _rewrite(store, lambda table, *_: table, progress)
+    with suppress(sqlite3.OperationalError):
+        store.shrink()
+    return _bytes(store)
+
+
+def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> Pruned:
+    """Drop features that are worth at most a unit / 2**halvings, over all labels.
+
+    With halvings=1 those were seen once, and before the store was decayed; with 0, all that were seen
+    once. What a message had given may then be gone: in a store with `era() > 0`, forget by `Writer.take`.
+    """
+    if halvings < 0:
+        raise ValueError(
+            f"halvings is {halvings}: give 0 for all features seen once, 1 for those seen once before a decay"
+        )
+    before = _bytes(store)
+    with store.writing() as writer:
+        labels = store.labels()
+        guesses = np.array([label.name in GUESSES for label in labels], bool)
+        least = store.unit() * SHARES >> halvings
+        dropped = np.zeros(len(labels), np.int64)
+        features = 0
+
+        def without_stale(table: Table, *_: int) -> Table:
+            nonlocal features, dropped
+            worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), _ROOM // SHARES) * SHARES
+            kept = worth + table.counts[:, guesses].sum(axis=1) > least
+            dropped += table.counts[~kept].sum(axis=0)
+            features += int(np.count_nonzero(~kept))
+            return Table(table.keys[kept], table.counts[kept])
+
+        entries = _rewrite(store, without_stale, progress)
+        for label, total in zip(labels, dropped.tolist(), strict=True):
+            store.connection.execute(
+                "UPDATE label SET features = features - ? WHERE id = ?", (total, label.id)
+            )
+        if features:
+            writer.set("era", store.era() + 1)
+    with suppress(
+        sqlite3.OperationalError
+    ):  # another process is reading or writing: a later one gives the room back
+        store.shrink()
+    return Pruned(features, entries, before, _bytes(store))
+
+
+def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
+    """Add all that another store remembers; return how many messages that were."""
+    if store.path.resolve() == other.path.resolve():
+        raise StoreError(f"the store {store.path} cannot be merged with itself: give another one")
+    with other.reading(), store.writing() as writer:
+        _refuse_other_tokens(store, other)
+        connection = store.connection
+        unit = max(store.unit(), other.unit())
+        mine, its = unit // store.unit(), unit // other.unit()
+        for one, factor in ((store, mine), (other, its)):
+            most = max((max(label.features, label.weight, label.lent) for label in one.labels()), default=0)
+            if most * factor >= _ROOM // 2:
+                raise StoreError(
+                    f"the store {one.path} counts too much to be merged at {factor} times: decay less often"
+                )
+        columns = [writer.column(label.name) for label in other.labels()]
+        connection.execute("UPDATE journal SET weight = weight * ?, rest = rest * ?", (mine, mine))
+        connection.execute(
+            "UPDATE label SET weight = weight * ?1, lent = lent * ?1, features = features * ?1", (mine,)
+        )
+        messages = twice = 0
+        for entry in other.entries():
+            if store.find(entry.digest) is not None:
+                twice += 1
+            elif not twice:
+                writer.remember(replace(entry, weight=entry.weight * its, rest=entry.rest * its))
+                messages += 1
+        if twice:
+            raise StoreError(
+                f"{twice} messages of {other.path} are in {store.path} too, and would count twice: "
+                "forget them in one of the two, then merge"
+            )
+        for label in other.labels():
+            writer.lend(label.name, label.lent * its)
+            connection.execute(
+                "UPDATE label SET features = features + ? WHERE name = ?", (label.features * its, label.name)
+            )
+        theirs = runs.all_runs(other.connection)
+
+        def both(table: Table, low: int, high: int) -> Table:
+            pieces = [Table(table.keys, table.counts * mine)]
+            for run in theirs:
+                piece = tables.scan(other.connection, run, low, high)
+                counts = np.zeros((len(piece.keys), writer.width), np.int64)
+                counts[:, columns[: run.labels]] = piece.counts * its
+                pieces.append(Table(piece.keys, counts))
+            return Table.total(pieces, writer.width)
+
+        _rewrite(store, both, progress, sum(run.entries for run in theirs))
+        writer.set("epoch", unit.bit_length() - 1)
+        writer.set("era", max(store.era(), other.era()))
+        for name, value in _lenders(other).items():
+            writer.set(name, value)
+    return messages
+
+
+def _refuse_other_tokens(store: Store, other: Store) -> None:
+    mine, its = versions(store), versions(other)
+    if mine and its and mine != its:
+        raise StoreError(
+            f"{other.path} counts tokens of version {its}, {store.path} of version {mine}: "
+            "they are not the same words; learn the mail of one of them anew"
+        )
+    again = sorted(name for name in _lenders(store).keys() & _lenders(other).keys() if name != "tokens")
+    if again:
+        raise StoreError(
+            f"{other.path} and {store.path} have both {again[0]}, "
+            "which would count twice: import it into one of them only"
+        )
+
+
+def _lenders(store: Store) -> dict[str, str]:
+    """Settings that say what other filters have lent."""
+    return dict(
+        store.connection.execute("SELECT * FROM setting WHERE name = 'tokens' OR name LIKE 'imported %'")
+    )
+
+
+def _rewrite(
+    store: Store, change: Callable[[Table, int, int], Table], progress: Progress | None, more: int = 0
+) -> int:
+    """Put all counts into one generation, each slice of them changed."""
+    connection = store.connection
+    old = runs.all_runs(connection)
+    labels = len(store.labels())
+
+    def piece(low: int, high: int) -> Table:
+        return change(
+            Table.total([tables.scan(connection, run, low, high) for run in old], labels), low, high
+        )
+
+    return tables.rewrite(connection, old, piece, sum(run.entries for run in old) + more, labels, progress)
+
+
+def _bytes(store: Store) -> int:
+    files = (store.path, Path(f"{store.path}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())

@@ -1,0 +1,30 @@
+"""the name of a command → its help, for people who type `tamis help learn`."""
+
+from argparse import Namespace
+from typing import TextIO
+
+from tamis_mail.surfaces.cli import command_line
+from tamis_mail.surfaces.cli.parser import Parser
+from tamis_mail.surfaces.cli.shape import subcommands
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis help`."""
+    parser.description = "Explain tamis, or one of its commands."
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="a command, such as learn or store merge")
+    parser.examples = [("tamis help", "what there is"), ("tamis help store merge", "one command")]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Write the help of a command."""
+    parser = command_line()
+    for word in options.words:
+        known = subcommands(parser)
+        if word not in known:
+            expected = f"one of {', '.join(known)}" if known else "nothing more"
+            raise ValueError(f"{parser.prog} has no command {word!r}, expected {expected}: see {parser.prog} --help")
+        parser = known[word]
+    out.write(parser.format_help())
+    return 0

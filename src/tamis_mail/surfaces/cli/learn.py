@@ -1,0 +1,121 @@
+"""mail and what it is → what the store remembers."""
+
+import argparse
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from tamis_mail.mailbox import Source
+from tamis_mail.sieve import Sieve
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.sources import Work, name_of, open_sources
+
+__all__ = ["add_mbox", "configure", "learn", "run", "summary"]
+
+UNLABELLED = None
+Task = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
+
+
+class _Take(argparse.Action):
+    """Note a label and its paths, in the order of the command line."""
+
+    def __call__(self, parser: Any, namespace: Namespace, values: Any, option: str | None = None) -> None:
+        if option == "--label":
+            label, *paths = values
+        else:
+            label, paths = self.const, list(values)
+        namespace.tasks = [*(namespace.tasks or []), (label, paths)]
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis learn`."""
+    parser.description = (
+        "Learn messages. Without a PATH, or with -, one message is read from standard input.\n\n"
+        "A message that was learned before is known and counts once; one that was learned under another\n"
+        "label is moved. Learning can be interrupted at any time, and run again."
+    )
+    add = parser.add_argument
+    add("--spam", nargs="*", metavar="PATH", action=_Take, dest="tasks", const="spam", help="mail that is spam")
+    add("--ham", nargs="*", metavar="PATH", action=_Take, dest="tasks", const="ham", help="mail that is wanted")
+    add(
+        "--label",
+        nargs="+",
+        metavar=("NAME", "PATH"),
+        action=_Take,
+        dest="tasks",
+        help="wanted mail of a kind of its own, such as work; may be given several times",
+    )
+    add(
+        "--unlabelled",
+        nargs="+",
+        metavar="PATH",
+        action=_Take,
+        dest="tasks",
+        const=UNLABELLED,
+        help="mail of which nobody said what it is: it is guessed, and counts less",
+    )
+    add_mbox(parser)
+    add_store(parser)
+    add_quiet(parser)
+    parser.examples = [
+        ("tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive", "begin: a few hundred of each are plenty"),
+        ("tamis learn --spam < message", "one message, as from a key of your mail program"),
+        ("tamis learn --label work ~/Mail/Work --label lists ~/Mail/Lists", "sort into more than two"),
+        ("zcat old.mbox.gz | tamis learn --mbox --ham -", "many messages from a pipe"),
+    ]
+
+
+def add_mbox(parser: Parser) -> None:
+    """The option for mail from a pipe."""
+    parser.add_argument("--mbox", action="store_true", help="standard input is an mbox of many messages")
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Learn all that was named."""
+    tasks: Sequence[Task] = options.tasks or []
+    if not tasks:
+        raise ValueError("it was not said what the mail is, expected --spam, --ham or --label NAME: see tamis learn --help")
+    if sum(not paths or "-" in paths for _, paths in tasks) > 1:
+        raise ValueError("standard input can be learned once, and is asked for twice: give a PATH to --spam or to --ham")
+    work = [(label, source) for label, paths in tasks for source in open_sources(paths, mbox=options.mbox)]
+    return learn(out, "learn", options, work)
+
+
+def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[str | None, Source]]) -> int:
+    """Learn sources, each under its label; a line for each."""
+    total = 0
+    status = 0
+    with Sieve.open(options.store) as sieve:
+        for label, source in tasks:
+            with Work(command, source, quiet=options.quiet) as work:
+                try:
+                    actions = _learned(sieve, label, source, work)
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(f"interrupted; learned so far: {total + work.done:,}; run again to go on") from None
+            total += actions.total()
+            status = 3 if source.unread else status
+            if not options.quiet:
+                out.write(summary(source, actions, ("learned", "moved", "known"), label or "unlabelled") + "\n")
+                out.flush()
+    if not total and not options.quiet:
+        sys.stderr.write(f"tamis {command}: there was no message in it\n")
+    return status
+
+
+def _learned(sieve: Sieve, label: str | None, source: Source, work: Work) -> Counter[str]:
+    if label is UNLABELLED:
+        actions: Counter[str] = sieve.learn_unlabelled(work.messages(), source=name_of(source), progress=work.advance)
+        return actions
+    return sieve.learn_many(work.messages(), label, source=name_of(source), progress=work.advance)
+
+
+def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
+    """What became of a source's messages.
+
+    >>> summary(Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham")
+    'inbox: 1,200 learned, 0 moved, 3 known (ham)'
+    """
+    said = ", ".join(f"{actions[name]:,} {name}" for name in names)
+    return f"{source.path}: {said}" + (f" ({label})" if label else "")

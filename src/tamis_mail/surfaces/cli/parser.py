@@ -1,0 +1,77 @@
+"""words of a command line → options: argparse, with commands that load their options when they are looked at."""
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+__all__ = ["Parser", "add_quiet", "add_store"]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and whose help ends with examples."""
+
+    status = 2  # of a command line that makes no sense
+
+    def __init__(self, *, module: str | None = None, **settings: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+            **settings,
+        )
+        self.module = module
+        self.examples: list[tuple[str, str]] = []  # command, what it is for
+        self.add_argument("-h", "--help", action="help", help="show this help and exit")
+
+    def prepare(self) -> "Parser":
+        """Load the options of the command, once."""
+        module, self.module = self.module, None
+        configure = getattr(import_module(module), "configure", None) if module else None
+        if configure:
+            configure(self)
+        return self
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        self.prepare()
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:  # argparse would leave it to the outermost parser, which does not know whose they were
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options, rest
+
+    def format_help(self) -> str:
+        self.prepare()
+        said = self.epilog
+        self.epilog = "\n\n".join(part for part in (self.said_in_examples(), said) if part) or None
+        try:
+            return super().format_help()
+        finally:
+            self.epilog = said
+
+    def said_in_examples(self) -> str:
+        """The examples, one or two lines each."""
+        if not self.examples:
+            return ""
+        width = max(len(command) for command, _ in self.examples)
+        if width > 48:
+            lines = [f"  {command}\n      {purpose}" for command, purpose in self.examples]
+        else:
+            lines = [f"  {command:<{width}}   {purpose}" for command, purpose in self.examples]
+        return "\n".join(["examples:", *lines])
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(self.status, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def add_store(parser: Parser) -> None:
+    """The option that names the store."""
+    parser.add_argument(
+        "--store", metavar="FILE", help="the store (default: $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis)"
+    )
+
+
+def add_quiet(parser: Parser) -> None:
+    """The option that asks for silence."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors, and draw no progress")

@@ -1,0 +1,126 @@
+"""a message and its verdict → the message with fields that tell it, and back: `removed(added(raw, …)) == raw`, byte for byte.
+
+The fields are one block at the top, after an mbox's `From ` line if there is one, with the line ends of the message:
+
+    X-Spam-Flag: YES                                            only if it is spam
+    X-Spam-Level: *******                                       a star for each whole point of the score, 50 at most
+    X-Spam-Evidence: 'subject:offer' +0.31; 'lunch' -0.12; …    the strongest words, if there are any
+    X-Spam-Status: Yes, score=7.3 required=2.2 tests=tamis version=0.1.0
+
+or, for programs that know bogofilter, `X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.1.0`.
+A field of the message that has one of these names gets `X-Old-` before it, and so does one that had that already: whoever wrote
+it, it is not our verdict. Nothing else is touched. Status and X-Bogosity are one line each and come last, so that the end of the block is known
+whatever a message begins with. No I/O here.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from math import log
+
+from tamis_mail.verdict import Evidence, Verdict
+
+__all__ = ["DIALECTS", "added", "bogosity", "fields", "removed"]
+
+DIALECTS = ("spamassassin", "bogofilter")
+_OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
+_END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"  # as `canonical` sees it
+_MBOX_LINE = re.compile(rb"From [^\r\n]*+" + _END_OF_LINE)
+_FIRST_END = re.compile(rb"\r?\n")
+_HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
+_TAKEN = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
+_RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:))")
+_BLOCK = re.compile(
+    rb"(?:X-Spam-Flag: YES\r?\n)?X-Spam-Level:(?: \*++)?\r?\n"
+    rb"(?:X-Spam-Evidence:[^\r\n]*+\r?\n(?:\t[^\r\n]*+\r?\n)*+)?X-Spam-Status: [^\r\n]*+\r?\n"
+    rb"|X-Bogosity: [^\r\n]*+\r?\n"
+)
+
+_STARS = 50
+_TOKENS = 10  # named as evidence
+_LONGEST = 40  # characters of one
+_COLUMNS = 76  # of a line, where no token is longer
+
+
+def added(raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str) -> bytes:
+    """The message with fields that tell the verdict; `required` is the probability from which mail is spam."""
+    start = _start(raw)
+    end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
+    newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
+    block = b"".join(line + newline for line in fields(verdict, dialect=dialect, required=required, version=version))
+    stop = _stop(raw, start)
+    return b"".join((raw[:start], block, _TAKEN.sub(b"X-Old-", raw[start:stop]), raw[stop:]))
+
+
+def removed(raw: bytes) -> bytes:
+    """The message as it was before `added`; one that has no such block at its top is given back as it is."""
+    start = _start(raw)
+    block = _BLOCK.match(raw, start)
+    if block is None:
+        return raw
+    stop = _stop(raw, block.end())
+    return b"".join((raw[:start], _RENAMED.sub(b"", raw[block.end() : stop]), raw[stop:]))
+
+
+def _start(raw: bytes) -> int:
+    line = _MBOX_LINE.match(raw)
+    return line.end() if line else 0
+
+
+def _stop(raw: bytes, start: int) -> int:
+    """Where the header ends, from a place in it."""
+    if found := re.compile(_END_OF_LINE).match(raw, start):
+        return found.end()
+    end = _HEADER_END.search(raw, start)
+    return end.end() if end else len(raw)
+
+
+def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> list[bytes]:
+    """The lines of the block, without their ends."""
+    if dialect == "bogofilter":
+        return [bogosity(verdict, version).encode("ascii")]
+    spam = verdict.label == "spam"
+    said = "Yes" if spam else "Unsure" if verdict.label == "unsure" else "No"
+    other = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_plain(verdict.label)}"
+    lines = ["X-Spam-Flag: YES"] if spam else []
+    stars = "*" * max(0, min(_STARS, int(verdict.log_odds)))
+    lines.append(f"X-Spam-Level: {stars}".rstrip())
+    lines += _folded("X-Spam-Evidence:", _named(verdict.evidence))
+    threshold = round(log(required / (1 - required)), 2)
+    # What is no spam stays below what is required, even where both would be rounded to the same.
+    score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
+    lines.append(
+        f"X-Spam-Status: {said}, score={score:.2f} required={threshold:.2f} tests=tamis{other} version={version}"
+    )
+    return [line.encode("ascii") for line in lines]
+
+
+def bogosity(verdict: Verdict, version: str) -> str:
+    """The field that bogofilter would write; whatever is neither spam nor unsure is ham to it."""
+    said = {"spam": "Spam", "unsure": "Unsure"}.get(verdict.label, "Ham")
+    return f"X-Bogosity: {said}, tests=bogofilter, spamicity={verdict.probability:.6f}, version={version}"
+
+
+def _named(evidence: Sequence[Evidence]) -> list[str]:
+    """The strongest evidence that a person can read: bytes in a row are not."""
+    words = [one for one in evidence if one.view != "grams" and one.contribution]
+    return [f"'{_plain(one.token)}' {one.contribution:+.2f}" for one in words[:_TOKENS]]
+
+
+def _plain(token: str) -> str:
+    """In ASCII that no reader of mail takes for anything but text: no line ends, no quotes, no encoded words, no comments."""
+    text = token.encode("ascii", "backslashreplace").decode("ascii")
+    text = "".join(c if " " <= c <= "~" and c not in "'\";()<>" else "." for c in text)
+    return text.replace("=?", "=.").replace("?=", ".=")[:_LONGEST]
+
+
+def _folded(name: str, items: Iterable[str]) -> list[str]:
+    """A field in lines of a usual length; none, if there is nothing in it."""
+    lines = [name]
+    for number, item in enumerate(items):
+        if number:
+            lines[-1] += ";"
+        if number and len(lines[-1]) + len(item) + 2 > _COLUMNS:
+            lines.append("\t" + item)
+        else:
+            lines[-1] += " " + item
+    return lines if lines != [name] else []

@@ -1,0 +1,111 @@
+"""a parser → what it understands, as plain values: what completions and pages are made of."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tamis_mail.surfaces.cli.parser import Parser
+
+__all__ = ["Command", "Option", "commands", "subcommands"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option (with names) or an argument (without)."""
+
+    names: tuple[str, ...]
+    values: tuple[str, ...]  # what follows it, one word for each: FILE
+    repeated: bool  # whether the last of these may come again, or not at all
+    required: bool
+    choices: tuple[str, ...]
+    help: str
+
+    @property
+    def synopsis(self) -> str:
+        """As a usage line has it."""
+        words = list(self.names[-1:])
+        values = ["|".join(self.choices)] if self.choices else list(self.values)
+        if self.repeated:
+            values[-1] += "…"
+        words += values
+        said = " ".join(words)
+        return said if self.required else f"[{said}]"
+
+    @property
+    def is_path(self) -> bool:
+        """Whether what follows is a file or a folder."""
+        return bool(self.values) and self.values[-1] in ("PATH", "FILE", "STORE")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command with its options, or a group of commands."""
+
+    words: tuple[str, ...]  # tamis, store, merge
+    purpose: str
+    description: str
+    epilog: str
+    options: tuple[Option, ...]
+    arguments: tuple[Option, ...]
+    examples: tuple[tuple[str, str], ...]
+    subcommands: tuple[str, ...]
+
+    @property
+    def synopsis(self) -> str:
+        """A usage line."""
+        options = [option.synopsis for option in self.options if "--help" not in option.names]
+        arguments = ["COMMAND …"] if self.subcommands else [argument.synopsis for argument in self.arguments]
+        return " ".join([*self.words, *options, *arguments])
+
+
+def commands(parser: Parser, words: tuple[str, ...] = ("tamis",), purpose: str = "") -> Iterator[Command]:
+    """A command and all below it."""
+    parser.prepare()
+    own = [_option(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)]
+    below = subcommands(parser)
+    yield Command(
+        words=words,
+        purpose=purpose,
+        description=parser.description or "",
+        epilog=parser.epilog or "",
+        options=tuple(option for option in own if option.names),
+        arguments=tuple(option for option in own if not option.names),
+        examples=tuple(parser.examples),
+        subcommands=tuple(below),
+    )
+    purposes = _purposes(parser)
+    for name, one in below.items():
+        yield from commands(one, (*words, name), purposes.get(name, ""))
+
+
+def subcommands(parser: Parser) -> dict[str, Parser]:
+    """The commands of a group, by name."""
+    parser.prepare()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _purposes(parser: Parser) -> dict[str, str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return {choice.dest: choice.help or "" for choice in action._choices_actions}
+    return {}
+
+
+def _option(action: argparse.Action) -> Option:
+    if action.nargs == 0:
+        values: tuple[str, ...] = ()
+    elif isinstance(action.metavar, tuple):
+        values = action.metavar
+    else:
+        values = (action.metavar or action.dest.upper(),)
+    return Option(
+        names=tuple(action.option_strings),
+        values=values,
+        repeated=action.nargs in ("*", "+"),
+        required=not action.option_strings and action.nargs not in ("*", "?"),
+        choices=tuple(map(str, action.choices or ())),
+        help=(action.help or "").replace("%%", "%"),
+    )

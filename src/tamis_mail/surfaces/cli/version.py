@@ -1,0 +1,23 @@
+"""the installation → its version, by the name of its metadata: `importlib.metadata` would load `email`, 30 ms of a verdict's 100."""
+
+import os
+import sys
+
+import tamis
+
+__all__ = ["version"]
+
+_START, _END = "tamis-", ".dist-info"
+
+
+def version() -> str:
+    """The version of tamis, as `tamis.__version__` has it."""
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")  # noqa: PTH208 (pathlib would cost a cold process 8 ms)
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith(_START) and name.endswith(_END):
+                return name[len(_START) : -len(_END)]
+    return tamis.__version__

@@ -1,0 +1,114 @@
+"""the parts of a message → its words in order, and marks: hosts, files, shape, hidden words and tricks."""
+
+import re
+
+from tamis_mail.message import Message, Page, Part, fold_text, read_html
+from tamis_mail.tokens.words import LONGEST, hosts, spaced, split
+
+__all__ = ["read"]
+
+_TEXT = 24_000  # characters of a message whose words are read: more tell nothing new, and cost a store
+_HIDDEN = 200  # hidden words that are read
+_LINKS = 60
+_PARTS = 40
+
+_LINK = re.compile(r"\b(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
+_MAIL = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){1,6})")
+_NUMERIC = re.compile(r"[\d.:\[\]a-fx]+$")
+_PATH_WORD = re.compile(r"[a-z]{3,30}")
+_NAME_WORD = re.compile(r"[^\W_]{2,40}")
+
+
+def read(message: Message) -> tuple[bytes, list[str]]:
+    """The words of all parts (what one mail program does not show, another may), and the marks."""
+    marks = [f"shape:{message.shape[:100]}".replace(" ", "_"), f"size~{len(message.raw).bit_length()}"]
+    marks += [f"fault~{fault}" for fault in message.faults]
+    documents: list[bytes] = []
+    room = _TEXT
+    for part in message.parts[:_PARTS]:
+        marks.append(f"part:{part.kind}")
+        if part.charset:
+            marks.append(f"charset:{part.charset[:LONGEST]}")
+        if part.name:
+            marks += _file(part)
+        if part.text and room > 0:
+            text, more = _text(part)
+            marks += more
+            documents.append(spaced(text[:room]))
+            room -= len(text)
+    return b"\n".join(documents).strip(), [mark.replace(" ", "_").replace("\n", "_") for mark in marks]
+
+
+def _text(part: Part) -> tuple[str, list[str]]:
+    """What a part says, folded, and what it marks."""
+    links: tuple[str, ...] = ()
+    marks: list[str] = []
+    text = part.text[:_TEXT]
+    if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
+        page = read_html(part.text)
+        text, links = page.visible[:_TEXT], page.links
+        marks = _page(page)
+    folded, tricks = fold_text(text)
+    marks += [f"trick~{trick}" for trick in tricks]
+    if "http" in folded or "www." in folded:
+        links += tuple(_LINK.findall(folded))
+    for link in dict.fromkeys(links):
+        marks += _link(link.lower())
+        if len(marks) > 20 * _LINKS:
+            break
+    if "@" in folded:
+        marks += [
+            f"mail:@{host}" for address in dict.fromkeys(_MAIL.findall(folded)) for host in hosts(address)
+        ]
+    return folded, marks
+
+
+def _page(page: Page) -> list[str]:
+    marks = [f"trick~{trick}" for trick in page.tricks]
+    marks.append(f"images~{len(page.images).bit_length()}")
+    marks.append(f"links~{len(page.links).bit_length()}")
+    for image in page.images[:_LINKS]:
+        marks += [f"image:{mark}" for mark in _link(image.lower())[:4]]
+    if page.hidden:
+        folded, _ = fold_text(page.hidden[:5000])
+        marks += [f"hidden:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
+    return marks
+
+
+def _link(link: str) -> list[str]:
+    """The host of a link and the domains above, how it is written, and the words of its path."""
+    scheme, colon, rest = link.partition("://")
+    if not colon:
+        scheme, rest = ("www", link) if link.startswith("www.") else (link.partition(":")[0][:12], "")
+        if not rest:
+            return [f"url~{scheme}"] if scheme.isalpha() else ["url~relative"]
+    place, _, path = rest.partition("/")
+    place = place.partition("?")[0]
+    marks = []
+    if "@" in place:
+        marks.append("url~user")
+        place = place.rpartition("@")[2]
+    if "%" in place:
+        marks.append("url~percent")
+    host, _, port = place.partition(":")
+    if port:
+        marks.append("url~port")
+    if _NUMERIC.match(host):
+        marks.append("url~number")
+    if "xn--" in host:
+        marks.append("url~punycode")
+    marks += [f"url:{name}" for name in hosts(host)]
+    marks += [f"url/{word}" for word in _PATH_WORD.findall(path[:200])[:8]]
+    return marks
+
+
+def _file(part: Part) -> list[str]:
+    name = part.name.lower()[:200]
+    stem, _, ending = name.rpartition(".")
+    marks = [f"file:{word}" for word in _NAME_WORD.findall(stem)[:8]]
+    if ending:
+        marks.append(f"file:.{ending[:12]}")
+    if "." in stem:
+        marks.append(f"file:.{stem.rpartition('.')[2][:12]}.{ending[:12]}")
+    marks.append(f"file~{part.disposition}~{part.size.bit_length()}")
+    return marks

@@ -1,0 +1,39 @@
+"""the raw header block → its beginning without what differs in every message: times, queue numbers.
+
+Its n-grams tell programs, routes and manners apart without anything being understood. What is never the
+same twice teaches nothing and fills a store.
+"""
+
+import re
+
+__all__ = ["read"]
+
+LONGEST = 1500  # bytes: experiments/0005-mail-views
+_ENOUGH = 8000  # bytes of the block that are looked at
+_FOLD = re.compile(rb"\n[ \t]+")
+_QUEUE = re.compile(rb"\bid [^ ;]+")
+_DIGITS = bytes(ord("9") if ord("0") <= code <= ord("9") else code for code in range(256))
+
+
+def read(raw: bytes) -> bytes:
+    """The beginning of the tidied header block.
+
+    >>> read(
+    ...     b"Received: from a by b id 4711; Fri, 23 Aug 2002 11:14:11 -0400\\nSubject: hi\\n there\\n\\nbody"
+    ... )
+    b'Received: from a by b \\nSubject: hi there'
+    """
+    end = raw.find(b"\n\n", 0, _ENOUGH)
+    tidied: list[bytes] = []
+    size = 0
+    for line in _FOLD.sub(b" ", raw[: end if end >= 0 else _ENOUGH]).split(b"\n"):
+        name = line[:9].lower()
+        if name == b"received:":
+            line = _QUEUE.sub(b"", line.rpartition(b";")[0] or line)
+        elif name[:5] == b"date:":
+            line = line[:5] + line[-12:].translate(_DIGITS)
+        tidied.append(line)
+        size += len(line) + 1
+        if size > LONGEST:
+            break
+    return b"\n".join(tidied)[:LONGEST]

@@ -1,0 +1,211 @@
+"""header fields → tokens, each with the name of its field before it.
+
+Fields that filters write never come here (`message.canonical` removes them). Of the Received lines only the
+oldest count: the newest are one's own servers', the same for all mail, and absent when mail is judged
+before it is delivered.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from tamis_mail.message import fold_text
+from tamis_mail.tokens.words import LONGEST, hosts, split
+
+__all__ = ["read"]
+
+_FIELDS = 200  # fields of a message that are read
+_WORDS = 40  # words of a field that are read
+_ADDRESSES = 20
+_LONG = 5000  # characters of a field that are read
+_HOPS = 3  # the oldest Received lines that are read
+
+_ADDRESS = re.compile(r"[^\s<>\"'(),:;@\[\]]{1,100}@[\w.\-]{1,200}")
+_NAME_WORD = re.compile(r"\w{2,40}")
+_HOST = re.compile(r"[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}")
+_QUEUE = re.compile(r"\bid [^ ;]+")
+_VALUE_WORD = re.compile(r"[\w$!][\w.@+\-$!/=]{0,60}")
+_ZONE = re.compile(r"[+\-]\d{4}|\b[a-z]{3,4}\b\)?$")
+_PROTOCOL = re.compile(r"\bwith (\w{2,12})")
+_LETTERS = re.compile(r"[a-z]+")
+_DIGITS = re.compile(r"[0-9]+")
+_DOMAIN = re.compile(r"\bd=([\w.\-]{1,200})")
+_EXCITED = re.compile(r"[!?$]{2,}|[!?$]")
+
+# Signatures, keys and faces differ in every message: that they are there is all they tell.
+_PRESENCE_ONLY = frozenset(
+    [
+        "arc-authentication-results",
+        "arc-message-signature",
+        "arc-seal",
+        "autocrypt",
+        "delivery-date",
+        "dkim-signature",
+        "domainkey-signature",
+        "face",
+        "in-reply-to",
+        "openpgp",
+        "references",
+        "resent-date",
+        "resent-message-id",
+        "thread-index",
+        "x-face",
+        "x-gm-message-state",
+        "x-google-dkim-signature",
+        "x-google-smtp-source",
+        "x-message-info",
+        "x-microsoft-exchange-diagnostics",
+        "x-ms-exchange-transport-crosstenantheadersstamped",
+        "x-original-date",
+        "x-pgp-key",
+        "x-received",
+    ]
+)
+_ONCE = frozenset(("date", "message-id", "subject"))  # fields that are hardly ever the same twice
+_ADDRESSED = frozenset(
+    [
+        "bcc",
+        "cc",
+        "delivered-to",
+        "disposition-notification-to",
+        "envelope-to",
+        "errors-to",
+        "from",
+        "reply-to",
+        "resent-from",
+        "resent-to",
+        "return-path",
+        "sender",
+        "to",
+        "x-envelope-from",
+        "x-original-to",
+        "x-sender",
+    ]
+)
+
+
+def read(fields: Sequence[tuple[str, str]]) -> list[str]:
+    """The tokens of the header fields, in order.
+
+    >>> read([("from", "Ann <ann@mail.example.com>"), ("date", "Fri, 23 Aug 2002 23:10:22 +0800")])[:4]
+    ['>from', 'from:ann@mail.example.com', 'from:@mail.example.com', 'from:@example.com']
+    """
+    found: list[str] = []
+    before = ""
+    hops: list[str] = []
+    for name, value in fields[:_FIELDS]:
+        if name == "received":
+            hops.append(value)
+            if before == name:
+                continue
+        else:
+            found += (_field if name in _ONCE else _repeated)(name, value[:_LONG])
+        found.append(f"{before}>{name}")
+        before = name
+    found.append(f"{before}>")
+    found.append(f"received~{len(hops)}")
+    for hop in hops[-_HOPS:]:
+        found += _hop(_QUEUE.sub("", hop[:_LONG].partition(";")[0].lower()))
+    return found
+
+
+def _field(name: str, value: str) -> tuple[str, ...]:
+    found: list[str] = []
+    if name in _ADDRESSED:
+        _address(name, value, found)
+    elif name in _PRESENCE_ONLY:
+        if "d=" in value:
+            found += [
+                f"{name}:@{host}" for domain in _DOMAIN.findall(value.lower()) for host in hosts(domain)
+            ]
+    else:
+        _READERS.get(name, _plain)(name, value, found)
+    return tuple(found)
+
+
+def _address(name: str, value: str, found: list[str]) -> None:
+    value = value.lower() if value.isascii() else fold_text(value)[0]
+    addresses = _ADDRESS.findall(value[:5000])
+    if len(addresses) != 1:
+        found.append(f"{name}~{len(addresses).bit_length()}")
+    for address in addresses[:_ADDRESSES]:
+        found.append(f"{name}:{address}")
+        found += [f"{name}:@{host}" for host in hosts(address.rpartition("@")[2])]
+    words = _NAME_WORD.findall(_ADDRESS.sub(" ", value[:1000]) if addresses else value[:1000])
+    found += [f"{name}:{word}" for word in words[:_WORDS]]
+
+
+def _subject(name: str, value: str, found: list[str]) -> None:
+    folded, tricks = fold_text(value[:1000])
+    found += [f"{name}:{word[:LONGEST]}" for word in split(folded)[:_WORDS]]
+    found += [f"{name}~{trick}" for trick in tricks]
+    found += [f"{name}:{marks}" for marks in _EXCITED.findall(value[:1000])]
+    letters = sum(map(str.isalpha, value))
+    if letters > 5 and sum(map(str.isupper, value)) * 2 > letters:
+        found.append(f"{name}~loud")
+
+
+def _identity(name: str, value: str, found: list[str]) -> None:
+    """Programs make message ids in their own ways: the shape tells which."""
+    local, _, domain = value.strip(" <>").lower()[:300].rpartition("@")
+    found.append(f"{name}~" + _DIGITS.sub("9", _LETTERS.sub("a", local)).replace(" ", "")[:LONGEST])
+    found += [f"{name}:@{host}" for host in hosts(domain)]
+
+
+def _date(name: str, value: str, found: list[str]) -> None:
+    found += [f"{name}:{zone}" for zone in _ZONE.findall(value[:200].lower())]
+
+
+def _content(name: str, value: str, found: list[str]) -> None:
+    kind, *parameters = value.lower()[:1000].split(";")[:20]
+    found.append(f"{name}:{kind.strip()[:60].replace(' ', '_')}")
+    for parameter in parameters:
+        key, _, given = parameter.partition("=")
+        given = given.strip(" \t\"'")
+        if key.strip() == "boundary":
+            given = _DIGITS.sub("9", _LETTERS.sub("a", given))
+        found.append(f"{name}:{key.strip()}={given}"[:80].replace(" ", "_").replace("\t", "_"))
+
+
+def _whole(name: str, value: str, found: list[str]) -> None:
+    """A program's name counts as one token, and word by word."""
+    found.append(f"{name}=" + "_".join(value.lower()[:100].split()))
+    _plain(name, value, found)
+
+
+def _plain(name: str, value: str, found: list[str]) -> None:
+    value = value[:2000].lower() if value.isascii() else fold_text(value[:2000])[0]
+    found += [f"{name}:{word[:LONGEST]}" for word in _VALUE_WORD.findall(value)[:_WORDS]]
+
+
+@lru_cache(4096)
+def _hop(value: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for host in _HOST.findall(value)[:8]:
+        if host.replace(".", "").isdecimal():
+            found += [f"received:{part}" for part in _networks(host)]
+        elif "." in host.strip("."):
+            found += [f"received:{domain}" for domain in hosts(host)]
+    found += [f"received:with-{protocol}" for protocol in _PROTOCOL.findall(value)]
+    return tuple(found)
+
+
+def _networks(number: str) -> list[str]:
+    """An address and the networks it lies in."""
+    places = [place for place, letter in enumerate(number) if letter == "."]
+    return [number, *(number[:place] for place in places[1:3])]
+
+
+_repeated = lru_cache(4096)(_field)  # mail of one list, shop or friend has most fields in common
+
+_READERS: dict[str, Callable[[str, str, list[str]], None]] = {
+    "subject": _subject,
+    "message-id": _identity,
+    "date": _date,
+    "content-type": _content,
+    "content-disposition": _content,
+    "x-mailer": _whole,
+    "user-agent": _whole,
+    "x-mimeole": _whole,
+    "organization": _whole,
+}

@@ -1,0 +1,59 @@
+"""text → words, in any script: the one place that says where a word begins and ends."""
+
+import re
+
+__all__ = ["hosts", "spaced", "split"]
+
+LONGEST = 40  # letters of a token: what is longer is no word, and all that is known of it is how it begins
+_KEPT = "$!"
+_SEPARATORS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in _KEPT)}
+_ASCII = bytes(
+    code if chr(code).isalnum() or chr(code) in _KEPT or code >= 128 else 32 for code in range(256)
+)
+_FOREIGN_MARKS = re.compile(r"[^\w$!\u0300-\u036f]+")
+# Scripts written without spaces: each two letters that follow each other are a token.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff]+"
+)
+
+
+def spaced(text: str) -> bytes:
+    """Folded text as words with spaces between.
+
+    >>> spaced("see you, at noon!\\nbye")
+    b'see you  at noon! bye'
+    >>> spaced("限时优惠 now").decode()
+    '限时 时优 优惠 now'
+    """
+    if text.isascii():
+        return text.encode("ascii").translate(_ASCII)
+    text = _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text))
+    return text.strip().encode("utf-8", "replace")
+
+
+def split(text: str) -> list[str]:
+    """The words of folded text."""
+    if text.isascii():
+        return text.translate(_SEPARATORS).split()
+    return _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text)).split()
+
+
+def _pairs(run: re.Match[str]) -> str:
+    letters = run[0]
+    if len(letters) == 1:
+        return f" {letters} "
+    return " " + " ".join([letters[place : place + 2] for place in range(len(letters) - 1)]) + " "
+
+
+def hosts(name: str) -> list[str]:
+    """A host and the domains it lies in, without the last label alone.
+
+    >>> hosts("www.shop.example.com")
+    ['www.shop.example.com', 'shop.example.com', 'example.com']
+    """
+    name = name.strip(".")[:200]
+    labels = name.split(".")
+    if len(labels) > 6:
+        labels = labels[-6:]
+    return [".".join(labels[start:]) for start in range(max(1, len(labels) - 1))]

@@ -1,0 +1,7 @@
+"""counts of a message's features → spam, ham or unsure, with a probability and the evidence."""
+
+from tamis_mail.verdict.judging import judge
+from tamis_mail.verdict.rule import RULE, Rule
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+
+__all__ = ["RULE", "Evidence", "Judgement", "Rule", "Verdict", "judge"]

@@ -1,0 +1,98 @@
+"""the counts of many messages' features → their judgements, in NumPy: the same as `judging`, to rounding."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.bag import VIEW_BITS, VIEWS
+from tamis_mail.labels import SPAM, Label
+from tamis_mail.verdict.judging import concluded, others, trust
+from tamis_mail.verdict.rule import Rule, Side, View, sides
+from tamis_mail.verdict.verdict import Judgement
+
+__all__ = ["judge_many", "log_odds"]
+
+
+def judge_many(
+    keys: NDArray[np.uint64],
+    where: NDArray[np.intp],
+    starts: NDArray[np.intp],
+    counts: NDArray[np.int64],
+    labels: Sequence[Label],
+    rule: Rule,
+    unit: int,
+) -> list[Judgement]:
+    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j]."""
+    known = others(labels)
+    kinds = (keys & np.uint64((1 << VIEW_BITS) - 1)).astype(np.intp)
+    distinct = np.zeros(len(counts), np.intp)
+    distinct[where] = kinds
+    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+    def against(name: str, rest: Sequence[str]) -> NDArray[np.float64]:
+        one, other = sides(labels, name, rest, unit, rule.guessed)
+        return log_odds(
+            scores(kinds, where, owners, len(starts) - 1, distinct, counts, rule, one, other), rule
+        )
+
+    spam = against(SPAM, known)
+    beside = (
+        {name: against(name, [other for other in known if other != name]) for name in known}
+        if len(known) > 1
+        else {}
+    )
+    return [
+        concluded(float(odds), known, {name: float(found[number]) for name, found in beside.items()}, rule)
+        for number, odds in enumerate(spam)
+    ]
+
+
+def log_odds(scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
+    """(messages,): the scores of views, each times its scale."""
+    found: NDArray[np.float64] = scores @ np.array([view.scale for view in rule.views])
+    return found
+
+
+def scores(
+    kinds: NDArray[np.intp],
+    where: NDArray[np.intp],
+    owners: NDArray[np.intp],
+    messages: int,
+    distinct: NDArray[np.intp],
+    counts: NDArray[np.int64],
+    rule: Rule,
+    spam: Side,
+    rest: Side,
+) -> NDArray[np.float64]:
+    """(messages, views): what each view says, before its scale."""
+    weights = np.zeros(len(counts))
+    s, h = _count(counts, spam), _count(counts, rest)
+    for kind, view in enumerate(rule.views):
+        chosen = np.flatnonzero((distinct == kind) & (s + h > 0))
+        if trust(spam.messages[kind], rest.messages[kind], rule):
+            weights[chosen] = _weigh(view, s[chosen], h[chosen], spam.messages[kind], rest.messages[kind])
+    place = owners * len(VIEWS) + kinds
+    sums = np.bincount(place, weights[where], messages * len(VIEWS)).reshape(messages, len(VIEWS))
+    sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))
+    trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
+    found: NDArray[np.float64] = sums / (sizes + [view.reluctance for view in rule.views]) * trusts
+    return found
+
+
+def _count(counts: NDArray[np.int64], side: Side) -> NDArray[np.float64]:
+    total = np.zeros(len(counts))
+    for column, worth in side.columns:
+        total += worth * counts[:, column]
+    return total
+
+
+def _weigh(
+    view: View, s: NDArray[np.float64], h: NDArray[np.float64], spams: float, hams: float
+) -> NDArray[np.float64]:
+    rate = (s + h) / (spams + hams) if view.pooled else np.float64(0.5)
+    worth = view.prior if view.pooled else 2 * view.prior
+    found: NDArray[np.float64] = np.log((s + worth * rate) / (spams + worth)) - np.log(
+        (h + worth * rate) / (hams + worth)
+    )
+    return found

@@ -1,0 +1,111 @@
+"""the counts of one message's features → its verdict, in plain Python; the meaning of `arrays`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import exp
+
+from tamis_mail.bag import VIEWS, view
+from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
+from tamis_mail.verdict.rule import Rule, Side, sides
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+
+__all__ = ["concluded", "judge", "others", "sigmoid", "trust"]
+
+
+def judge(
+    counts: Mapping[int, Sequence[int]],
+    labels: Sequence[Label],
+    rule: Rule,
+    unit: int,
+    names: Callable[[], Mapping[int, str]],
+) -> Verdict:
+    """The verdict on a message of which each feature's counts are given, by label."""
+    spam, rest = sides(labels, SPAM, others(labels), unit, rule.guessed)
+    contributions = _contributions(counts, rule, spam, rest)
+    log_odds = sum(contributions.values())
+    beside = {}
+    known = others(labels)
+    if len(known) > 1:
+        for name in known:
+            one, all_else = sides(
+                labels, name, [other for other in known if other != name], unit, rule.guessed
+            )
+            beside[name] = sum(_contributions(counts, rule, one, all_else).values())
+
+    def explain() -> tuple[Evidence, ...]:
+        called = names()
+        found = [
+            Evidence(called[key], VIEWS[view(key)], worth, spam.count(counts[key]), rest.count(counts[key]))
+            for key, worth in contributions.items()
+        ]
+        return tuple(sorted(found, key=lambda one: (-abs(one.contribution), one.view, one.token)))
+
+    return Verdict(concluded(log_odds, known, beside, rule), explain)
+
+
+def others(labels: Sequence[Label]) -> list[str]:
+    """What a message may be that is not spam."""
+    return [label.name for label in labels if label.name not in (SPAM, *GUESSES)] or [HAM]
+
+
+def concluded(log_odds: float, known: Sequence[str], beside: Mapping[str, float], rule: Rule) -> Judgement:
+    """The judgement from the log-odds of spam and, if there are several other labels, of each of these."""
+    probability = sigmoid(log_odds)
+    shares = _softmax([beside.get(name, 0.0) for name in known])
+    probabilities = {SPAM: probability} | {
+        name: (1 - probability) * share for name, share in zip(known, shares, strict=True)
+    }
+    if probability >= rule.spam:
+        label = SPAM
+    elif probability > rule.ham:
+        label = UNSURE
+    else:
+        label = max(known, key=lambda name: probabilities[name])
+    return Judgement(label, probability, log_odds, probabilities)
+
+
+def trust(spams: float, hams: float, rule: Rule) -> float:
+    """How much may be claimed after so many messages."""
+    least = min(spams, hams)
+    return least / (least + rule.patience) if least > 0 else 0.0
+
+
+def sigmoid(log_odds: float) -> float:
+    """1 / (1 + e**-x), which neither end overflows."""
+    if log_odds >= 0:
+        return 1 / (1 + exp(-log_odds))
+    return exp(log_odds) / (1 + exp(log_odds))
+
+
+def _softmax(scores: Sequence[float]) -> list[float]:
+    best = max(scores)
+    powers = [exp(score - best) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def _contributions(
+    counts: Mapping[int, Sequence[int]], rule: Rule, spam: Side, rest: Side
+) -> dict[int, float]:
+    """What each feature adds to the log-odds."""
+    sizes = [0] * len(VIEWS)
+    for key in counts:
+        sizes[view(key)] += 1
+    factors = [
+        trust(spam.messages[kind], rest.messages[kind], rule)
+        * chosen.scale
+        / (sizes[kind] + chosen.reluctance)
+        for kind, chosen in enumerate(rule.views)
+    ]
+    known: dict[
+        tuple[int, float, float], float
+    ] = {}  # most features have been seen once or twice: few weights differ
+    contributions = {}
+    for key, row in counts.items():
+        kind = view(key)
+        case = kind, spam.count(row), rest.count(row)
+        worth = known.get(case)
+        if worth is None:
+            worth = known[case] = factors[kind] and factors[kind] * rule.views[kind].weigh(
+                case[1], case[2], spam.messages[kind], rest.messages[kind]
+            )
+        contributions[key] = worth
+    return contributions

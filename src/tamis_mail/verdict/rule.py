@@ -1,0 +1,121 @@
+"""counts → log-odds: how the views of a message are weighed. Constants are from experiments/0005-mail-views.
+
+A feature that s of Ns spam messages have and h of Nh others weighs log P(feature | spam) - log P(feature |
+ham), each probability the posterior mean of a Beta prior worth `prior` messages: centred on the feature's
+overall rate where `pooled`, on one half where not. A view's score is the sum of its weights over the number
+of its features plus `reluctance`: features of one view repeat each other, so their mean is what they tell,
+and a view with few of them tells less. The log-odds are the views' scores, each times its scale, and all
+times m / (m + patience), m the smaller class's messages: who has seen little claims little.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from math import log
+from typing import Protocol
+
+from tamis_mail.labels import GUESSES, SHARES, SPAM, Label
+
+__all__ = ["RULE", "Rule", "Side", "View", "sides"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much a view counts, and how its features are weighed."""
+
+    scale: float
+    prior: float
+    pooled: bool
+    reluctance: float
+
+    def weigh(self, spam: float, ham: float, spams: float, hams: float) -> float:
+        """The weight of a feature that `spam` of `spams` and `ham` of `hams` messages have."""
+        if spam + ham <= 0:
+            return 0.0
+        rate = (spam + ham) / (spams + hams) if self.pooled else 0.5
+        worth = self.prior if self.pooled else 2 * self.prior
+        return log((spam + worth * rate) / (spams + worth)) - log((ham + worth * rate) / (hams + worth))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """All that turns counts into a verdict."""
+
+    views: tuple[View, View, View, View]
+    patience: float
+    spam: float  # the probability from which a message is called spam
+    ham: float  # the probability up to which it is called ham
+    guessed: float  # the weight of a message whose label was guessed, against one whose label is known
+
+    @classmethod
+    def of(cls, store: "Settings") -> "Rule":
+        """The rule that was tuned for a store, or the default."""
+        written = store.setting("rule")
+        if written is None:
+            return RULE
+        given = json.loads(written)
+        one, two, three, four = (View(**view) for view in given.pop("views"))
+        return cls((one, two, three, four), **given)
+
+    def written(self) -> str:
+        """As `of` reads it."""
+        return json.dumps(asdict(self))
+
+    def scaled(self, scales: Sequence[float]) -> "Rule":
+        """With other scales of the views."""
+        one, two, three, four = (replace(view, scale=s) for view, s in zip(self.views, scales, strict=True))
+        return replace(self, views=(one, two, three, four))
+
+
+class Settings(Protocol):
+    """What a rule is read from: a store, as far as this page need know."""
+
+    def setting(self, name: str, /) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a question: its columns of counts, the worth of a unit in each, its messages by view."""
+
+    columns: tuple[tuple[int, float], ...]
+    messages: tuple[float, float, float, float]
+
+    def count(self, counts: Sequence[int]) -> float:
+        return sum(worth * counts[column] for column, worth in self.columns)
+
+
+def sides(
+    labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
+) -> tuple[Side, Side]:
+    """A label on one side, others on the other; guessed mail joins spam and what is not spam."""
+    return _side(labels, {chosen}, unit, guessed), _side(labels, set(against), unit, guessed)
+
+
+def _side(labels: Sequence[Label], names: set[str], unit: int, guessed: float) -> Side:
+    columns, learned, lent = [], 0.0, 0.0
+    guess = GUESSES[0] if SPAM in names else GUESSES[1]
+    for label in labels:
+        if label.name in names:
+            worth = 1 / unit
+        elif label.name == guess:
+            worth = guessed / (unit * SHARES)
+        else:
+            continue
+        columns.append((label.id, worth))
+        learned += worth * label.weight
+        lent += worth * label.lent
+    return Side(tuple(columns), (learned, learned + lent, learned + lent, learned))
+
+
+RULE = Rule(
+    views=(
+        View(scale=2.0, prior=0.01, pooled=True, reluctance=100),  # grams
+        View(scale=0.8, prior=0.01, pooled=True, reluctance=10),  # headers
+        View(scale=4.4, prior=0.1, pooled=False, reluctance=10),  # words
+        View(scale=1.5, prior=0.3, pooled=True, reluctance=100),  # pairs
+    ),
+    patience=1,
+    spam=0.9,
+    ham=0.1,
+    guessed=0.3,
+)

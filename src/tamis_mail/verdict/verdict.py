@@ -1,0 +1,63 @@
+"""log-odds and their evidence → a verdict that a person can read."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Evidence", "Judgement", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One feature of a message, and what it adds to the log-odds of spam.
+
+    `spam` and `ham` are the weights of the learned messages of either kind that have it.
+    """
+
+    token: str
+    view: str
+    contribution: float
+    spam: float
+    ham: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict without its evidence."""
+
+    label: str  # spam, unsure, ham, or another label that was learned
+    probability: float  # of spam
+    log_odds: float
+    probabilities: Mapping[str, float]  # of each label that was learned
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a message is, how sure that is, and why."""
+
+    judgement: Judgement
+    _explain: Callable[[], tuple[Evidence, ...]] = field(repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """spam, ham, unsure, or another label that was learned."""
+        return self.judgement.label
+
+    @property
+    def probability(self) -> float:
+        """That the message is spam."""
+        return self.judgement.probability
+
+    @property
+    def log_odds(self) -> float:
+        """Of spam: log(p / (1 - p))."""
+        return self.judgement.log_odds
+
+    @property
+    def probabilities(self) -> Mapping[str, float]:
+        """Of each label that was learned."""
+        return self.judgement.probabilities
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What speaks for spam and against, strongest first; the contributions sum to the log-odds."""
+        return self._explain()
