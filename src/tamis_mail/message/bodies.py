@@ -89,10 +89,11 @@ _LOOK = 4096  # bytes of a part that tell whether it is text
 _RUNS = 1000  # pieces of base64, each with its own padding, that are joined
 _IN_BASE64 = bytes(sorted(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
 _NOT_BASE64 = bytes(set(range(256)) - set(_IN_BASE64))
-_NO_TEXT = bytes(set(range(32)) - set(b"\t\n\f\x1b")) + b"\x7f"
+_NO_TEXT = bytes(set(range(32)) - set(b"\t\n\f\r\x1b")) + b"\x7f"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz \n"
 _BAD_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|\n|\Z)")
 # Rare: `re` makes them when they are first needed, and keeps them.
+_GAP = rb"[A-Za-z,.] [A-Za-z]"
 _LOOSE_END = rb"=[ \t]+\n"
 _JAPANESE = rb"\x1b[$(][@B-DIJ]"
 _UUENCODED = rb"(?:\A|\n)begin [0-7]{3,4} [^\n]{1,200}(?:\n[ -`]{1,62}(?=\n|\Z))++(?:\n`?end(?=\n|\Z))?"
@@ -152,14 +153,13 @@ def undo_base64(data: bytes, faults: set[str]) -> bytes:
         return b""
     faults.add("base64")
     letters = solid.translate(None, _NOT_BASE64)
-    # Two words with a space between them, or one sign in ten that base64 has not, are plain text.
+    # Words with a space between them, or one sign in ten that base64 has not, are plain text.
     strange = len(solid) - len(letters)
-    gaps = data[:_LOOK].strip().replace(b" \n", b"\n").replace(b"\n ", b"\n").count(b" ")
-    if strange * 10 > len(solid) or (gaps * 20 > len(data[:_LOOK]) and gaps > 1):
+    gaps = len(re.findall(_GAP, data[:_LOOK]))
+    if (strange > 1 and strange * 10 > len(solid)) or (gaps > 1 and gaps * 20 > len(data[:_LOOK])):
         return data
     decoded = []
-    for run in letters.split(b"=", _RUNS):
-        run = run.translate(None, b"=")
+    for run in letters.split(b"=", _RUNS)[:_RUNS]:
         if len(run) % 4 == 1:  # a letter that is one too many carries six bits, and is no byte
             run = run[:-1]
         decoded.append(a2b_base64(run + b"=" * (-len(run) % 4)))
@@ -261,8 +261,10 @@ def _decode_by(codec: str, data: bytes, faults: set[str]) -> str:
 def _wide(look: bytes) -> str:
     """UTF-16 without a mark, if every other byte of what was looked at is mostly zero."""
     half = len(look) // 2
-    if half and look[1::2].count(0) * 10 > half * 7:
+    if half < 4:
+        return ""
+    if look[1::2].count(0) * 10 > half * 7:
         return "utf-16-le"
-    if half and look[::2].count(0) * 10 > half * 7:
+    if look[::2].count(0) * 10 > half * 7:
         return "utf-16-be"
     return ""

@@ -79,9 +79,11 @@ def _without_volatile_fields(block: bytes) -> bytes:
 
 @cache
 def _volatile() -> re.Pattern[bytes]:
-    whole = "|".join(re.escape(name) for name in VOLATILE if not name.endswith("*"))
-    begin = "|".join(re.escape(name[:-1]) for name in VOLATILE if name.endswith("*"))
-    initials = "".join(sorted({name[0] for name in VOLATILE}))
+    names = sorted(VOLATILE, key=lambda name: name.startswith("x-"))  # the few others are soon tried
+    whole = "|".join(re.escape(name) for name in names if not name.endswith("*"))
+    begin = "|".join(re.escape(name[:-1]) for name in names if name.endswith("*"))
+    initials = "".join(sorted({name[0] for name in names}))
     short = rf"(?=[{initials}])(?=[^\n:]{{1,{LONGEST}}}:)"
     name = rf"(?:x-old-(?!spam))*+(?:(?:{whole})[ \t]*+|(?:{begin})[^\n:]*+):"
-    return re.compile(rf"\n{short}{name}[^\n]*+(?:\n[ \t][^\n]*+)*+".encode(), re.IGNORECASE)
+    field = rf"\n{short}{name}[^\n]*+(?:\n[ \t][^\n]*+)*+"
+    return re.compile(rf"{field}(?:{field})*+".encode(), re.IGNORECASE)

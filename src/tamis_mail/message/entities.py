@@ -10,7 +10,7 @@ shy zwnj zwj raquo laquo eacute egrave agrave ccedil auml ouml uuml szlig oacute
 """
 _SIGNS = " &<>\"'©®™—–‘’“”…•·€£\xad\u200c\u200d»«éèàçäöüßóáíñ"
 _USUAL = dict(zip(_NAMES.split(), _SIGNS, strict=True))
-_REFERENCE = re.compile(r"&(?:#([0-9]{1,8}+)|#[xX]([0-9a-fA-F]{1,7}+)|([a-zA-Z][a-zA-Z0-9]{1,31}+));?")
+_REFERENCE = r"&(?:#([0-9]{1,8}+)|#[xX]([0-9a-fA-F]{1,7}+)|([a-zA-Z][a-zA-Z0-9]{1,31}+));?"
 
 
 def decode_entities(text: str) -> tuple[str, bool]:
@@ -39,7 +39,7 @@ def decode_entities(text: str) -> tuple[str, bool]:
                 known[whole] = answer
         return answer
 
-    return _REFERENCE.sub(decoded, text), disguised
+    return re.sub(_REFERENCE, decoded, text), disguised
 
 
 def _character(code: int) -> str:

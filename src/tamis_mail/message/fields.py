@@ -17,6 +17,7 @@ LONGEST: Final = 10_000  # characters of a value that are kept
 NAME: Final = 100  # characters of a name that are kept
 PARAMETERS: Final = 100
 WORDS: Final = 100  # encoded words of a value that are decoded
+_MOST = FIELDS * LONGEST  # bytes of a block that are read
 _SMALL = LONGEST  # a block in which no value is too long
 _BAD_LINES = 1000  # lines of a block that may be no field
 
@@ -43,7 +44,10 @@ def read_fields(data: bytes, start: int, end: int, faults: set[str]) -> tuple[Fi
         return [], start + 1
     blank = data.find(b"\n\n", start, end)
     stop = end if blank < 0 else blank + 1
-    block = data[start:stop].decode("latin-1")
+    kept = stop
+    if stop - start > _MOST:  # what is beyond is passed over, from the end of a line if there is one
+        kept = data.rfind(b"\n", start, start + _MOST) + 1 or start + _MOST
+    block = data[start:kept].decode("latin-1")
     if not block.endswith("\n"):
         block += "\n"
     read = _BLOCK.match(block)
@@ -101,7 +105,7 @@ def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
         )
     return [
         (
-            name.lower(),
+            name[:NAME].lower(),
             (value.replace("\n\t", " ").replace("\n", "") if "\n" in value else value).rstrip(_BLANKS),
         )
         for name, value in found
@@ -114,10 +118,10 @@ def decode_value(value: str, faults: set[str]) -> str:
     >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
     'café!'
     """
-    if not value.isascii():
-        value = decode_text(value.encode("latin-1"), "", faults)
     if "=?" in value:
         value = _decode_words(value, faults)
+    elif not value.isascii():
+        value = _decode_bytes(value, faults)
     if not value.isprintable():
         if "\0" in value:
             faults.add("nul")
@@ -138,14 +142,18 @@ def _decode_words(value: str, faults: set[str]) -> str:
             pieces.append(decode_text(data, charset, faults))
             data = b""
         if not last or not gap.isspace():
-            pieces.append(gap)
-        encoded = body.encode("utf-8", "replace")
+            pieces.append(_decode_bytes(gap, faults))
+        encoded = body.encode("latin-1")
         data += a2b_qp(encoded, header=True) if kind in "qQ" else undo_base64(encoded, faults)
         charset, last = name, found.end()
     if data:
         pieces.append(decode_text(data, charset, faults))
-    pieces.append(value[last:])
+    pieces.append(_decode_bytes(value[last:], faults))
     return "".join(pieces)
+
+
+def _decode_bytes(value: str, faults: set[str]) -> str:
+    return value if value.isascii() else decode_text(value.encode("latin-1"), "", faults)
 
 
 def kind_of(value: str) -> str:

@@ -12,12 +12,8 @@ _INVISIBLE: Final = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
-_LETTER: Final = (
-    "A-Za-z\u00c0-\u024f\u0370-\u052f"  # scripts that have no use for invisible signs within words
-)
-_MARKS: Final = (
-    20  # signs in a row, neither letters nor ASCII, that are kept: normalising is quadratic in marks
-)
+_LETTER: Final = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts with no use for invisible signs in words
+_MARKS: Final = 20  # signs in a row, neither letters nor ASCII, that stay: normalising is quadratic in marks
 # It begins with the sign between, since there are fewer of them than of letters.
 _SPACED = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
 
@@ -31,21 +27,10 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
     if text.isascii():
         text = text.lower()
         return text, ("spaced-out",) if _SPACED.search(text) else ()
-    found = set()
     tools = _tools()
-    if tools.invisible.search(text):
-        if tools.soft_hyphen.search(text):
-            found.add("soft-hyphen")
-        if tools.zero_width.search(text):
-            found.add("zero-width")
-        text = tools.invisible.sub("", text)
-    if tools.full_width.search(text):
-        found.add("full-width")
-    if tools.mathematical.search(text):
-        found.add("math-letters")
-    text = tools.marks.sub(
-        r"\1", text.replace("\ufdfa", "صلعم")
-    )  # one sign that is a sentence of eighteen letters
+    found: set[str] = set()
+    if tools.unusual.search(text):
+        text = _without_disguise(text, found)
     text = tools.normalize("NFKC", text).casefold()
     if tools.mixed.search(text):
         found.add("mixed-script")
@@ -55,8 +40,29 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
     return text, tuple(sorted(found))
 
 
+def _without_disguise(text: str, found: set[str]) -> str:
+    """Without signs that are not seen, or too many in a row: the set of signs tells whether there are any."""
+    tools = _tools()
+    signs = "".join(set(text))
+    if tools.invisible.search(signs):
+        if tools.soft_hyphen.search(text):
+            found.add("soft-hyphen")
+        if tools.zero_width.search(text):
+            found.add("zero-width")
+        text = tools.invisible.sub("", text)
+    if tools.full_width.search(signs):
+        found.add("full-width")
+    if tools.mathematical.search(signs):
+        found.add("math-letters")
+    if any(map(tools.combining, signs)):
+        text = tools.marks.sub(r"\1", text)
+    return text.replace("\ufdfa", "صلعم")  # a sentence of eighteen letters in one sign: its usual short form
+
+
 class _Tools(NamedTuple):
     normalize: Callable[[Literal["NFKC"], str], str]
+    combining: Callable[[str], int]
+    unusual: re.Pattern[str]
     invisible: re.Pattern[str]
     soft_hyphen: re.Pattern[str]
     zero_width: re.Pattern[str]
@@ -71,11 +77,13 @@ class _Tools(NamedTuple):
 @cache
 def _tools() -> _Tools:
     """What text beyond ASCII needs, made when there is some: half of all mail has none."""
-    from unicodedata import normalize  # noqa: PLC0415 (not loaded for ASCII)
+    from unicodedata import combining, normalize  # noqa: PLC0415 (not loaded for ASCII)
 
     latin = str.maketrans(_CYRILLIC[0] + _GREEK[0], _CYRILLIC[1] + _GREEK[1])
     return _Tools(
         normalize,
+        combining,
+        re.compile("[^\x00-\xac\xae-\u024f\u0410-\u044f\u2010-\u2027\u2030-\u205e\u20ac\u2122\ufffd]"),
         re.compile(f"[{_INVISIBLE}\U000e0000-\U000e007f]++"),
         re.compile(f"\xad(?<=[{_LETTER}]\xad)[{_LETTER}]"),
         re.compile(f"[\u200b-\u200f\u2060-\u2064\ufeff](?<=[{_LETTER}].)[{_INVISIBLE}]*+[{_LETTER}]"),

@@ -36,7 +36,12 @@ _BREAK = frozenset(_BREAK_NAMES.split())
 _GAP = frozenset(["td", "th"])
 _BOXES = frozenset(["table", "tr", "td", "div", "body", "center", "ul", "ol", "blockquote", "section"])
 _VOID = frozenset(_VOID_NAMES.split())
-_POINTS = {"a": "href", "area": "href", "form": "action", "iframe": "src", "frame": "src"} | {
+_POINTS = {
+    "a": "href",
+    "area": "href",
+    "form": "action",
+    "frame": "src",
+    "iframe": "src",
     "img": "src",
     "input": "src",
 }
@@ -50,7 +55,7 @@ class _Patterns(NamedTuple):
     raw: re.Pattern[str]
     data: re.Pattern[str]
     split: re.Pattern[str]
-    address: re.Pattern[str]
+    attribute: re.Pattern[str]
     host: re.Pattern[str]
 
 
@@ -64,8 +69,7 @@ def _patterns() -> _Patterns:
         re.compile(r"data:([a-zA-Z/+.-]{0,60})[a-zA-Z0-9;=,+/%\s-]{200,}+"),
         re.compile(r"<(?<=[A-Za-z]<)(?:([a-zA-Z]{1,12})[^<>]{0,100}></\1>)(?=[A-Za-z])"),
         re.compile(
-            r"""(?:^|[\s"'/])(href|src|action|background)\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))""",
-            re.IGNORECASE | re.ASCII,
+            r"""(?<![a-zA-Z:_-])([a-zA-Z:_-]++)\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s"'>]++))""", re.ASCII
         ),
         re.compile(
             r"(?:https?://)?(?:[^\s/@<>]{0,100}@)?((?:[a-z0-9_-]{1,63}\.){1,10}[a-z]{2,20})(?=[/:?#\s]|$)",
@@ -112,13 +116,13 @@ class _PageReader:
 
     def __init__(self) -> None:
         self.visible: list[str] = []
-        self.hidden: list[str] = []
+        self.hidden: list[str] = [""]
         self.links: list[str] = []
         self.images: list[str] = []
         self.tricks: set[str] = set()
         self.marks: list[tuple[str, int, int, tuple[bool, bool, bool]]] = []
         self.counts: dict[str, int] = {}  # elements that are open, by name, since the first mark
-        self.boxes = 0
+        self.boxes = 0  # of them, those whose end closes all within
         self.gone = self.tiny = self.inked = False
         self.page: Colour = WHITE
         self.painted = False  # somewhere there is a background that a reader of tags cannot place
@@ -168,7 +172,7 @@ class _PageReader:
         if len(pieces) > 4 * TAGS:
             self.tricks.add("many-tags")
             pieces[-1] = patterns.tag.sub("", rest)
-        out = self.visible
+        out, marks = self.visible, self.marks
         out.append(pieces[0])
         for name, attributes, closed, after in zip(
             pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True
@@ -186,11 +190,7 @@ class _PageReader:
                     self.tricks.add("split-words")
             if not closed:
                 self.tricks.add("no-close")
-            if name in _BOXES:
-                self.boxes += 1
-            elif name[0] == "/" and name[1:] in _BOXES:
-                self.boxes -= 1
-            if self.marks:
+            if marks:
                 self.follow(name)
                 out = self.hidden if self.gone or self.tiny or self.inked else self.visible
             if len(attributes) > 4:
@@ -209,12 +209,14 @@ class _PageReader:
         counts, marks = self.counts, self.marks
         if name[0] == "/":
             name = name[1:]
+            self.boxes -= name in _BOXES
             if counts.get(name):
                 counts[name] -= 1
         elif name in _UNCLOSED and marks[-1][0] == name:  # the next one closes it
             counts[name] -= 1
         elif name not in _VOID:
             counts[name] = counts.get(name, 0) + 1
+            self.boxes += name in _BOXES
             return
         for place, (marked, count, boxes, before) in enumerate(marks):
             if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
@@ -242,7 +244,7 @@ class _PageReader:
         if name[0] == "/" or (gone, tiny, inked) == before or len(self.marks) >= _MARKS:
             return
         if not self.marks:
-            self.counts = {name: 1}
+            self.counts, self.boxes = {name: 1}, 0
         self.marks.append((name, self.counts.setdefault(name, 1), self.boxes, before))
         self.gone, self.tiny, self.inked = gone, tiny, inked
 
@@ -266,7 +268,7 @@ class _PageReader:
             self.tricks.add(name)
             self.visible.append("\n")
         wanted = _POINTS[name]
-        for found in _patterns().address.finditer(attributes):
+        for found in _patterns().attribute.finditer(attributes):
             if found[1].lower() == wanted:
                 address = _clean(found[2] or found[3] or found[4] or "")
                 places = self.images if name in ("img", "input") else self.links

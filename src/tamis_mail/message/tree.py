@@ -179,6 +179,8 @@ class _Reader:
             self.faults.add("binary")
             return Part(kind, charset, encoding, name, disposition, size, "")
         text = decode_text(without_uuencoded(decoded, self.faults), charset, self.faults)
+        if "\r" in text:  # that was encoded
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
         return Part(kind, charset, encoding, name, disposition, size, text)
 
 
@@ -227,7 +229,8 @@ def _walk(reader: _Reader, end: int) -> None:
             opened = data.find(b"\n", found.end()) + 1 or end
     if opened >= 0:
         reader.open(opened, end, "text/plain")
-    reader.faults.add("truncated")
+    if any(frame.boundaries for frame in reader.stack):
+        reader.faults.add("truncated")
 
 
 def _first(fields: Fields, name: str) -> str:

@@ -66,9 +66,15 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     """The message that came at `when`; with another `turn` the same recipe is about something else."""
     known = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
     slots = Slots(dice, recipe.language, when, turn, known)
-    name, _, address = slots.fill(recipe.header("From", "{contact}")).rstrip(">").rpartition("<")
+    origin = recipe.header("From", "{contact}")
+    name, _, address = slots.fill(origin).rstrip(">").rpartition("<")
     name, address = name.strip(), address.lower()
-    slots.bind(sender=name, first=name.split(" ")[0], address=address, domain=address.partition("@")[2])
+    given = name.split(" ")[0]
+    slots.bind(sender=name, given=given, address=address, domain=address.partition("@")[2])
+    if origin.startswith("{") and origin.endswith(
+        "}"
+    ):  # somebody she knows: the letter is signed by no other
+        slots.bind(first=given)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
     )

@@ -38,7 +38,8 @@ class Dice:
         return [pool.pop(self.below(len(pool))) for _ in range(min(count, len(pool)))]
 
     def string(self, length: int, alphabet: str = _LETTERS) -> str:
-        return "".join(self.pick(alphabet) for _ in range(length))
+        draw, size = self._random, len(alphabet)
+        return "".join([alphabet[int(draw() * size)] for _ in range(length)])
 
     def digits(self, length: int) -> str:
         return self.string(length, "0123456789")

@@ -1,7 +1,7 @@
 """A template and dice → text: choices made, slots filled, a slot the same all through a message."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from tamis_mail.sample.dice import Dice
@@ -60,11 +60,15 @@ class Slots:
         lists = words()
         for language in (self._language, "en", "any"):
             if choices := lists.get(f"{language}.{slot}"):
-                taken = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
-                return self._dice.pick([choice for choice in choices if choice not in taken] or choices)
+                return self._dice.pick(self._others(slot, choices))
         raise KeyError(
             f"{{{slot}}} in a text in {self._language}: expected a list in words.txt or a maker in slots.py"
         )
+
+    def _others(self, slot: str, choices: Sequence[str]) -> Sequence[str]:
+        """What is left when a text has several of a slot: two people have two names."""
+        taken = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
+        return [choice for choice in choices if choice not in taken] or choices
 
     def _money(self, low: int, high: int, *, cents: bool = True) -> str:
         whole = self._dice.between(low, high)
@@ -92,7 +96,7 @@ class Slots:
 
     def _weekday(self) -> str:
         names = words().get(f"{self._language}.weekday") or words()["en.weekday"]
-        return self._dice.pick(names)
+        return self._dice.pick(self._others("day", names))
 
     def _clock(self) -> str:
         hour, minute = self._dice.between(8, 20), self._dice.pick((0, 0, 15, 30, 30, 45))
@@ -148,6 +152,7 @@ _MAKERS: dict[str, Callable[[Slots], str]] = {
     "day": lambda s: s._weekday(),
     "month": lambda s: s._month(),
     "time": lambda s: s._clock(),
+    "lastyear": lambda s: str(s._when.year - 1),
     "year": lambda s: str(s._when.year),
     "junk": lambda s: s._junk(),
     "user": lambda s: s._user(),

@@ -9,6 +9,10 @@ __all__ = ["Headers", "Part", "attachment", "encoded", "fold", "multipart", "phr
 Headers = tuple[tuple[str, str], ...]
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-!*+/")
+_QUOTED = [
+    chr(octet) if (32 <= octet <= 126 and octet != 61) or octet == 9 else f"={octet:02X}"
+    for octet in range(256)
+]
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: 
     elif encoding == "base64":
         payload = _base64(raw)
     else:
-        payload, encoding = raw, "8bit" if any(octet > 127 for octet in raw) else "7bit"
+        payload, encoding = raw, "7bit" if raw.isascii() else "8bit"
     kind = f"text/{subtype}; charset={charset}{parameters}"
     return Part((("Content-Type", kind), ("Content-Transfer-Encoding", encoding)), payload)
 
@@ -105,14 +109,13 @@ def _base64(raw: bytes) -> bytes:
 def _quoted_printable(raw: bytes) -> bytes:
     lines = []
     for source in raw.split(b"\n"):
-        line = ""
-        for place, octet in enumerate(source):
-            last = place == len(source) - 1
-            literal = (33 <= octet <= 126 and octet != 61) or (octet in {9, 32} and not last)
-            sign = chr(octet) if literal else f"={octet:02X}"
-            if len(line) + len(sign) > (76 if last else 75):
-                lines.append(line + "=")
-                line = ""
-            line += sign
+        signs = [_QUOTED[octet] for octet in source]
+        if source.endswith((b" ", b"\t")):
+            signs[-1] = f"={source[-1]:02X}"
+        line = "".join(signs)
+        while len(line) > 76:
+            end = 74 if line[74] == "=" else 73 if line[73] == "=" else 75  # never inside =XX
+            lines.append(line[:end] + "=")
+            line = line[end:]
         lines.append(line)
     return "\n".join(lines).encode("ascii")

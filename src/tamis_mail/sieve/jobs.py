@@ -13,7 +13,7 @@ from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = ["Change", "count", "judge"]
+__all__ = ["Change", "bags", "count", "judge"]
 
 Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
 
@@ -22,7 +22,7 @@ _AT_ONCE = 32  # messages whose features are found together: more do not fit int
 
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> Table:
     """The sum of what each message (in canonical form) changes."""
-    found = _bags(messages)
+    found = bags(messages)
     alike: dict[Change, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
         alike[change].append(number)
@@ -39,7 +39,7 @@ def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """The verdicts, without their evidence, by the store at a path."""
-    found = _bags([canonical(raw) for raw in messages])
+    found = bags([canonical(raw) for raw in messages])
     with Store(path, readonly=True) as store, store.reading():
         labels = store.labels()
         rule, unit = Rule.of(store), store.unit()
@@ -50,10 +50,10 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     return judge_many(keys, where, starts, counts, labels, rule, unit)
 
 
-def _bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:
-    """The features of each message."""
+def bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:
+    """The features of each message, in canonical form."""
     found: list[arrays.Numbers] = []
     for start in range(0, len(messages), _AT_ONCE):
-        bags = arrays.features([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
-        found += np.split(bags.keys, bags.starts[1:-1])
+        part = arrays.features([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
+        found += np.split(part.keys, part.starts[1:-1])
     return found

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tamis_mail import bag, tokens
-from tamis_mail.labels import GUESSES, UNSURE
+from tamis_mail.labels import GUESSES, HAM, SHARES, SPAM, UNSURE
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
 from tamis_mail.store import Entry, Store, StoreError, Writer
@@ -33,6 +33,7 @@ Progress = Callable[[int], None]  # called now and then with the number of messa
 
 _LEARNED = 2000  # messages of a transaction: a second or so of work that a kill may cost
 _SORTED = 500  # messages that are judged together: each batch reads most of a small store
+_GUESSED = 8000  # messages that are guessed together: each tells something of the others
 _JOB = 125  # messages of which a worker adds up the counts
 _BYTES = 16 << 20  # of a batch: a few large messages are enough of one
 _FEW = 150  # messages that are done before other processes have started
@@ -140,6 +141,52 @@ class Sieve:
         _refuse_label(label)
         return self._change_many(messages, label, source, processes, progress)
 
+    def learn_unlabelled(
+        self,
+        messages: Iterable[bytes],
+        *,
+        source: str = "",
+        processes: int | None = None,
+        progress: Progress | None = None,
+    ) -> Counter[str]:
+        """Learn from messages of which nobody has said what they are: how many were guessed, unsure or known.
+
+        The surest count as much as they are thought to be spam, and ham (a step of EM); the others are left.
+        To learn one with its label later moves it, to forget it takes all of it away.
+        """
+        if {SPAM, HAM} - {label.name for label in self.store.labels() if label.messages + label.lent}:
+            raise StoreError(
+                f"the store {self.store.path} has not learned both spam and ham: to guess labels, first learn "
+                "a few messages of each (tamis learn --spam … --ham …)"
+            )
+        actions: Counter[str] = Counter()
+        with _Hands(_batches(messages, _GUESSED), processes) as (batches, hands):
+            for batch in batches:
+                actions += self._guess(batch, source, hands)
+                if progress:
+                    progress(actions.total())
+        return actions
+
+    def _guess(self, batch: list[bytes], source: str, hands: "Hands") -> Counter[str]:
+        """Guess what messages are that the store does not know, in one transaction."""
+        with self.store.writing() as writer:
+            plan = _Plan(self.store, writer, source)
+            new = [
+                plain
+                for plain in dict.fromkeys(map(canonical, batch))
+                if self.store.find(digest(plain)) is None
+            ]
+            jobs = ((new[start : start + _JOB],) for start in range(0, len(new), _JOB))
+            bags = [keys for found in hands("bags", jobs) for keys in found]
+            shares = import_module("tamis_mail.sieve.guessing").shares
+            guesses = shares(bags, self.store, Rule.of(self.store))
+            for plain, share in zip(new, guesses, strict=True):
+                if share is not None:
+                    plan.guess(plain, share)
+            plan.carry_out(hands)
+        unsure = guesses.count(None)
+        return Counter(guessed=len(new) - unsure, unsure=unsure, known=len(batch) - len(new))
+
     def forget_many(
         self, messages: Iterable[bytes], *, processes: int | None = None, progress: Progress | None = None
     ) -> Counter[str]:
@@ -196,6 +243,17 @@ class _Plan:
         self._give(plain, entry)
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
 
+    def guess(self, plain: bytes, share: int) -> None:
+        units = (share * self._unit, (SHARES - share) * self._unit)
+        likelier = int(units[0] < units[1])
+        weight, rest = units[likelier], units[1 - likelier]
+        name = digest(plain)
+        entry = Entry(
+            name, GUESSES[likelier], weight, rest, tokens.VERSION, self._era, self._source, self._now
+        )
+        self._writer.remember(entry)
+        self._give(plain, entry)
+
     def forget(self, raw: bytes) -> Receipt:
         plain = canonical(raw)
         name = digest(plain)
@@ -214,8 +272,8 @@ class _Plan:
             return
         if old.version != tokens.VERSION:
             raise StoreError(
-                f"the store {self._store.path} knows this message by tokens of version {old.version}, which this "
-                f"tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
+                f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
+                f"this tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
             )
         work = self._pruned if old.era < self._era else self._work
         work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))

@@ -107,7 +107,7 @@ def connect(
 
 
 def _may_be_store(path: Path) -> bool:
-    """A store, or a file that another process is about to make one: only SQLite knows, when it has the lock."""
+    """A store, or a file that another process is making one: only SQLite knows, when it has the lock."""
     try:
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) in (_SQLITE, b"")
@@ -137,7 +137,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     known = _applied(connection)
     if not known:
-        # Both before the log is: in the file itself, where `is_store` looks, and not in the log, which a killed process leaves behind.
+        # Both before there is a log: in the file itself, where `is_store` looks even if a process was killed.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
     if connection.execute("PRAGMA journal_mode").fetchone() != (

@@ -174,7 +174,7 @@ class _Reader:
 
     def _strings(self, text: bytes, number: int) -> list[str]:
         """Strings of JSON with spaces between."""
-        found = []
+        found: list[object] = []
         decoder = json.JSONDecoder()
         rest = text.decode("ascii", "replace").rstrip("\n")
         with suppress(ValueError, RecursionError):
@@ -182,10 +182,10 @@ class _Reader:
                 value, end = decoder.raw_decode(rest)
                 found.append(value)
                 rest = rest[end:].removeprefix(" ")
-            "".join(found).encode()  # what is no text cannot be kept
-        if rest or len(found) != number or not all(isinstance(value, str) for value in found):
+        strings = [value for value in found if isinstance(value, str) and _is_text(value)]
+        if rest or len(found) != number or len(strings) != number:
             self._refuse(f"has no {number} strings of JSON where they belong")
-        return found
+        return strings
 
     def _setting(self, line: bytes) -> None:
         name, value = self._strings(line.partition(b" ")[2], 2)
@@ -251,3 +251,8 @@ class _Reader:
             self._refuse("the checksum is another: the file was changed on its way, get it again")
         if self._file.read(1):
             self._refuse("something follows the last line")
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be kept: half a pair of surrogates cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)

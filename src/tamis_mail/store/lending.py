@@ -84,6 +84,8 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> Lent:
 def bogofilter_feature(token: bytes) -> int | None:
     """The feature that a token of bogofilter is here; None if it is none.
 
+    Of words after `head:` and `mime:` it does not say in what field they were.
+
     >>> bogofilter_feature(b"subj:Offer") == key(b"subject:offer", HEADERS)
     True
     """
@@ -102,8 +104,6 @@ def bogofilter_feature(token: bytes) -> int | None:
         name = f"{_FIELDS[prefix]}:{'@' if is_host else ''}{rest}" if is_host or _WORD.fullmatch(rest) else ""
     elif prefix == "rcvd" and (_HOST.fullmatch(rest) or _NUMBERS.fullmatch(rest)):
         name = f"received:{rest}"
-    elif prefix == "head":  # names of fields, and words of which it is not said what field they were in
-        name = rest
     return key(name.encode(), kind) if name else None
 
 

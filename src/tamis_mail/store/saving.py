@@ -62,12 +62,14 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
             faults = check(copy)
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
-        if there and not _overwrite(temporary, store_path):
-            for ending in ("-wal", "-shm", ""):
+        if not there or not _overwrite(temporary, store_path):
+            for ending in (
+                "-wal",
+                "-shm",
+                *([""] if there else []),
+            ):  # a log that was left would be read into the new
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
-            there = False
-        if not there:
             _put(temporary, store_path)
 
 

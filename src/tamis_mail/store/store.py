@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESSES, Label
 from tamis_mail.store import runs
-from tamis_mail.store.database import connect, explained, reading, writing
+from tamis_mail.store.database import PATIENCE, connect, explained, reading, writing
 
 if TYPE_CHECKING:
     from tamis_mail.store.tables import Counts, Keys, Table
@@ -154,11 +154,14 @@ class Store:
                 self.shrink()
 
     def shrink(self) -> None:
-        """Give back to the disk all that is free."""
-        self._connection.executescript(
-            "PRAGMA incremental_vacuum"
-        )  # `execute` would take one step, which frees one page
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Give back to the disk all that is free, now or never: who reads would be waited for, too."""
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            # `execute` would take one step, which frees one page.
+            self._connection.executescript("PRAGMA incremental_vacuum")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
 
 
 class Writer:
@@ -239,6 +242,7 @@ class Writer:
         )
 
     def _source(self, name: str) -> int:
+        name = name.encode("utf-8", "backslashreplace").decode()  # the name of a file may be any bytes
         if name not in self._sources:
             self._connection.execute("INSERT OR IGNORE INTO source (name) VALUES (?)", (name,))
             self._sources[name] = self._connection.execute(

@@ -48,7 +48,7 @@ class Table:
 
     @classmethod
     def of_bags(cls, keys: Keys) -> "Table":
-        """How many messages have each feature, from their features, strung together in any order; one column."""
+        """How many messages have each feature: from the features of all, in any order; one column."""
         keys = np.sort(keys)
         firsts = (
             np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
@@ -92,7 +92,7 @@ def add(connection: sqlite3.Connection, table: Table) -> None:
 
 
 def replace(connection: sqlite3.Connection, old: Sequence[Run], more: Table | None = None) -> None:
-    """Put one generation in the place of some runs and what is new, a slice of the keys at a time so that memory stays small."""
+    """Put one generation in the place of some runs and what is new."""
     labels = max(
         [run.labels for run in old] + ([more.counts.shape[1]] if more is not None else []), default=0
     )
@@ -114,7 +114,10 @@ def rewrite(
     labels: int,
     progress: Callable[[float], None] | None = None,
 ) -> int:
-    """Put one generation in the place of some runs: `piece(low, high)` gives its entries, about as many as said. How many there were."""
+    """Put one generation in the place of some runs, slice by slice so that memory stays small.
+
+    `piece(low, high)` gives the entries of a slice, about `entries` in all. Returns how many there were.
+    """
     writer = _Writer(
         connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
     )
@@ -221,7 +224,7 @@ def _record(run: Run) -> np.dtype[np.void]:
 
 
 def _bits(entries: int) -> int:
-    """Of a run: shelves of about a thousand entries in small runs, which are read whole; of 64 in large ones."""
+    """Of a run: shelves of about a thousand entries in small runs, which are read whole, of 64 in large."""
     if entries < _SMALL:
         return max(0, (entries - 1).bit_length() - 10)
     return max(16, entries.bit_length() - 7)
@@ -270,7 +273,8 @@ class _Writer:
             strict=True,
         )
         self._connection.executemany(
-            "INSERT INTO shelf VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET data = CAST(data || excluded.data AS BLOB)",
+            "INSERT INTO shelf VALUES (?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET data = CAST(data || excluded.data AS BLOB)",
             ((number, data[begin:end]) for number, begin, end in rows),
         )
 
@@ -278,7 +282,8 @@ class _Writer:
         for width, run in self._runs.items():
             if self._entries[width]:
                 self._connection.execute(
-                    "INSERT INTO run (generation, start, bits, width, labels, entries) VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO run (generation, start, bits, width, labels, entries) "
+                    "VALUES (?, ?, ?, ?, ?, ?)",
                     (run.generation, run.start, run.bits, width, run.labels, self._entries[width]),
                 )
         return sum(self._entries.values())

@@ -11,7 +11,7 @@ from tamis_mail.verdict.judging import concluded, others, trust
 from tamis_mail.verdict.rule import Rule, Side, View, sides
 from tamis_mail.verdict.verdict import Judgement
 
-__all__ = ["judge_many", "log_odds"]
+__all__ = ["judge_many", "log_odds", "scores", "side_counts", "weigh"]
 
 
 def judge_many(
@@ -48,10 +48,10 @@ def judge_many(
     ]
 
 
-def log_odds(scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
-    """(messages,): the scores of views, each times its scale."""
-    found: NDArray[np.float64] = scores @ np.array([view.scale for view in rule.views])
-    return found
+def log_odds(found: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
+    """(messages,): the scores of the views, each times its scale."""
+    total: NDArray[np.float64] = found @ np.array([view.scale for view in rule.views])
+    return total
 
 
 def scores(
@@ -67,29 +67,36 @@ def scores(
 ) -> NDArray[np.float64]:
     """(messages, views): what each view says, before its scale."""
     weights = np.zeros(len(counts))
-    s, h = _count(counts, spam), _count(counts, rest)
+    s, h = side_counts(counts, spam), side_counts(counts, rest)
     for kind, view in enumerate(rule.views):
         chosen = np.flatnonzero((distinct == kind) & (s + h > 0))
         if trust(spam.messages[kind], rest.messages[kind], rule):
-            weights[chosen] = _weigh(view, s[chosen], h[chosen], spam.messages[kind], rest.messages[kind])
+            weights[chosen] = weigh(view, s[chosen], h[chosen], spam.messages[kind], rest.messages[kind])
     place = owners * len(VIEWS) + kinds
     sums = np.bincount(place, weights[where], messages * len(VIEWS)).reshape(messages, len(VIEWS))
     sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))
     trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
-    found: NDArray[np.float64] = sums / (sizes + [view.reluctance for view in rule.views]) * trusts
+    reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
+    found: NDArray[np.float64] = (sums + sizes * tilt + reluctance * doubt) / (sizes + reluctance) * trusts
     return found
 
 
-def _count(counts: NDArray[np.int64], side: Side) -> NDArray[np.float64]:
+def side_counts(counts: NDArray[np.int64], side: Side) -> NDArray[np.float64]:
+    """`Side.count` of each row."""
     total = np.zeros(len(counts))
     for column, worth in side.columns:
         total += worth * counts[:, column]
     return total
 
 
-def _weigh(
-    view: View, s: NDArray[np.float64], h: NDArray[np.float64], spams: float, hams: float
+def weigh(
+    view: View,
+    s: NDArray[np.float64],
+    h: NDArray[np.float64],
+    spams: float | NDArray[np.float64],
+    hams: float | NDArray[np.float64],
 ) -> NDArray[np.float64]:
+    """`View.weigh` of many features, all of them seen."""
     rate = (s + h) / (spams + hams) if view.pooled else np.float64(0.5)
     worth = view.prior if view.pooled else 2 * view.prior
     found: NDArray[np.float64] = np.log((s + worth * rate) / (spams + worth)) - np.log(

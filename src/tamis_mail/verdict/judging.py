@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import exp
 
-from tamis_mail.bag import VIEWS, view
+from tamis_mail.bag import GRAMS, VIEWS, view
 from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, Side, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
 
-__all__ = ["concluded", "judge", "others", "sigmoid", "trust"]
+__all__ = ["AS_SUCH", "concluded", "judge", "others", "sigmoid", "trust"]
+
+AS_SUCH = "(as much header as this)"  # what the length of the head says, whatever is in it
 
 
 def judge(
@@ -20,8 +22,8 @@ def judge(
 ) -> Verdict:
     """The verdict on a message of which each feature's counts are given, by label."""
     spam, rest = sides(labels, SPAM, others(labels), unit, rule.guessed)
-    contributions = _contributions(counts, rule, spam, rest)
-    log_odds = sum(contributions.values())
+    contributions, lean = _contributions(counts, rule, spam, rest)
+    log_odds = lean + sum(contributions.values())
     beside = {}
     known = others(labels)
     if len(known) > 1:
@@ -29,7 +31,8 @@ def judge(
             one, all_else = sides(
                 labels, name, [other for other in known if other != name], unit, rule.guessed
             )
-            beside[name] = sum(_contributions(counts, rule, one, all_else).values())
+            found, aside = _contributions(counts, rule, one, all_else)
+            beside[name] = aside + sum(found.values())
 
     def explain() -> tuple[Evidence, ...]:
         called = names()
@@ -37,6 +40,8 @@ def judge(
             Evidence(called[key], VIEWS[view(key)], worth, spam.count(counts[key]), rest.count(counts[key]))
             for key, worth in contributions.items()
         ]
+        if lean:
+            found.append(Evidence(AS_SUCH, VIEWS[GRAMS], lean, spam.messages[GRAMS], rest.messages[GRAMS]))
         return tuple(sorted(found, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
     return Verdict(concluded(log_odds, known, beside, rule), explain)
@@ -84,17 +89,17 @@ def _softmax(scores: Sequence[float]) -> list[float]:
 
 def _contributions(
     counts: Mapping[int, Sequence[int]], rule: Rule, spam: Side, rest: Side
-) -> dict[int, float]:
-    """What each feature adds to the log-odds."""
+) -> tuple[dict[int, float], float]:
+    """What each feature adds to the log-odds, and what the views add whatever their features are."""
     sizes = [0] * len(VIEWS)
     for key in counts:
         sizes[view(key)] += 1
-    factors = [
-        trust(spam.messages[kind], rest.messages[kind], rule)
-        * chosen.scale
-        / (sizes[kind] + chosen.reluctance)
-        for kind, chosen in enumerate(rule.views)
-    ]
+    lean = 0.0
+    factors = []
+    for kind, chosen in enumerate(rule.views):
+        scale = chosen.scale * trust(spam.messages[kind], rest.messages[kind], rule)
+        lean += scale * chosen.lean(sizes[kind])
+        factors.append(scale / (sizes[kind] + chosen.reluctance))
     known: dict[
         tuple[int, float, float], float
     ] = {}  # most features have been seen once or twice: few weights differ
@@ -108,4 +113,4 @@ def _contributions(
                 case[1], case[2], spam.messages[kind], rest.messages[kind]
             )
         contributions[key] = worth
-    return contributions
+    return contributions, lean

@@ -2,10 +2,12 @@
 
 A feature that s of Ns spam messages have and h of Nh others weighs log P(feature | spam) - log P(feature |
 ham), each probability the posterior mean of a Beta prior worth `prior` messages: centred on the feature's
-overall rate where `pooled`, on one half where not. A view's score is the sum of its weights over the number
-of its features plus `reluctance`: features of one view repeat each other, so their mean is what they tell,
-and a view with few of them tells less. The log-odds are the views' scores, each times its scale, and all
-times m / (m + patience), m the smaller class's messages: who has seen little claims little.
+overall rate where `pooled`, on one half where not. A view's score is the mean of its weights: features of
+one view repeat each other, so their sum would claim too much. To the mean belong `reluctance` features that
+nobody saw, so that a view with few features tells little; they weigh `doubt`, and every feature that is
+there weighs `tilt` more than its counts say (a message with hardly any headers is more often ham than
+counts tell, one with all of them less often). The log-odds are the views' scores, each times its scale, and
+all times m / (m + patience), m the smaller class's messages: who has seen little claims little.
 """
 
 import json
@@ -27,14 +29,20 @@ class View:
     prior: float
     pooled: bool
     reluctance: float
+    tilt: float = 0.0
+    doubt: float = 0.0
 
     def weigh(self, spam: float, ham: float, spams: float, hams: float) -> float:
-        """The weight of a feature that `spam` of `spams` and `ham` of `hams` messages have."""
+        """What its counts say of a feature that `spam` of `spams` and `ham` of `hams` messages have."""
         if spam + ham <= 0:
             return 0.0
         rate = (spam + ham) / (spams + hams) if self.pooled else 0.5
         worth = self.prior if self.pooled else 2 * self.prior
         return log((spam + worth * rate) / (spams + worth)) - log((ham + worth * rate) / (hams + worth))
+
+    def lean(self, features: int) -> float:
+        """The part of the score that so many features have whatever they are."""
+        return (features * self.tilt + self.reluctance * self.doubt) / (features + self.reluctance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class Rule:
     def of(cls, store: "Settings") -> "Rule":
         """The rule that was tuned for a store, or the default."""
         written = store.setting("rule")
-        if written is None:
+        if not written:  # never tuned, or reset
             return RULE
         given = json.loads(written)
         one, two, three, four = (View(**view) for view in given.pop("views"))
@@ -109,13 +117,13 @@ def _side(labels: Sequence[Label], names: set[str], unit: int, guessed: float) -
 
 RULE = Rule(
     views=(
-        View(scale=2.0, prior=0.01, pooled=True, reluctance=100),  # grams
-        View(scale=0.8, prior=0.01, pooled=True, reluctance=10),  # headers
-        View(scale=4.4, prior=0.1, pooled=False, reluctance=10),  # words
-        View(scale=1.5, prior=0.3, pooled=True, reluctance=100),  # pairs
+        View(scale=1.6, prior=0.01, pooled=True, reluctance=100, tilt=1.0625, doubt=-1.9375),  # grams
+        View(scale=1.0, prior=0.01, pooled=True, reluctance=10),  # headers
+        View(scale=6.0, prior=0.1, pooled=False, reluctance=10),  # words
+        View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
     ),
-    patience=1,
-    spam=0.9,
+    patience=2,
+    spam=0.95,
     ham=0.1,
-    guessed=0.3,
+    guessed=1.0,
 )

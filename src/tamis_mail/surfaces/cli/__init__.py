@@ -5,8 +5,8 @@ A command is a module of this package that is loaded when it is called, not befo
     run(out) -> status                  what it does, and writes to `out`
     configure(parser) -> None           if it has options, which `run(out, options)` is then given
 
-Status 0 is well, 2 a command line that makes no sense, 3 all else that went wrong, 130 Ctrl-C; `sort` has its own.
-An error is one line on stderr that says what was given, what was expected and what to do.
+Status 0 is well, 2 a command line that makes no sense, 3 all else that went wrong, 130 Ctrl-C; `sort` has
+its own. An error is one line on stderr: what was given, what was expected, what to do.
 """
 
 import os
@@ -28,19 +28,22 @@ COMMANDS = {
     "relabel": "learn messages again, under another label",
     "status": "say what has been learned",
     "store": "back up, merge, shrink, check, export, import",
+    "report": "say how well your mail can be sorted, with pictures",
+    "tune": "fit the weights of the evidence to your mail",
     "demo": "show in the terminal what tamis does",
     "completion": "write completions for a shell",
     "help": "explain a command",
 }
 
 
-def command_line() -> Parser:
-    """What `tamis` understands; a command's options are loaded when they are looked at."""
+def command_line(first: str = "") -> Parser:
+    """What `tamis` understands, or as much as is needed for a command line whose first word is known."""
     parser = Parser(
         prog="tamis",
         description="A personal spam filter that learns your mail, explains itself, and can forget.",
-        epilog="Mail is a message, an mbox, a Maildir, an MH folder, or a folder of any of them, packed or not.\n"
-        "What was learned is kept in one file: --store, else $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis.",
+        epilog="Mail is a message, an mbox, a Maildir, an MH folder, or a folder of any of them, packed or "
+        "not. What was learned is kept in one file: --store, else $TAMIS_STORE, else "
+        "~/.local/share/tamis/mail.tamis.",
     )
     parser.examples = [
         ("tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox", "begin"),
@@ -49,51 +52,69 @@ def command_line() -> Parser:
         ("tamis help learn", "more on a command"),
     ]
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for name, purpose in COMMANDS.items():
-        commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", module=f"{__name__}.{name}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="tamis")
+    for name in [first] if first in COMMANDS else COMMANDS:
+        purpose = COMMANDS[name]
+        commands.add_parser(
+            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", module=f"{__name__}.{name}"
+        )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; a command line that makes no sense exits with 2."""
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
-            reconfigure(errors="backslashreplace")  # a name in no charset of the terminal's is no reason to stop
-    parser = command_line()
-    options = parser.parse_args(argv)
+            # A letter that the terminal's charset does not have is no reason to stop.
+            reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if argv is None else list(argv)
+    name = f"tamis {words[0]}" if words and words[0] in COMMANDS else "tamis"
+    if sys.stdout is None:  # closed by whoever started us: nothing could be said, no mail be passed through
+        os.write(2, f"{name}: there is no standard output: redirect it, to /dev/null if you like\n".encode())
+        return 3
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader had enough, as in `tamis demo | head -1`
+        abandon(sys.stdout)
+        return 0
+    except KeyboardInterrupt as stopped:
+        sys.stderr.write(f"{name}: {said_of(stopped)}\n")
+        abandon(sys.stdout)
+        return 130
+    except Exception as error:
+        if os.environ.get("TAMIS_DEBUG"):
+            raise
+        sys.stderr.write(f"{name}: {said_of(error)}\n")
+        abandon(sys.stdout)
+        return 3
+    return status
+
+
+def _run(words: list[str]) -> int:
+    parser = command_line(*words[:1])
+    options = parser.parse_args(words)
     if options.version:
         sys.stdout.write(f"tamis {version()}\n")
         return 0
     if options.command is None:
         parser.error("a command is needed: " + ", ".join(COMMANDS))
-    try:
-        module = import_module(f"{__name__}.{options.command}")
-        status: int = module.run(sys.stdout, options) if hasattr(module, "configure") else module.run(sys.stdout)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader had enough, as in `tamis demo | head -1`
-        return _abandoned(0)
-    except KeyboardInterrupt as stopped:
-        sys.stderr.write(f"tamis {options.command}: {stopped or 'interrupted'}\n")
-        return _abandoned(130)
-    except Exception as error:  # noqa: BLE001 (a person at a terminal has no use for a traceback)
-        if os.environ.get("TAMIS_DEBUG"):
-            raise
-        sys.stderr.write(f"tamis {options.command}: {said_of(error)}\n")
-        return _abandoned(3)
+    module = import_module(f"{__name__}.{options.command}")
+    status: int = module.run(sys.stdout, *([options] if hasattr(module, "configure") else []))
     return status
 
 
 def said_of(error: BaseException) -> str:
     """One line on an error; one that nobody foresaw says how to find out more."""
-    text = getattr(error, "strerror", None) or " ".join(str(error).split())
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{import_module('tamis_mail.mailbox.letter').printable(os.fsdecode(error.filename))}: {error.strerror}"
-    if isinstance(error, OSError | ValueError | import_module("tamis_mail.store").StoreError):
-        return str(text)
+    text = " ".join(str(error).split())
+    if isinstance(error, KeyboardInterrupt):
+        return text or "interrupted"
+    if isinstance(error, OSError) and error.strerror:
+        if error.filename is None:
+            return error.strerror
+        name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+        return f"{name if name.isprintable() else ascii(name)}: {error.strerror}"
+    if isinstance(error, OSError | ValueError) or type(error).__name__ == "StoreError":
+        return text
     return f"unexpected {type(error).__name__}: {text} (TAMIS_DEBUG=1 shows where; please report it)"
-
-
-def _abandoned(status: int) -> int:
-    abandon(sys.stdout)
-    return status

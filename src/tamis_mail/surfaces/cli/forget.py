@@ -14,7 +14,7 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """The options of `tamis forget`."""
     parser.description = (
-        "Forget messages that were learned: the store is then as if they had never come. What was never\n"
+        "Forget messages that were learned: the store is then as if they had never come. What was never "
         "learned is unknown, and no error. Without a PATH one message is read from standard input."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
@@ -38,7 +38,9 @@ def run(out: TextIO, options: Namespace) -> int:
                 try:
                     actions = sieve.forget_many(work.messages(), progress=work.advance)
                 except KeyboardInterrupt:
-                    raise KeyboardInterrupt(f"interrupted; done so far: {total + work.done:,}; run again to go on") from None
+                    raise KeyboardInterrupt(
+                        f"interrupted; done so far: {total + work.done:,}; run again to go on"
+                    ) from None
             total += actions.total()
             status = 3 if source.unread else status
             if not options.quiet:

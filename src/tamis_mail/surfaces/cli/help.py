@@ -24,7 +24,7 @@ def run(out: TextIO, options: Namespace) -> int:
         known = subcommands(parser)
         if word not in known:
             expected = f"one of {', '.join(known)}" if known else "nothing more"
-            raise ValueError(f"{parser.prog} has no command {word!r}, expected {expected}: see {parser.prog} --help")
+            options.parser.error(f"{parser.prog} has no command {word!r}, expected {expected}")
         parser = known[word]
     out.write(parser.format_help())
     return 0

@@ -33,12 +33,28 @@ def configure(parser: Parser) -> None:
     """The options of `tamis learn`."""
     parser.description = (
         "Learn messages. Without a PATH, or with -, one message is read from standard input.\n\n"
-        "A message that was learned before is known and counts once; one that was learned under another\n"
+        "A message that was learned before is known and counts once; one that was learned under another "
         "label is moved. Learning can be interrupted at any time, and run again."
     )
     add = parser.add_argument
-    add("--spam", nargs="*", metavar="PATH", action=_Take, dest="tasks", const="spam", help="mail that is spam")
-    add("--ham", nargs="*", metavar="PATH", action=_Take, dest="tasks", const="ham", help="mail that is wanted")
+    add(
+        "--spam",
+        nargs="*",
+        metavar="PATH",
+        action=_Take,
+        dest="tasks",
+        const="spam",
+        help="mail that is spam",
+    )
+    add(
+        "--ham",
+        nargs="*",
+        metavar="PATH",
+        action=_Take,
+        dest="tasks",
+        const="ham",
+        help="mail that is wanted",
+    )
     add(
         "--label",
         nargs="+",
@@ -60,7 +76,10 @@ def configure(parser: Parser) -> None:
     add_store(parser)
     add_quiet(parser)
     parser.examples = [
-        ("tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive", "begin: a few hundred of each are plenty"),
+        (
+            "tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive",
+            "begin: a few hundred of each are plenty",
+        ),
         ("tamis learn --spam < message", "one message, as from a key of your mail program"),
         ("tamis learn --label work ~/Mail/Work --label lists ~/Mail/Lists", "sort into more than two"),
         ("zcat old.mbox.gz | tamis learn --mbox --ham -", "many messages from a pipe"),
@@ -76,9 +95,11 @@ def run(out: TextIO, options: Namespace) -> int:
     """Learn all that was named."""
     tasks: Sequence[Task] = options.tasks or []
     if not tasks:
-        raise ValueError("it was not said what the mail is, expected --spam, --ham or --label NAME: see tamis learn --help")
+        options.parser.error("it was not said what the mail is, expected --spam, --ham or --label NAME")
     if sum(not paths or "-" in paths for _, paths in tasks) > 1:
-        raise ValueError("standard input can be learned once, and is asked for twice: give a PATH to --spam or to --ham")
+        options.parser.error(
+            "standard input is asked for twice, and can be read once: give one of the labels a PATH"
+        )
     work = [(label, source) for label, paths in tasks for source in open_sources(paths, mbox=options.mbox)]
     return learn(out, "learn", options, work)
 
@@ -93,11 +114,15 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
                 try:
                     actions = _learned(sieve, label, source, work)
                 except KeyboardInterrupt:
-                    raise KeyboardInterrupt(f"interrupted; learned so far: {total + work.done:,}; run again to go on") from None
+                    raise KeyboardInterrupt(
+                        f"interrupted; learned so far: {total + work.done:,}; run again to go on"
+                    ) from None
             total += actions.total()
             status = 3 if source.unread else status
             if not options.quiet:
-                out.write(summary(source, actions, ("learned", "moved", "known"), label or "unlabelled") + "\n")
+                out.write(
+                    summary(source, actions, ("learned", "moved", "known"), label or "unlabelled") + "\n"
+                )
                 out.flush()
     if not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message in it\n")
@@ -106,7 +131,9 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
 
 def _learned(sieve: Sieve, label: str | None, source: Source, work: Work) -> Counter[str]:
     if label is UNLABELLED:
-        actions: Counter[str] = sieve.learn_unlabelled(work.messages(), source=name_of(source), progress=work.advance)
+        actions: Counter[str] = sieve.learn_unlabelled(
+            work.messages(), source=name_of(source), progress=work.advance
+        )
         return actions
     return sieve.learn_many(work.messages(), label, source=name_of(source), progress=work.advance)
 
@@ -114,7 +141,9 @@ def _learned(sieve: Sieve, label: str | None, source: Source, work: Work) -> Cou
 def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
     """What became of a source's messages.
 
-    >>> summary(Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham")
+    >>> summary(
+    ...     Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham"
+    ... )
     'inbox: 1,200 learned, 0 moved, 3 known (ham)'
     """
     said = ", ".join(f"{actions[name]:,} {name}" for name in names)

@@ -1,11 +1,29 @@
-"""words of a command line → options: argparse, with commands that load their options when they are looked at."""
+"""words of a command line → options: argparse, with options that are loaded when they are looked at."""
 
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from tamis_mail.surfaces.cli.streams import columns
+
 __all__ = ["Parser", "add_quiet", "add_store"]
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Paragraphs as wide as the terminal; lines that are set in, such as examples, as they are."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(
+            prog, width=min(columns(), 100) - 2
+        )  # without a width it would load `shutil`, for every option
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(
+            part if "\n  " in part else super(_Formatter, self)._fill_text(part, width, indent)
+            for part in paragraphs
+        )
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, module: str | None = None, **settings: Any) -> None:
         super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
             add_help=False,
             **settings,
@@ -27,6 +45,7 @@ class Parser(argparse.ArgumentParser):
     def prepare(self) -> "Parser":
         """Load the options of the command, once."""
         module, self.module = self.module, None
+        self.set_defaults(parser=self)  # for errors that only the command itself can see
         configure = getattr(import_module(module), "configure", None) if module else None
         if configure:
             configure(self)
@@ -43,6 +62,9 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         self.prepare()
+        shape = import_module("tamis_mail.surfaces.cli.shape")
+        width = min(columns(), 100)
+        self.usage = shape.command(self, tuple(self.prog.split())).usage(width - 8).replace("%", "%%")
         said = self.epilog
         self.epilog = "\n\n".join(part for part in (self.said_in_examples(), said) if part) or None
         try:
@@ -55,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         if not self.examples:
             return ""
         width = max(len(command) for command, _ in self.examples)
-        if width > 48:
+        if width + max(len(purpose) for _, purpose in self.examples) + 5 > min(columns(), 100):
             lines = [f"  {command}\n      {purpose}" for command, purpose in self.examples]
         else:
             lines = [f"  {command:<{width}}   {purpose}" for command, purpose in self.examples]
@@ -68,10 +90,14 @@ class Parser(argparse.ArgumentParser):
 def add_store(parser: Parser) -> None:
     """The option that names the store."""
     parser.add_argument(
-        "--store", metavar="FILE", help="the store (default: $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis)"
+        "--store",
+        metavar="FILE",
+        help="the store (default: $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis)",
     )
 
 
 def add_quiet(parser: Parser) -> None:
     """The option that asks for silence."""
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors, and draw no progress")
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="say nothing but errors, and draw no progress"
+    )

@@ -1,16 +1,19 @@
-"""a message and its verdict → the message with fields that tell it, and back: `removed(added(raw, …)) == raw`, byte for byte.
+"""a message and its verdict → the message with fields that tell it, and back, byte for byte.
 
-The fields are one block at the top, after an mbox's `From ` line if there is one, with the line ends of the message:
+The fields are one block at the top, after an mbox's `From ` line if there is one, with its line ends:
 
-    X-Spam-Flag: YES                                            only if it is spam
-    X-Spam-Level: *******                                       a star for each whole point of the score, 50 at most
-    X-Spam-Evidence: 'subject:offer' +0.31; 'lunch' -0.12; …    the strongest words, if there are any
-    X-Spam-Status: Yes, score=7.3 required=2.2 tests=tamis version=0.1.0
+    X-Spam-Flag: YES                                only if it is spam
+    X-Spam-Level: *******                           a star for each whole point of the score, 50 at most
+    X-Spam-Evidence: 'offer' +0.31; 'lunch' -0.12   the strongest words, if there are any
+    X-Spam-Status: Yes, score=7.31 required=2.94 tests=tamis version=0.1.0
 
-or, for programs that know bogofilter, `X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.1.0`.
-A field of the message that has one of these names gets `X-Old-` before it, and so does one that had that already: whoever wrote
-it, it is not our verdict. Nothing else is touched. Status and X-Bogosity are one line each and come last, so that the end of the block is known
-whatever a message begins with. No I/O here.
+or, for programs that know bogofilter,
+
+    X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.1.0
+
+A field of the message that has one of these names gets `X-Old-` before it, and so does one that had that
+already: whoever wrote it, it is not our verdict. Nothing else is touched. The last field of the block is
+always one line, so that the end of the block is known whatever a message begins with. No I/O here.
 """
 
 import re
@@ -42,11 +45,13 @@ _COLUMNS = 76  # of a line, where no token is longer
 
 
 def added(raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str) -> bytes:
-    """The message with fields that tell the verdict; `required` is the probability from which mail is spam."""
+    """The message with its verdict; `required` is the probability from which mail is spam."""
     start = _start(raw)
     end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
     newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
-    block = b"".join(line + newline for line in fields(verdict, dialect=dialect, required=required, version=version))
+    block = b"".join(
+        line + newline for line in fields(verdict, dialect=dialect, required=required, version=version)
+    )
     stop = _stop(raw, start)
     return b"".join((raw[:start], block, _TAKEN.sub(b"X-Old-", raw[start:stop]), raw[stop:]))
 
@@ -89,7 +94,8 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     # What is no spam stays below what is required, even where both would be rounded to the same.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
     lines.append(
-        f"X-Spam-Status: {said}, score={score:.2f} required={threshold:.2f} tests=tamis{other} version={version}"
+        f"X-Spam-Status: {said}, score={score:.2f} required={threshold:.2f} "
+        f"tests=tamis{other} version={version}"
     )
     return [line.encode("ascii") for line in lines]
 
@@ -107,7 +113,7 @@ def _named(evidence: Sequence[Evidence]) -> list[str]:
 
 
 def _plain(token: str) -> str:
-    """In ASCII that no reader of mail takes for anything but text: no line ends, no quotes, no encoded words, no comments."""
+    """In ASCII that a reader of mail takes for text: no line ends, quotes, encoded words or comments."""
     text = token.encode("ascii", "backslashreplace").decode("ascii")
     text = "".join(c if " " <= c <= "~" and c not in "'\";()<>" else "." for c in text)
     return text.replace("=?", "=.").replace("?=", ".=")[:_LONGEST]

@@ -13,8 +13,8 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """The options of `tamis relabel`."""
     parser.description = (
-        "Learn messages under another label than they had: what was learned under the old one is taken back,\n"
-        "exactly. Messages that were never learned are learned now. Without a PATH one message is read from\n"
+        "Learn messages under another label than they had: what was learned under the old one is taken back, "
+        "exactly. Messages that were never learned are learned now. Without a PATH one message is read from "
         "standard input."
     )
     parser.add_argument("label", metavar="LABEL", help="spam, ham, or any other label")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tamis_mail.surfaces.cli.parser import Parser
 
-__all__ = ["Command", "Option", "commands", "subcommands"]
+__all__ = ["Command", "Option", "command", "commands", "subcommands"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Option:
     def synopsis(self) -> str:
         """As a usage line has it."""
         words = list(self.names[-1:])
-        values = ["|".join(self.choices)] if self.choices else list(self.values)
+        values = list(self.values)
         if self.repeated:
-            values[-1] += "…"
+            values[-1] += "..."
         words += values
         said = " ".join(words)
         return said if self.required else f"[{said}]"
@@ -53,17 +53,41 @@ class Command:
     @property
     def synopsis(self) -> str:
         """A usage line."""
+        return " ".join([*self.words, *self._pieces])
+
+    def usage(self, width: int) -> str:
+        """The usage in lines of a width, each option whole."""
+        lines = [" ".join(self.words)]
+        for piece in self._pieces:
+            if len(lines[-1]) + len(piece) + 1 > width:
+                lines.append("   ")
+            lines[-1] += " " + piece
+        return "\n".join(lines)
+
+    @property
+    def _pieces(self) -> list[str]:
         options = [option.synopsis for option in self.options if "--help" not in option.names]
-        arguments = ["COMMAND …"] if self.subcommands else [argument.synopsis for argument in self.arguments]
-        return " ".join([*self.words, *options, *arguments])
+        return [
+            *options,
+            *(["COMMAND ..."] if self.subcommands else [one.synopsis for one in self.arguments]),
+        ]
 
 
 def commands(parser: Parser, words: tuple[str, ...] = ("tamis",), purpose: str = "") -> Iterator[Command]:
     """A command and all below it."""
+    yield command(parser, words, purpose)
+    purposes = _purposes(parser)
+    for name, one in subcommands(parser).items():
+        yield from commands(one, (*words, name), purposes.get(name, ""))
+
+
+def command(parser: Parser, words: tuple[str, ...], purpose: str = "") -> Command:
+    """A command alone."""
     parser.prepare()
-    own = [_option(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)]
-    below = subcommands(parser)
-    yield Command(
+    own = [
+        _option(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)
+    ]
+    return Command(
         words=words,
         purpose=purpose,
         description=parser.description or "",
@@ -71,11 +95,8 @@ def commands(parser: Parser, words: tuple[str, ...] = ("tamis",), purpose: str =
         options=tuple(option for option in own if option.names),
         arguments=tuple(option for option in own if not option.names),
         examples=tuple(parser.examples),
-        subcommands=tuple(below),
+        subcommands=tuple(subcommands(parser)),
     )
-    purposes = _purposes(parser)
-    for name, one in below.items():
-        yield from commands(one, (*words, name), purposes.get(name, ""))
 
 
 def subcommands(parser: Parser) -> dict[str, Parser]:

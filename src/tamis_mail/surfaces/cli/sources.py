@@ -16,7 +16,7 @@ __all__ = ["Work", "bar", "name_of", "open_sources"]
 
 
 def open_sources(paths: Sequence[str], *, mbox: bool = False) -> list[Source]:
-    """Look at all that was named, so that a misspelt path is told before anything is done; nothing named is stdin."""
+    """Look at all that was named, so that a misspelt path is told before anything is done; none is stdin."""
     if sys.stdin is not None and sys.stdin.isatty() and (not paths or "-" in paths):
         sys.stderr.write("tamis: reading mail from the terminal; end it with Ctrl-D\n")
     return [open_source(path, many=mbox) for path in paths or ["-"]]
@@ -51,7 +51,9 @@ class Work:
         if self._shown:
             self._line.draw("", 0.0)
         for name, reason in self._source.unread:
-            sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was passed over\n")
+            sys.stderr.write(
+                f"tamis {self._command}: {name} could not be read ({reason}) and was passed over\n"
+            )
 
     def letters(self) -> Iterator[Letter]:
         """The letters of the source."""

@@ -1,4 +1,4 @@
-"""the standard streams of a process, which may be a terminal, a pipe that nobody reads, or not there at all."""
+"""the standard streams of a process: a terminal, a pipe that nobody reads, or not there at all."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ __all__ = ["abandon", "columns", "read_stdin"]
 
 
 def read_stdin(command: str) -> bytes:
-    """One message from standard input, byte for byte; whoever sits at a terminal is told that it is waited for."""
+    """One message from standard input, byte for byte; at a terminal it is said that it is waited for."""
     if sys.stdin is None:  # as in a process that was started without
         return b""
     if sys.stdin.isatty():

@@ -1,0 +1,232 @@
+"""`python -m benchmarks.mail_growth --data FOLDER`: what learning and sorting cost after 1,000 … 1,000,000 messages.
+
+A million real messages nobody has, so counts are made up and given to the store as bulk learning gives them:
+2,000 messages a transaction, each of them in the journal. How many features a message has, and how fast new ones
+come (Heaps' law), is fitted to a corpus, and the table shows how well. Spam and ham share their features, since
+nothing is judged here, only timed. "Bulk messages/s" is thus of the store alone, without reading mail. At each size
+real messages are sorted and learned, one by one, in process, on a copy of the store.
+
+One store keeps all. A second one is fed the same and tidied as an administrator would, `tamis store decay` and
+`tamis store prune` every so many messages.
+"""
+
+import argparse
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import gamma
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.mail_corpus import SEED, Mail, add_corpus, ordered, read_corpus, tell, timed
+from tamis_mail import Sieve, tokens
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.labels import HAM, SPAM
+from tamis_mail.message import canonical
+from tamis_mail.sieve.jobs import bags
+from tamis_mail.store import Entry, Store
+from tamis_mail.store.tables import Table
+from tamis_mail.store.upkeep import decay, prune, status
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+BATCH = 2_000  # messages of a transaction, as `Sieve.learn_many` takes them
+PROBES = 40  # real messages that are sorted and learned at each size
+
+Numbers = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Features of mail: the k-th is in a message with probability min(1, (core / k) ** (1 / heaps)).
+
+    So a message has core / (1 - heaps) of them, and n messages have gamma(1 - heaps) · core · n ** heaps.
+    """
+
+    core: float
+    heaps: float
+
+    @classmethod
+    def fitted(cls, messages: int, features: float, distinct: int) -> "Growth":
+        """To messages with so many features each, and so many in all."""
+        low, high = 0.01, 0.99
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            if cls((1 - middle) * features, middle).distinct(messages) < distinct:
+                low = middle
+            else:
+                high = middle
+        return cls((1 - low) * features, low)
+
+    def distinct(self, messages: int) -> float:
+        """Features that so many messages have between them."""
+        return gamma(1 - self.heaps) * self.core * messages**self.heaps
+
+    def table(self, messages: int, dice: np.random.Generator) -> tuple[Numbers, NDArray[np.int64]]:
+        """Features of so many messages, and how many have each."""
+        always = np.arange(1, int(self.core) + 1, dtype=np.float64)
+        rare = dice.poisson(messages * self.core * self.heaps / (1 - self.heaps))
+        ranks = np.floor(self.core * dice.random(rare) ** (-self.heaps / (1 - self.heaps))) + 1
+        found, counts = np.unique(ranks, return_counts=True)
+        keys = np.concatenate([_hashed(always), _hashed(found)])
+        return keys, np.concatenate([np.full(len(always), messages), np.minimum(counts, messages)])
+
+
+def _hashed(ranks: NDArray[np.float64]) -> Numbers:
+    """Keys spread as a hash spreads them (splitmix64)."""
+    mixed = ranks.view(np.uint64).copy()
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    keys: Numbers = (mixed ^ (mixed >> np.uint64(31))) >> np.uint64(64 - KEY_BITS)
+    return keys
+
+
+def measured(mail: Sequence[Mail]) -> tuple[Growth, list[tuple[int, int]]]:
+    """The growth of a corpus, and how many distinct features its first messages have."""
+    found: list[Numbers] = bags([canonical(one.raw) for one in ordered(mail, "random")])
+    ends = sorted({*(size for size in (100, 300, 1_000, 3_000) if size < len(found)), len(found)})
+    seen = np.empty(0, np.uint64)
+    steps = []
+    for start, end in pairwise([0, *ends]):
+        seen = np.unique(np.concatenate([seen, *found[start:end]]))
+        steps.append((end, len(seen)))
+    features = float(np.mean([len(keys) for keys in found]))
+    return Growth.fitted(len(found), features, len(seen)), steps
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages of a transaction: their digests, and what features they have, each by label."""
+
+    names: dict[str, list[bytes]]
+    tables: dict[str, tuple[Numbers, NDArray[np.int64]]]
+
+
+def made_up(growth: Growth, first: int, messages: int) -> Batch:
+    """As many messages, half of them spam; `first` is their seed."""
+    dice, names = np.random.default_rng([SEED, first]), random.Random(first)
+    shares = {SPAM: messages // 2, HAM: messages - messages // 2}
+    return Batch(
+        {label: [names.randbytes(16) for _ in range(share)] for label, share in shares.items()},
+        {label: growth.table(share, dice) for label, share in shares.items()},
+    )
+
+
+def learn(store: Store, batch: Batch) -> None:
+    """One transaction, as bulk learning writes it."""
+    unit, era = store.unit(), store.era()
+    with store.writing() as writer:
+        tables = []
+        for label, names in batch.names.items():
+            keys, counts = batch.tables[label]
+            placed = np.zeros((len(keys), 2), np.int64)
+            placed[:, writer.column(label)] = counts * unit
+            tables.append(Table(keys, placed))
+            for name in names:
+                writer.remember(Entry(name, label, unit, 0, tokens.VERSION, era, "made up", 0))
+        writer.add(Table.total(tables, 2))
+
+
+def probes(mail: Sequence[Mail]) -> Iterator[list[Mail]]:
+    """Real messages, others each time, over and over."""
+    while True:
+        for start in range(0, len(mail) - PROBES + 1, PROBES):
+            yield list(mail[start : start + PROBES])
+
+
+def one_by_one(path: Path, chosen: Sequence[Mail]) -> tuple[float, float]:
+    """Median milliseconds to sort a message, and to learn one; the store is then as it was."""
+    beside = path.with_suffix(".copy")
+    shutil.copy(path, beside)
+    with Sieve.open(beside) as sieve:
+        sieve.sort(chosen[0].raw)
+        sorting = [timed(lambda raw=one.raw: sieve.sort(raw))[1] for one in chosen]  # type: ignore[misc]
+        learning = [
+            timed(lambda one=one: sieve.learn(one.raw, one.label))[1]  # type: ignore[misc]
+            for one in chosen
+        ]
+    beside.unlink()
+    return 1000 * statistics.median(sorting), 1000 * statistics.median(learning)
+
+
+def pruned_bytes(path: Path) -> int:
+    """What `tamis store prune --halvings 0` would leave."""
+    beside = path.with_suffix(".copy")
+    shutil.copy(path, beside)
+    with Store(beside) as store:
+        left = prune(store, 0).bytes_after
+    beside.unlink()
+    return left
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mail_growth", description=__doc__)
+    add_corpus(parser)
+    parser.add_argument("--most", type=int, default=SIZES[-1], metavar="N", help="default: 1,000,000")
+    parser.add_argument(
+        "--tidy", type=int, default=50_000, metavar="N", help="default: every 50,000 messages"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the stores are put meanwhile (default: a temporary one)"
+    )
+    options = parser.parse_args()
+    mail = ordered(read_corpus(options), "random")
+    growth, steps = measured(mail)
+    say = sys.stdout.write
+    say(
+        f"Heaps' law fitted to {len(mail):,} messages: {growth.core / (1 - growth.heaps):.0f} features a message, "
+    )
+    say(f"exponent {growth.heaps:.3f}\n\n| messages | distinct features | as fitted |\n|---|---|---|\n")
+    for messages, distinct in steps:
+        say(f"| {messages:,} | {distinct:,} | {growth.distinct(messages):,.0f} |\n")
+    say(
+        "\n| messages | store | entries | MB | MB if pruned now | bulk messages/s | tidying s | sort ms | learn ms |\n"
+    )
+    say("|---|---|---|---|---|---|---|---|---|\n")
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        grow(growth, mail, Path(folder), options.most, options.tidy)
+
+
+def grow(growth: Growth, mail: Sequence[Mail], folder: Path, most: int, tidy: int) -> None:
+    """Feed both stores, and write a line for each at every size."""
+    paths = {"all kept": folder / "all.tamis", "tidied": folder / "tidied.tamis"}
+    sizes = sorted({*(size for size in SIZES if size < most), most})
+    draws = probes(mail)
+    done = 0
+    for size in sizes:
+        begun, grown_from = time.perf_counter(), done
+        learning, tidying = dict.fromkeys(paths, 0.0), dict.fromkeys(paths, 0.0)
+        while done < size:
+            number = min(BATCH, size - done)
+            batch = made_up(growth, done, number)
+            for name, path in paths.items():
+                with Store(path) as store:
+                    learning[name] += timed(lambda: learn(store, batch))[1]  # noqa: B023
+                    if name == "tidied" and (done + number) // tidy > done // tidy:
+                        tidying[name] += timed(lambda: (decay(store), prune(store)))[1]  # noqa: B023
+            done += number
+        tell(f"{done:,} messages after {time.perf_counter() - begun:.0f} s more")
+        chosen = next(draws)
+        for name, path in paths.items():
+            sorting, one = one_by_one(path, chosen)
+            with Store(path) as store:
+                held = status(store)
+            rate = (done - grown_from) / learning[name]
+            sys.stdout.write(
+                f"| {done:,} | {name} | {held.entries:,} | {path.stat().st_size / 1e6:.1f} "
+                f"| {pruned_bytes(path) / 1e6:.1f} | {rate:,.0f} | {tidying[name]:.1f} | {sorting:.1f} | {one:.1f} |\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

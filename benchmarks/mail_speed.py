@@ -1,0 +1,236 @@
+"""`python -m benchmarks.mail_speed --data FOLDER`: two mailboxes learned and sorted by command: seconds, memory, bytes on disk.
+
+The commands are those that users give: `tamis learn --spam … --ham …` and `tamis sort …` against `bogofilter -M -s -I …`,
+`-n` and `-T`, on the same two mboxes, one after the other and then the other way round, each time into an empty folder. The
+ratio is bogofilter's seconds over ours in neighbouring runs: above 1, ours is the faster. Memory is that of a command with all
+its processes, looked at every few milliseconds in a run that is not timed: summed as RSS (pages that processes share count in
+each) and as PSS (they are divided). A cold run is one message from standard input, the page cache warm.
+
+tamis runs from a copy of `src` that is compiled to byte code, as `pip install` leaves it, whatever PYTHONDONTWRITEBYTECODE says.
+"""
+
+import argparse
+import compileall
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.mail_corpus import Mail, add_corpus, bodies, read_corpus, tell, timed, write_mbox
+from benchmarks.mail_filters import refuse_missing
+from tamis_mail.labels import HAM, SPAM
+
+SOURCE = Path(__file__).parents[1] / "src"
+JOBS = ("learn", "sort")
+_SCRIPT = """#!{python}
+import re
+import sys
+from tamis_mail.surfaces.cli import main
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
+    sys.exit(main())
+"""  # as pip writes it
+_LOOK = 0.005  # seconds between two looks at memory
+
+Commands = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A filter as commands, on a folder of its own."""
+
+    name: str
+    learn: Callable[[Path], Commands]
+    sort: Callable[[Path], Commands]
+    cold: Callable[[Path], list[str]]
+    environment: dict[str, str]
+    store: str  # what it leaves in its folder
+
+    def run(self, job: str, folder: Path) -> None:
+        for command in (self.learn if job == "learn" else self.sort)(folder):
+            done = subprocess.run(
+                command,
+                env=self.environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            if done.returncode not in (0, 1, 2):  # verdicts on a message are statuses too
+                raise SystemExit(
+                    f"{' '.join(command)} ended with {done.returncode}: {done.stderr.decode()[-300:]}"
+                )
+
+
+def tamis(bin_folder: Path, ham: Path, spam: Path) -> Program:
+    """Compiled as pip would, in a folder of its own."""
+    packages = bin_folder / "site-packages"
+    for package in ("tamis", "tamis_mail"):
+        shutil.copytree(SOURCE / package, packages / package, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(packages, quiet=2)
+    script = bin_folder / "tamis"
+    script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
+    script.chmod(0o755)
+    program = str(script)
+    return Program(
+        "tamis",
+        lambda folder: [
+            [
+                program,
+                "learn",
+                "--quiet",
+                "--spam",
+                str(spam),
+                "--ham",
+                str(ham),
+                "--store",
+                f"{folder}/mail.tamis",
+            ]
+        ],
+        lambda folder: [
+            [program, "sort", "--quiet", "--store", f"{folder}/mail.tamis", str(box)] for box in (ham, spam)
+        ],
+        lambda folder: [program, "sort", "--store", f"{folder}/mail.tamis"],
+        {**os.environ, "PYTHONPATH": str(packages)},
+        "mail.tamis",
+    )
+
+
+def bogofilter(ham: Path, spam: Path) -> Program:
+    """As Debian has it."""
+    start = ["bogofilter", "-d"]
+    return Program(
+        "bogofilter",
+        lambda folder: [
+            [*start, str(folder), "-M", flag, "-I", str(box)] for flag, box in (("-s", spam), ("-n", ham))
+        ],
+        lambda folder: [[*start, str(folder), "-M", "-T", "-I", str(box)] for box in (ham, spam)],
+        lambda folder: [*start, str(folder), "-T"],
+        dict(os.environ),
+        "wordlist.db",
+    )
+
+
+def alternate(programs: Sequence[Program], folder: Path, repeats: int) -> dict[str, dict[str, list[float]]]:
+    """Seconds of each job, by program; the programs take turns, and the last run's stores are left."""
+    seconds: dict[str, dict[str, list[float]]] = {job: {one.name: [] for one in programs} for job in JOBS}
+    for number in range(repeats):
+        turn = programs if number % 2 == 0 else programs[::-1]
+        for program in turn:
+            place = folder / program.name
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+        for job in JOBS:
+            for program in turn:
+                _, took = timed(lambda: program.run(job, folder / program.name))  # noqa: B023  (called at once)
+                seconds[job][program.name].append(took)
+                tell(f"run {number + 1}: {program.name} {job} {took:.2f} s")
+    return seconds
+
+
+def peak(program: Program, job: str, folder: Path) -> tuple[float, float]:
+    """Megabytes that a job held at most, with all processes it started: as RSS, as PSS."""
+    most = [0.0, 0.0]
+    for command in (program.learn if job == "learn" else program.sort)(folder):
+        process = subprocess.Popen(
+            command, env=program.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None:
+            held = [_memory(number) for number in _tree(process.pid)]
+            for index in (0, 1):
+                most[index] = max(most[index], sum(one[index] for one in held))
+            time.sleep(_LOOK)
+    return most[0] / 1024, most[1] / 1024
+
+
+def _tree(root: int) -> list[int]:
+    """A process and all below it."""
+    found, waiting = [], [root]
+    while waiting:
+        number = waiting.pop()
+        found.append(number)
+        for task in Path(f"/proc/{number}/task").glob("*/children"):
+            try:
+                waiting += map(int, task.read_text().split())
+            except OSError:  # it has ended
+                continue
+    return found
+
+
+def _memory(number: int) -> tuple[float, float]:
+    """Kilobytes of a process: RSS, PSS."""
+    try:
+        text = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return 0.0, 0.0
+    fields = {line.split(":")[0]: line.split()[1] for line in text.splitlines()[1:]}
+    return float(fields.get("Rss", 0)), float(fields.get("Pss", 0))
+
+
+def cold(program: Program, folder: Path, messages: Sequence[bytes]) -> list[float]:
+    """Seconds of a process that judges one message, for each message."""
+    command = program.cold(folder / program.name)
+
+    def once(raw: bytes) -> None:
+        subprocess.run(command, input=raw, env=program.environment, capture_output=True, check=False)
+
+    once(messages[0])
+    return [timed(lambda: once(raw))[1] for raw in messages]  # noqa: B023  (called at once)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mail_speed", description=__doc__)
+    add_corpus(parser)
+    parser.add_argument("--repeats", type=int, default=7, help="of bulk runs (default: 7)")
+    parser.add_argument("--cold", type=int, default=20, help="runs on one message (default: 20)")
+    options = parser.parse_args()
+    refuse_missing(["bogofilter"])
+    mail = read_corpus(options)
+    with tempfile.TemporaryDirectory() as folder:
+        report(mail, Path(folder), options.repeats, options.cold)
+
+
+def report(mail: Sequence[Mail], folder: Path, repeats: int, colds: int) -> None:
+    """Run all, and write the tables."""
+    ham, spam = folder / "ham.mbox", folder / "spam.mbox"
+    write_mbox(ham, bodies(mail, HAM))
+    write_mbox(spam, bodies(mail, SPAM))
+    megabytes = (ham.stat().st_size + spam.stat().st_size) / 1e6
+    ours, peer = tamis(folder / "bin", ham, spam), bogofilter(ham, spam)
+    say = sys.stdout.write
+    say(f"{len(mail):,} messages, {megabytes:.1f} MB, {os.cpu_count()} cores, {repeats} runs\n\n")
+    seconds = alternate((ours, peer), folder, repeats)
+    say(
+        "| job | tamis best s | median | bogofilter best s | median | bogofilter/tamis median | best | messages/s |\n"
+    )
+    say("|---|---|---|---|---|---|---|---|\n")
+    for job in JOBS:
+        mine, its = seconds[job]["tamis"], seconds[job]["bogofilter"]
+        ratio = statistics.median(b / a for a, b in zip(mine, its, strict=True))
+        say(f"| {job} | {min(mine):.2f} | {statistics.median(mine):.2f} | {min(its):.2f} ")
+        say(
+            f"| {statistics.median(its):.2f} | {ratio:.2f} | {min(its) / min(mine):.2f} | {len(mail) / min(mine):,.0f} |\n"
+        )
+    sizes = {one.name: (folder / one.name / one.store).stat().st_size / 1e6 for one in (ours, peer)}
+    say("\n| peak memory, MB (RSS, PSS) | learn | sort | store, MB |\n|---|---|---|---|\n")
+    for program in (ours, peer):
+        place = folder / f"{program.name}-again"
+        place.mkdir()
+        peaks = [peak(program, job, place) for job in JOBS]
+        cells = " | ".join(f"{rss:.0f}, {pss:.0f}" for rss, pss in peaks)
+        say(f"| {program.name} | {cells} | {sizes[program.name]:.1f} |\n")
+    some = [one.raw for one in mail[:: max(1, len(mail) // colds)]][:colds]
+    say("\n| one message, cold | median ms | least | most |\n|---|---|---|---|\n")
+    for program in (ours, peer):
+        times = [1000 * took for took in cold(program, folder, some)]
+        say(f"| {program.name} | {statistics.median(times):.1f} | {min(times):.1f} | {max(times):.1f} |\n")
+
+
+if __name__ == "__main__":
+    main()

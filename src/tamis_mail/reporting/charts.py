@@ -1,0 +1,171 @@
+"""a report → its pictures: ROC curve, calibration, probabilities by class, learning curve."""
+
+from collections.abc import Sequence
+from math import floor, isnan, log10, sqrt
+
+import numpy as np
+
+from tamis_mail.reporting.report import Report
+from tamis_mail.reporting.svg import Axis, Chart, shown
+
+__all__ = ["calibration", "curve", "histogram", "roc"]
+
+_TENTHS = [(tenth / 10, shown(tenth / 10)) for tenth in range(0, 11, 2)]
+_APART = 0.1  # of the axis between two labels
+_SURE = 1.96  # standard deviations to either side of 95 %
+
+
+def roc(report: Report) -> str:
+    """Spam caught against ham lost; the axis of ham is logarithmic, since a filter lives at its left end."""
+    hams = max(1, report.study.measures.ham)
+    least = 10.0 ** min(-1, floor(log10(0.5 / hams)))  # half a message, where a logarithm has no zero
+    ticks = [(least, "0"), *((10.0**power, _share(power)) for power in range(round(log10(least)) + 1, 1))]
+    decades = -log10(least)
+    x = Axis(
+        "ham called spam (log scale)", ticks, lambda value: 1 + log10(max(value, least)) / decades
+    )
+    points = report.roc
+    best = max((spam for ham, spam in points if ham <= 0), default=0.0)
+    low = 0.0 if best < 0.55 else 0.5
+    y = Axis("spam caught", _steps(low, 1.0), lambda value: (value - low) / (1 - low))
+    area = report.study.measures.roc_area
+    said = f"Spam caught against ham called spam; {100 * best:.1f} % of spam is caught before any ham is lost."
+    chart = Chart("ROC curve", f"{said} ROC area {_number(area)}.", x, y)
+    stairs = [(least, low), (least, max(low, best))]
+    for ham, spam in points:
+        if ham > 0:
+            stairs += [(ham, stairs[-1][1]), (ham, max(spam, low))]
+    chart.line(stairs, "main", area=True)
+    threshold = report.study.rule.spam
+    called = report.probabilities >= threshold
+    lost = float(called[~report.is_spam].mean()) if hams and (~report.is_spam).any() else 0.0
+    caught = float(called[report.is_spam].mean()) if report.is_spam.any() else 0.0
+    if caught >= low:
+        chart.point(
+            max(lost, least),
+            caught,
+            "mark",
+            f"called spam from probability {threshold:g}: {100 * caught:.1f} % of spam, {100 * lost:.2f} % of ham",
+            5,
+        )
+        chart.legend("mark", f"called spam from {threshold:g}")
+    chart.legend("main", f"area {_number(area)}")
+    return chart.drawn()
+
+
+def calibration(report: Report) -> str:
+    """How often it was spam, where so much was said; with what chance alone would do (Wilson, 95 %)."""
+    chart = Chart(
+        "Calibration",
+        "How often messages were spam against the probability of spam that was said; "
+        f"mean difference {_number(report.study.measures.calibration_error)}.",
+        Axis("probability of spam that was said", _TENTHS),
+        Axis("share that was spam", _TENTHS),
+    )
+    chart.line([(0, 0), (1, 1)], "guide")
+    most = max((one.messages for one in report.bins), default=1)
+    for one in report.bins:
+        low, high = _wilson(one.spam, one.messages)
+        chart.whisker(one.said, low, high, "main")
+        said = f"said {one.said:.3f}, came true {one.came_true:.3f}, {one.messages} messages"
+        chart.point(one.said, one.came_true, "main", said, 3 + 4 * sqrt(one.messages / most))
+    chart.legend("main", "messages, and a 95 % interval")
+    chart.legend("guide", "as said")
+    return chart.drawn()
+
+
+def histogram(report: Report) -> str:
+    """Messages by what was said of them: spam upwards, ham downwards; square roots, so that few can be seen."""
+    p = report.probabilities
+    edges = np.linspace(0, 1, 21)
+    spam, _ = np.histogram(p[report.is_spam], edges)
+    ham, _ = np.histogram(p[~report.is_spam], edges)
+    most = _round_up(max(int(spam.max()), int(ham.max()), 1))
+    parts = sorted({most, most // 4} - {0})
+    ticks = [(0.0, "0"), *((sign * part, f"{part:,}") for part in parts for sign in (1, -1))]
+    chart = Chart(
+        "Probabilities",
+        "How many messages were given each probability of spam, spam above the line and ham below.",
+        Axis("probability of spam", _TENTHS),
+        Axis("messages", ticks, lambda n: 0.5 + (1 if n > 0 else -1) * sqrt(abs(n) / most) / 2),
+    )
+    for number, (upper, lower) in enumerate(zip(spam.tolist(), ham.tolist(), strict=True)):
+        start, stop = edges[number] + 0.004, edges[number + 1] - 0.004
+        between = f"{edges[number]:.2f} to {edges[number + 1]:.2f}"
+        if upper:
+            chart.bar(start, stop, 0, upper, "spam", f"{upper} spam from {between}")
+        if lower:
+            chart.bar(start, stop, 0, -lower, "ham", f"{lower} ham from {between}")
+    for threshold in (report.study.rule.ham, report.study.rule.spam):
+        chart.line([(threshold, -most), (threshold, most)], "guide")
+    chart.legend("spam", "spam")
+    chart.legend("ham", "ham")
+    chart.legend("guide", "thresholds")
+    return chart.drawn()
+
+
+def curve(report: Report) -> str:
+    """ROC area and accuracy against the number learned."""
+    points = [point for point in report.study.curve if point.learned]
+    values = [v for point in points for v in (point.roc_area, point.accuracy) if not isnan(v)]
+    least = min(values, default=0.5)
+    low = max(0.0, floor(min(least, 0.9) * 10) / 10)
+    first, last = points[0].learned, max(points[-1].learned, points[0].learned + 1)
+    ticks = [(float(n), f"{n:,}") for n in _spaced([point.learned for point in points])]
+    span = log10(last) - log10(first)
+    chart = Chart(
+        "Learning curve",
+        f"ROC area and accuracy after learning {first:,} to {last:,} messages.",
+        Axis("messages learned (log scale)", ticks, lambda n: (log10(max(n, 1)) - log10(first)) / span),
+        Axis("share", _steps(low, 1.0), lambda value: (value - low) / (1 - low)),
+    )
+    for name, kind in (("ROC area", "main"), ("accuracy", "second")):
+        drawn = [
+            (float(p.learned), p.roc_area if kind == "main" else p.accuracy)
+            for p in points
+            if kind == "second" or not isnan(p.roc_area)
+        ]
+        chart.line(drawn, kind)
+        for n, value in drawn:
+            chart.point(n, value, kind, f"{name} {value:.3f} after {n:,.0f} messages", 3.5)
+        chart.legend(kind, name)
+    return chart.drawn()
+
+
+def _spaced(numbers: Sequence[int]) -> list[int]:
+    """As many as can be read beside each other on a logarithmic axis; the last among them."""
+    if not numbers:
+        return []
+    span = log10(max(numbers[-1], 2) / numbers[0]) or 1.0
+    kept = [numbers[-1]]
+    for number in reversed(numbers[:-1]):
+        if log10(kept[-1] / number) / span >= _APART:
+            kept.append(number)
+    return kept[::-1]
+
+
+def _share(power: int) -> str:
+    return f"{shown(10.0 ** (power + 2), max(0, -power - 2))} %"
+
+
+def _steps(low: float, high: float) -> list[tuple[float, str]]:
+    step = 0.1 if high - low <= 0.5 + 1e-9 else 0.2
+    values = [high - step * number for number in range(floor((high - low) / step + 1e-9) + 1)]
+    return [(value, shown(value, 2)) for value in values]
+
+
+def _round_up(number: int) -> int:
+    """To 1, 2 or 4 times a power of ten, which have quarters that can be read."""
+    unit = 10 ** max(0, len(str(number)) - 1)
+    return next(part for part in (unit, 2 * unit, 4 * unit, 8 * unit, 10 * unit) if part >= number)
+
+
+def _wilson(spam: int, messages: int) -> tuple[float, float]:
+    share, z = spam / messages, _SURE
+    middle = (share + z * z / (2 * messages)) / (1 + z * z / messages)
+    half = z * sqrt(share * (1 - share) / messages + z * z / (4 * messages**2)) / (1 + z * z / messages)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _number(value: float) -> str:
+    return "–" if isnan(value) else f"{value:.4f}"

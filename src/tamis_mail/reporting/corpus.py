@@ -1,0 +1,193 @@
+"""labelled letters → a corpus: which message has which feature, as arrays of dense numbers.
+
+Features are numbered in the order of their keys. A message that lies in several places is one message, as in
+a store; one that lies among spam and among ham tells nothing, and is left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.bag import VIEW_BITS
+from tamis_mail.labels import HAM, SPAM, Label
+from tamis_mail.mailbox import Letter
+from tamis_mail.message import canonical, digest
+from tamis_mail.sieve import jobs
+from tamis_mail.sieve.pool import Pool, cores
+from tamis_mail.verdict.arrays import log_odds, scores
+from tamis_mail.verdict.rule import Rule, sides
+
+__all__ = ["Corpus", "Counts", "read"]
+
+Letters = Iterable[tuple[Letter, bool]]
+Numbers = NDArray[np.intp]
+
+_FEW = 600  # messages that are read before other processes have started
+_JOB = 100  # messages of a worker's job …
+_BYTES = 8 << 20  # … or so many bytes
+_AT_ONCE = 1 << 24  # occurrences that are spread out at once: some 0.5 GB
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The statistic: how many messages of spam and of ham have each feature. It adds and subtracts."""
+
+    features: NDArray[np.int64]  # (features, 2)
+    messages: NDArray[np.int64]  # (2,)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.features + other.features, self.messages + other.messages)
+
+    def __sub__(self, other: "Counts") -> "Counts":
+        return Counts(self.features - other.features, self.messages - other.messages)
+
+    def labels(self) -> list[Label]:
+        """As a store would give them."""
+        weights = zip((SPAM, HAM), self.messages.tolist(), self.features.sum(axis=0).tolist(), strict=True)
+        return [Label(column, name, n, n, 0, total) for column, (name, n, total) in enumerate(weights)]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The features of labelled messages, one message after the other."""
+
+    keys: NDArray[np.uint64]  # (features,), ascending
+    ids: NDArray[np.int32]  # (occurrences,): rows of `keys`
+    starts: Numbers  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
+    is_spam: NDArray[np.bool_]  # (messages,)
+    places: Numbers  # (messages,): which of the letters it was
+    digests: tuple[bytes, ...]
+    again: int  # letters that were there before, under the same label
+    disputed: int  # letters that are among spam and among ham
+
+    def __len__(self) -> int:
+        return len(self.is_spam)
+
+    def count(self, chosen: Numbers) -> Counts:
+        """The statistic of some messages."""
+        features = np.zeros((len(self.keys), 2), np.int64)
+        for column, wanted in enumerate((True, False)):
+            for part in self._pieces(chosen[self.is_spam[chosen] == wanted]):
+                features[:, column] += np.bincount(self._of(part)[0], minlength=len(self.keys))
+        spams = int(self.is_spam[chosen].sum())
+        return Counts(features, np.array([spams, len(chosen) - spams], np.int64))
+
+    def scores(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
+        """(messages, views): what each view says of each chosen message, before its scale."""
+        ids, owners = self._of(chosen)
+        kinds = (self.keys & np.uint64((1 << VIEW_BITS) - 1)).astype(np.intp)
+        spam, ham = sides(known.labels(), SPAM, [HAM], 1, rule.guessed)
+        return scores(kinds[ids], ids, owners, len(chosen), kinds, known.features, rule, spam, ham)
+
+    def log_odds(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
+        """(messages,): of spam."""
+        return log_odds(self.scores(chosen, known, rule), rule)
+
+    def left_out(self, rule: Rule) -> NDArray[np.float64]:
+        """(messages, views): the scores of each message by all the others.
+
+        Who takes a spam away takes one off each count of spam that it has part in: there are two tables of
+        weights, one for spam and one for ham, however many messages there are.
+        """
+        everything = self.count(np.arange(len(self)))
+        found = np.zeros((len(self), len(rule.views)))
+        for column, wanted in enumerate((True, False)):
+            chosen = np.flatnonzero(self.is_spam == wanted)
+            features, messages = everything.features.copy(), everything.messages.copy()
+            features[:, column] = np.maximum(features[:, column] - 1, 0)  # no message of the label has a 0
+            messages[column] -= 1
+            for part in self._pieces(chosen):
+                found[part] = self.scores(part, Counts(features, messages), rule)
+        return found
+
+    def bag(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+        """The keys of one message's features, and their rows."""
+        ids = self.ids[self.starts[message] : self.starts[message + 1]]
+        return self.keys[ids], ids
+
+    def _pieces(self, chosen: Numbers) -> list[Numbers]:
+        """Messages in as many parts as memory asks for."""
+        occurrences = int((self.starts[chosen + 1] - self.starts[chosen]).sum())
+        return np.array_split(chosen, 1 + occurrences // _AT_ONCE)
+
+    def _of(self, chosen: Numbers) -> tuple[NDArray[np.int32], Numbers]:
+        """The features of some messages, and whose each is, numbered as they were chosen."""
+        sizes = self.starts[chosen + 1] - self.starts[chosen]
+        owners = np.repeat(np.arange(len(chosen)), sizes)
+        begins = np.cumsum(sizes) - sizes
+        where = np.arange(int(sizes.sum())) + (self.starts[chosen] - begins)[owners]
+        return self.ids[where], owners
+
+
+def read(
+    letters: Letters, *, processes: int | None = None, seen: Callable[[Letter], None] = lambda _: None
+) -> Corpus:
+    """Read letters, on all cores if there are many; `seen` is told of each."""
+    marks: list[bool] = []
+
+    def noted() -> Iterator[bytes]:
+        for letter, is_spam in letters:
+            seen(letter)
+            marks.append(is_spam)
+            yield letter.raw
+
+    digests: list[bytes] = []
+    bags: list[NDArray[np.uint64]] = []
+    for names, found in _looked(noted(), processes):
+        digests += names
+        bags += found
+    first: dict[bytes, int] = {}
+    disputed = set()
+    for place, name in enumerate(digests):
+        if marks[first.setdefault(name, place)] != marks[place]:
+            disputed.add(name)
+    quarrel = sum(name in disputed for name in digests)
+    places = [place for name, place in first.items() if name not in disputed]
+    kept = [bags[place] for place in places]
+    keys, ids = np.unique(np.concatenate([*kept, np.empty(0, np.uint64)]), return_inverse=True)
+    return Corpus(
+        keys,
+        ids.astype(np.int32),
+        np.cumsum([0, *map(len, kept)], dtype=np.intp),
+        np.array([marks[place] for place in places], np.bool_),
+        np.array(places, np.intp),
+        tuple(digests[place] for place in places),
+        len(digests) - quarrel - len(places),
+        quarrel,
+    )
+
+
+Looked = tuple[list[bytes], list[NDArray[np.uint64]]]
+
+
+def look(messages: Sequence[bytes]) -> Looked:
+    """The digests and the features of messages: what a worker does."""
+    plain = [canonical(raw) for raw in messages]
+    return [digest(raw) for raw in plain], jobs.bags(plain)
+
+
+def _looked(messages: Iterator[bytes], processes: int | None) -> Iterator[Looked]:
+    first = list(islice(messages, _FEW))
+    count = 1 if len(first) < _FEW else processes or cores()
+    inputs = ((part,) for part in _batches(chain(first, messages)))
+    if count == 1:
+        yield from (look(*given) for given in inputs)
+        return
+    with Pool(count) as pool:
+        yield from pool.map(look, inputs)
+
+
+def _batches(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for raw in messages:
+        batch.append(raw)
+        size += len(raw)
+        if len(batch) >= _JOB or size >= _BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,90 @@
+"""paths, or nothing → labelled letters, which can be read again."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tamis_mail import sample
+from tamis_mail.labels import HAM, SPAM
+from tamis_mail.mailbox import Letter, Source, SourceError, labelled_folders, open_source
+from tamis_mail.mailbox.letter import printable
+
+__all__ = ["Labelled", "Part", "labelled"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Letters of one label; iterate as often as you like."""
+
+    name: str
+    letters: Callable[[], Iterator[tuple[Letter, bool]]]  # and whether each is spam
+    size: int  # what the position of its last letter nears
+    unread: Callable[[], Sequence[tuple[str, str]]]  # names and reasons, of what could not be read last time
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Mail of which somebody said what it is."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    def __iter__(self) -> Iterator[tuple[Letter, bool]]:
+        for part in self.parts:
+            yield from part.letters()
+
+
+def labelled(
+    spam: Sequence[str] = (), ham: Sequence[str] = (), root: str | None = None, *, seed: int = 2026
+) -> Labelled:
+    """The mail that is named; else that of the folders below a root whose names tell; else the sample."""
+    if root is not None and (spam or ham):
+        raise ValueError(
+            f"the folder {printable(root)} was given besides --spam or --ham, expected one or the other: "
+            "a folder whose subfolders say what they are, or both --spam and --ham"
+        )
+    if bool(spam) != bool(ham):
+        given, missing = ("--spam", "--ham") if spam else ("--ham", "--spam")
+        raise ValueError(f"only {given} was given, expected mail of both kinds: add {missing} PATH")
+    if spam:
+        named = [(path, SPAM) for path in spam] + [(path, HAM) for path in ham]
+        return Labelled(
+            " ".join(printable(path) for path, _ in named), tuple(_part(path, label) for path, label in named)
+        )
+    if root is not None:
+        return Labelled(printable(root), tuple(_part(path, label) for path, label in _found(root)))
+    return Labelled("the sample mailbox", (_sample(seed),))
+
+
+def _found(root: str) -> list[tuple[str, str]]:
+    open_source(root)  # a path that is not there, or holds no mail, says so itself
+    found = labelled_folders(root)
+    missing = {SPAM, HAM} - {label for _, label in found}
+    if missing:
+        told = ", ".join(f"{printable(os.path.relpath(path, root))} ({label})" for path, label in found)
+        raise SourceError(
+            f"{printable(root)} has no folder whose name says {' or '.join(sorted(missing))} "
+            f"(found: {told or 'none'}), expected one of each: name them with --spam PATH and --ham PATH"
+        )
+    return found
+
+
+def _part(path: str, label: str) -> Part:
+    source: Source = open_source(path)
+    if source.kind == "stdin":
+        raise SourceError(
+            "standard input was given, expected mail that can be read twice: save it to a file, and name that"
+        )
+
+    def letters() -> Iterator[tuple[Letter, bool]]:
+        return ((letter, label == SPAM) for letter in source)
+
+    return Part(printable(path), letters, source.size or 0, lambda: source.unread)
+
+
+def _sample(seed: int) -> Part:
+    def letters() -> Iterator[tuple[Letter, bool]]:
+        for number, one in enumerate(sample.messages(seed), 1):
+            yield Letter(one.raw, f"{number:04}-{one.kind}.eml", number), one.label == SPAM
+
+    return Part("the sample mailbox", letters, sum(1 for _ in sample.messages(seed)), tuple)

@@ -1,0 +1,231 @@
+"""a report → one page of HTML that needs nothing else: no script, no font, no picture from elsewhere.
+
+Mail is written by strangers: every text of theirs goes through `svg.escaped`. The page says so to the
+browser too, which would otherwise be the last to know: its policy lets nothing load and nothing run.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from tamis_mail.mailbox.letter import printable
+from tamis_mail.reporting import charts
+from tamis_mail.reporting.misses import Miss
+from tamis_mail.reporting.report import Report
+from tamis_mail.reporting.svg import escaped
+
+__all__ = ["page", "refuse_unless_writable", "write"]
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2024; --soft: #5b6570; --line: #d9dee3; --paper: #ffffff;
+  --card: #f6f7f9; --main: #2f6fb3; --second: #b26a00; --spam: #c2410c; --ham: #2f7d5b; --mark: #9d1c5a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --soft: #9aa5b1; --line: #363d45;
+  --paper: #14171a; --card: #1d2125; --main: #74b0ee; --second: #e0a44a; --spam: #f2855a; --ham: #6cc09a;
+  --mark: #f080b4; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.2rem; max-width: 68rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 0 0 .4rem; }
+p { margin: .2rem 0; } .soft { color: var(--soft); }
+.numbers { display: grid; grid-template-columns: repeat(4, 1fr); gap: .6rem;
+  margin: 1.2rem 0; padding: 0; }
+.numbers div, section { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
+.numbers div { padding: .5rem .8rem; } .numbers dt { color: var(--soft); font-size: .85rem; }
+.numbers dd { margin: 0; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.numbers small { color: var(--soft); font-size: .8rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: .8rem; }
+section { padding: .8rem 1rem; min-width: 0; } section.wide { margin-top: .8rem; overflow-x: auto; }
+svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
+svg text { fill: var(--soft); } svg .axis { fill: var(--ink); }
+.grid { stroke: var(--line); stroke-width: 1; } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.area { fill-opacity: .1; } .whisker { stroke-width: 1.5; stroke-opacity: .6; }
+.main { stroke: var(--main); } .second { stroke: var(--second); } .mark { stroke: var(--mark); }
+.spam { fill: var(--spam); } .ham { fill: var(--ham); } .area.main, .point.main { fill: var(--main); }
+.area { stroke: none; } .point.second { fill: var(--second); } .point.mark { fill: var(--mark); }
+.guide { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 4 4; }
+.keys { font-size: .85rem; color: var(--soft); } .key { margin-right: 1rem; white-space: nowrap; }
+.key i { display: inline-block; width: .9rem; height: .6rem; margin-right: .35rem; border-radius: 2px;
+  background: currentColor; }
+i.main { background: var(--main); } i.second { background: var(--second); } i.mark { background: var(--mark); }
+i.spam { background: var(--spam); } i.ham { background: var(--ham); } i.guide { height: 2px; vertical-align: middle; }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 500; } td.number, th.number { text-align: right; }
+.miss { border-top: 1px solid var(--line); padding: .7rem 0; } .miss:first-of-type { border-top: 0; }
+.miss h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; } .miss p { overflow-wrap: anywhere; }
+.evidence { display: grid; grid-template-columns: minmax(6rem, 16rem) 4.2rem 1fr; gap: .1rem .6rem; margin: .4rem 0 0;
+  font-size: .88rem; align-items: center; }
+.evidence span { overflow-wrap: anywhere; } .evidence b { font-weight: 500; text-align: right; }
+.evidence .track { display: block; height: .7rem; background: linear-gradient(var(--line), var(--line)) center/1px 100%
+  no-repeat; }
+.evidence svg { height: .7rem; }
+footer { margin-top: 1.2rem; color: var(--soft); font-size: .85rem; }
+@media (max-width: 46rem) { .numbers { grid-template-columns: 1fr 1fr; } }
+@media (max-width: 32rem) { body { padding: .7rem; }
+  .evidence { grid-template-columns: minmax(5rem, 9rem) 3.6rem 1fr; } }
+@media print { body { max-width: none; } section, .miss { break-inside: avoid; } }
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(report: Report, version: str = "") -> str:
+    """The page, which ends with a line break."""
+    pictures = (
+        ("ROC curve", charts.roc),
+        ("Calibration", charts.calibration),
+        ("Probabilities", charts.histogram),
+        ("Learning curve", charts.curve),
+    )
+    drawn = "\n".join(f"<section><h2>{title}</h2>{draw(report)}</section>" for title, draw in pictures)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escaped(_POLICY)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>How well {escaped(report.name)} can be sorted</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>How well {escaped(report.name)} can be sorted</h1>
+{_head(report)}
+{_numbers(report)}
+<div class="charts">
+{drawn}
+</div>
+{_misses(report)}
+{_table(report)}
+</main>
+<footer>Written by tamis {escaped(version)}. It holds subjects and words of the mail: keep it as private as
+the mail.</footer>
+</body>
+</html>
+"""
+
+
+def refuse_unless_writable(path: str | os.PathLike[str]) -> None:
+    """Say before the work is done that its page could not be written."""
+    target = Path(path)
+    if target.is_dir():
+        reason = "is a folder"
+    elif not target.parent.is_dir():
+        reason = "is in a folder that does not exist"
+    elif not os.access(target.parent, os.W_OK):
+        reason = "is in a folder that you may not write to"
+    else:
+        return
+    raise ValueError(
+        f"{printable(str(path))} {reason}, expected a file for the report's page: name one with --html FILE, "
+        "or say --no-html"
+    )
+
+
+def write(text: str, path: str | os.PathLike[str]) -> None:
+    """Put the page where it was asked for: all of it, or what was there before; for its owner's eyes only."""
+    target = Path(path).resolve()  # through a link, which stays one
+    if target.exists() and not target.is_file():  # /dev/stdout and its like cannot be replaced
+        target.write_text(text, encoding="utf-8")
+        return
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".tamis-", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _head(report: Report) -> str:
+    left_out = []
+    if report.again:
+        left_out.append(f"{report.again:,} that lay there twice")
+    if report.disputed:
+        left_out.append(f"{report.disputed:,} that are among spam and among ham")
+    if report.study.unused:
+        left_out.append(f"{report.study.unused:,} more than were asked for")
+    lines = [
+        f"<p>{report.messages:,} messages: {report.spam:,} spam, {report.ham:,} ham.</p>",
+        f'<p class="soft">{escaped(report.sizes())}; seed {report.seed}.</p>',
+    ]
+    if smoothing := report.smoothing():
+        lines.append(f'<p class="soft">Smoothing: {escaped(smoothing)}.</p>')
+    if left_out:
+        lines.append(f'<p class="soft">Left out: {", ".join(left_out)}.</p>')
+    return "\n".join(lines)
+
+
+def _numbers(report: Report) -> str:
+    measures = report.study.measures
+    shown = [
+        ("accuracy", f"{100 * measures.accuracy:.1f} %", f"{measures.right:,} of {measures.messages:,}"),
+        ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,} ham"),
+        ("spam missed", f"{measures.spam_missed:,}", f"of {measures.spam:,} spam, called ham"),
+        ("unsure", f"{measures.unsure:,}", f"{report.study.rule.ham:g} < p < {report.study.rule.spam:g}"),
+        ("ROC area", f"{measures.roc_area:.4f}", "1 is perfect, 0.5 is chance"),
+        ("log-loss", f"{measures.log_loss:.4f}", "nats a message"),
+        ("Brier score", f"{measures.brier:.4f}", "0 is perfect"),
+        ("calibration error", f"{measures.calibration_error:.3f}", "said against came true"),
+    ]
+    cells = "\n".join(
+        f"<div><dt>{name}</dt><dd>{escaped(value.replace('nan', '–'))}</dd><small>{escaped(note)}</small></div>"
+        for name, value, note in shown
+    )
+    return f'<dl class="numbers">\n{cells}\n</dl>'
+
+
+def _misses(report: Report) -> str:
+    total = report.study.measures.messages - report.study.measures.right
+    if not total:
+        return '<section class="wide"><h2>Misses</h2><p>None: every message was on its own side of one half.</p></section>'
+    shown = "" if len(report.misses) == total else f" The worst {len(report.misses)} are shown."
+    parts = "\n".join(_miss(miss) for miss in report.misses)
+    return (
+        f'<section class="wide"><h2>Misses</h2><p class="soft">{total:,} of {report.study.measures.messages:,} messages '
+        f"were thought likelier to be what they are not.{shown} Bars to the right speak for spam, "
+        f"to the left against it.</p>\n{parts}\n</section>"
+    )
+
+
+def _miss(miss: Miss) -> str:
+    subject = miss.subject or "(no subject)"
+    views = ", ".join(f"{view} {value:+.2f}" for view, value in miss.views)
+    longest = max((abs(one.contribution) for one in miss.evidence), default=1.0)
+    rows = "\n".join(
+        f"<span>{escaped(one.token)}</span><b>{one.contribution:+.2f}</b>"
+        + _track(one.contribution / longest, f"{one.view}: in {one.spam:g} spam and {one.ham:g} ham")
+        for one in miss.evidence
+    )
+    return (
+        f'<article class="miss"><h3>{escaped(subject)}</h3>'
+        f"<p>{miss.label}, called {escaped(miss.called)}: probability of spam {miss.probability:.3f}</p>"
+        f'<p class="soft">{escaped(miss.name)} · log-odds {miss.log_odds:+.2f}: {escaped(views)}</p>'
+        f'<div class="evidence">\n{rows}\n</div></article>'
+    )
+
+
+def _track(share: float, said: str) -> str:
+    """A bar from the middle, to the right for spam."""
+    start, kind = (50.0, "spam") if share > 0 else (50 + 50 * share, "ham")
+    return (
+        f'<span class="track"><svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{escaped(said)}">'
+        f'<rect class="{kind}" x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8">'
+        f"<title>{escaped(said)}</title></rect></svg></span>"
+    )
+
+
+def _table(report: Report) -> str:
+    rows = "\n".join(
+        f'<tr><td>{one.low:.1f} – {one.high:.1f}</td><td class="number">{one.messages:,}</td>'
+        f'<td class="number">{one.said:.3f}</td><td class="number">{one.came_true:.3f}</td></tr>'
+        for one in report.bins
+    )
+    return (
+        '<section class="wide"><h2>Calibration, in numbers</h2><table><thead><tr><th scope="col">probability of spam</th>'
+        '<th scope="col" class="number">messages</th><th scope="col" class="number">said</th>'
+        f'<th scope="col" class="number">came true</th></tr></thead><tbody>\n{rows}\n</tbody></table></section>'
+    )

@@ -1,0 +1,151 @@
+"""labelled mail → a report: a study, its misses and all its numbers, ready to be printed or drawn."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.mailbox import Letter
+from tamis_mail.reporting.corpus import Corpus, read
+from tamis_mail.reporting.mail import Labelled
+from tamis_mail.reporting.measures import Bin, bins, probabilities, roc_curve
+from tamis_mail.reporting.misses import Miss, misses
+from tamis_mail.reporting.study import Study, by_folds, by_split
+
+__all__ = ["Report", "report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is to be told of a mailbox."""
+
+    name: str
+    messages: int
+    spam: int
+    again: int
+    disputed: int
+    seed: int
+    folds: int | None
+    study: Study
+    is_spam: NDArray[np.bool_]  # (judged,)
+    misses: tuple[Miss, ...]
+
+    @property
+    def ham(self) -> int:
+        return self.messages - self.spam
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """(judged,): of spam."""
+        return probabilities(self.study.log_odds)
+
+    @property
+    def roc(self) -> list[tuple[float, float]]:
+        return roc_curve(self.study.log_odds, self.is_spam)
+
+    @property
+    def bins(self) -> list[Bin]:
+        return bins(self.probabilities, self.is_spam)
+
+    def sizes(self) -> str:
+        """How many were learned, asked and judged, in words."""
+        study = self.study
+        if self.folds:
+            return f"{self.folds} folds: each judged by what the others teach, {study.learned:,} messages"
+        return (
+            f"{study.learned:,} learned, {study.validated:,} choose the smoothing, "
+            f"{study.measures.messages:,} judged"
+        )
+
+    def smoothing(self) -> str:
+        """What the validation chose, in words; nothing if there was none."""
+        if not self.study.tried:
+            return ""
+        prior, scale = self.study.factors
+        loss = next(loss for *factors, loss in self.study.tried if factors == [prior, scale])
+        if prior == scale == 1:
+            return f"the default, log-loss {loss:.4f} on the validation"
+        return f"priors × {prior:g}, scales × {scale:g}, log-loss {loss:.4f} on the validation"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs; what is not a number is None."""
+        study, measures = self.study, self.study.measures
+        found = {
+            "mail": {
+                "name": self.name,
+                "messages": self.messages,
+                "spam": self.spam,
+                "ham": self.ham,
+                "duplicates": self.again,
+                "disputed": self.disputed,
+            },
+            "split": {
+                "way": study.way,
+                "folds": self.folds,
+                "seed": self.seed,
+                "learned": study.learned,
+                "validated": study.validated,
+                "judged": measures.messages,
+                "unused": study.unused,
+            },
+            "measures": {**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy},
+            "rule": asdict(study.rule),
+            "smoothings": [
+                {"prior": prior, "scale": scale, "log_loss": loss} for prior, scale, loss in study.tried
+            ],
+            "curve": [asdict(point) for point in study.curve],
+            "calibration": [{**asdict(one), "came_true": one.came_true} for one in self.bins],
+            "roc": [{"ham": ham, "spam": spam} for ham, spam in self.roc],
+            "misses": [
+                {
+                    "name": miss.name,
+                    "subject": miss.subject,
+                    "label": miss.label,
+                    "called": miss.called,
+                    "probability": miss.probability,
+                    "log_odds": miss.log_odds,
+                    "views": dict(miss.views),
+                    "evidence": [asdict(one) for one in miss.evidence],
+                }
+                for miss in self.misses
+            ],
+        }
+        cleaned: dict[str, Any] = _numbers(found)
+        return cleaned
+
+
+def report(
+    mail: Labelled,
+    *,
+    sizes: tuple[int, int, int] = (400, 50, 50),
+    folds: int | None = None,
+    seed: int = 0,
+    seen: Callable[[Letter], None] = lambda _: None,
+) -> Report:
+    """Read mail, study it, and look at what went wrong."""
+    corpus: Corpus = read(mail, seen=seen)
+    study = by_folds(corpus, folds, seed) if folds else by_split(corpus, sizes, seed)
+    return Report(
+        mail.name,
+        len(corpus),
+        int(corpus.is_spam.sum()),
+        corpus.again,
+        corpus.disputed,
+        seed,
+        folds,
+        study,
+        corpus.is_spam[study.judged],
+        tuple(misses(study, corpus, mail)),
+    )
+
+
+def _numbers(found: Any) -> Any:
+    """The same without NaN, which is no JSON."""
+    if isinstance(found, dict):
+        return {name: _numbers(value) for name, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_numbers(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found

@@ -1,0 +1,39 @@
+"""unlabelled mail + what is known → which of it is surely spam, and which surely ham.
+
+The classifier whose labels are given and the mixture whose labels are not are one model: a message without
+a label counts as what it is thought to be. One step of EM, of the surest messages only, and as many of
+either kind: with all messages, or with further steps, one kind swallows the other when few labels are known
+(experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such step, 97.7 % with two of
+all).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.labels import SHARES
+from tamis_mail.store import Store
+from tamis_mail.verdict import Rule
+from tamis_mail.verdict.arrays import judge_many
+
+__all__ = ["shares"]
+
+_PART = 0.1  # of the messages, that are taken on either side at most
+_SURE = 0.9  # the least probability of what is taken
+
+
+def shares(bags: Sequence[NDArray[np.uint64]], store: Store, rule: Rule) -> list[int | None]:
+    """How many of SHARES parts of each message are spam; None where nothing sure can be said."""
+    keys = np.concatenate([*bags, np.empty(0, np.uint64)])
+    starts = np.cumsum([0, *(len(bag) for bag in bags)])
+    distinct, where = np.unique(keys, return_inverse=True)
+    counts = store.count_arrays(distinct)
+    found = judge_many(keys, where, starts, counts, store.labels(), rule, store.unit())
+    probability = np.array([one.probability for one in found])
+    surest = np.argsort(probability, kind="stable")
+    hams, spams = np.count_nonzero(probability <= 1 - _SURE), np.count_nonzero(probability >= _SURE)
+    taken = min(int(_PART * len(bags)), int(hams), int(spams))
+    chosen = {*surest[:taken].tolist(), *surest[len(surest) - taken :].tolist()}
+    parts = np.rint(probability * SHARES).astype(np.int64).tolist()
+    return [share if number in chosen else None for number, share in enumerate(parts)]

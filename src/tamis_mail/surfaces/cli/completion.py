@@ -1,0 +1,203 @@
+"""the parser → a script by which bash, zsh or fish completes a command line that begins with `tamis`."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TextIO
+
+from tamis_mail.surfaces.cli import command_line
+from tamis_mail.surfaces.cli.parser import Parser
+from tamis_mail.surfaces.cli.shape import Command, Option, commands
+
+__all__ = ["SHELLS", "configure", "run", "script"]
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis completion`."""
+    parser.description = (
+        "Write a script that teaches a shell to complete tamis's commands, options and paths."
+    )
+    parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
+    parser.examples = [
+        ('eval "$(tamis completion bash)"', "in ~/.bashrc"),
+        ("tamis completion zsh > ~/.zfunc/_tamis", "in a folder of $fpath"),
+        ("tamis completion fish > ~/.config/fish/completions/tamis.fish", "for fish"),
+    ]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Write the script."""
+    out.write(script(options.shell))
+    return 0
+
+
+def script(shell: str) -> str:
+    """The script for a shell."""
+    return SHELLS[shell](list(commands(command_line())))
+
+
+def _bash(found: Sequence[Command]) -> str:
+    cases = []
+    for command in found:
+        words = [*command.subcommands, *(name for option in command.options for name in option.names)]
+        words += [choice for argument in command.arguments for choice in argument.choices]
+        words += _topics(command, found)
+        key = " ".join(command.words[1:])
+        files = any(argument.is_path for argument in command.arguments)
+        cases.append(f"        '{key}') words='{' '.join(words)}' files={int(files)} ;;")
+    choices = sorted(
+        {
+            (name, option.choices)
+            for c in found
+            for option in c.options
+            if option.choices
+            for name in option.names
+        }
+    )
+    paths = sorted({name for c in found for option in c.options if option.is_path for name in option.names})
+    after = [f"        {name}) words='{' '.join(values)}' files=0 ;;" for name, values in choices]
+    after.append(f"        {'|'.join(paths)}) files=1 ;;")
+    groups = " ".join(c.words[-1] for c in found[1:] if c.subcommands)
+    return "\n".join(
+        [
+            "# bash completion for tamis; written by `tamis completion bash`",
+            "_tamis() {",
+            "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}",
+            "    local command= words= files=0 place word",
+            "    for ((place = 1; place < COMP_CWORD; place++)); do",
+            "        word=${COMP_WORDS[place]}",
+            "        [[ $word == -* ]] && continue",
+            "        if [[ -z $command ]]; then",
+            "            command=$word",
+            f'        elif [[ " {groups} " == *" $command "* ]]; then',
+            '            command="$command $word"',
+            "        fi",
+            "    done",
+            '    case "$command" in',
+            *cases,
+            "    esac",
+            '    case "$previous" in',
+            *after,
+            "    esac",
+            '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
+            "    if ((files)) && [[ $current != -* ]]; then",
+            "        compopt -o filenames 2>/dev/null",
+            "        local IFS=$'\\n'",
+            '        COMPREPLY+=($(compgen -f -- "$current"))',
+            "    fi",
+            "}",
+            "complete -F _tamis tamis",
+            "",
+        ]
+    )
+
+
+def _topics(command: Command, found: Sequence[Command]) -> list[str]:
+    """What `tamis help` explains."""
+    return list(found[0].subcommands) if command.words[1:] == ("help",) else []
+
+
+def _zsh(found: Sequence[Command]) -> str:
+    lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
+    purposes = {command.words: command.purpose for command in found}
+    for command in found:
+        arguments = [_zsh_option(option) for option in command.options]
+        if command.subcommands:
+            arguments += ["'1: :->command'", "'*:: :->rest'"]
+        for argument in command.arguments:
+            many = "*" if argument.repeated else ""
+            choices = argument.choices or tuple(_topics(command, found))
+            arguments.append(
+                _quoted(f"{many}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
+            )
+        lines += [f"{_function(command.words)}() {{", "    local context state line"]
+        lines += [
+            "    _arguments -C \\",
+            *(f"        {argument} \\" for argument in arguments),
+            "        && return 0",
+        ]
+        if command.subcommands:
+            lines += ["    case $state in", "        command)", "            local -a known=("]
+            lines += [
+                f"                {_quoted(name + ':' + purposes[(*command.words, name)])}"
+                for name in command.subcommands
+            ]
+            lines += [
+                "            )",
+                "            _describe command known ;;",
+                "        rest)",
+                "            case $line[1] in",
+            ]
+            lines += [
+                f"                {name}) {_function((*command.words, name))} ;;"
+                for name in command.subcommands
+            ]
+            lines += ["            esac ;;", "    esac"]
+        lines += ["}", ""]
+    return "\n".join(
+        [*lines, 'if [[ $funcstack[1] == _tamis ]]; then _tamis "$@"; else compdef _tamis tamis; fi', ""]
+    )
+
+
+def _zsh_option(option: Option) -> str:
+    said = option.help.replace("[", "(").replace("]", ")").replace(":", ";")
+    value = f":{option.values[-1].lower()}:{_zsh_values(option, option.choices)}" if option.values else ""
+    if option.repeated:
+        value = f":*-*{value}"
+    if len(option.names) > 1:
+        names = " ".join(option.names)
+        return f"{_quoted(f'({names})')}{{{','.join(option.names)}}}{_quoted(f'[{said}]{value}')}"
+    return _quoted(f"{'*' if option.repeated else ''}{option.names[0]}[{said}]{value}")
+
+
+def _zsh_values(option: Option, choices: Sequence[str]) -> str:
+    return f"({' '.join(choices)})" if choices else "_files" if option.is_path else " "
+
+
+def _function(words: Sequence[str]) -> str:
+    return "_" + "_".join(words)
+
+
+def _fish(found: Sequence[Command]) -> str:
+    purposes = {command.words: command.purpose for command in found}
+    lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
+    for command in found:
+        here = _fish_condition(command)
+        lines += [
+            f"complete -c tamis -n {here} -a {name} -d {_quoted(purposes[(*command.words, name)])}"
+            for name in command.subcommands
+        ]
+        for option in command.options:
+            parts = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
+            parts.append(
+                f"-x -a {_quoted(' '.join(option.choices))}"
+                if option.choices
+                else "-r -F"
+                if option.is_path
+                else ""
+            )
+            parts.append("-x" if option.values and not option.choices and not option.is_path else "")
+            lines.append(
+                f"complete -c tamis -n {here} {' '.join(p for p in parts if p)} -d {_quoted(option.help)}"
+            )
+        for argument in command.arguments:
+            choices = argument.choices or tuple(_topics(command, found))
+            values = f"-a {_quoted(' '.join(choices))}" if choices else "-F" if argument.is_path else ""
+            if values:
+                lines.append(f"complete -c tamis -n {here} {values}")
+    return "\n".join([*lines, ""])
+
+
+def _fish_condition(command: Command) -> str:
+    if len(command.words) == 1:
+        return "__fish_use_subcommand"
+    tests = [f"__fish_seen_subcommand_from {word}" for word in command.words[1:]]
+    if command.subcommands:
+        tests.append(f"not __fish_seen_subcommand_from {' '.join(command.subcommands)}")
+    return _quoted("; and ".join(tests))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

@@ -1,0 +1,235 @@
+"""a message → why it is spam, or is not, in words, sums and tokens."""
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TextIO
+
+from tamis_mail.message import canonical, digest
+from tamis_mail.settings import default_path
+from tamis_mail.sieve import Sieve
+from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
+from tamis_mail.surfaces.cli.parser import Parser, add_store
+from tamis_mail.surfaces.cli.sources import open_sources
+from tamis_mail.surfaces.cli.strands import strands
+from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.verdict import Evidence, Verdict
+
+__all__ = ["configure", "in_words", "run"]
+
+_TOP = 10  # tokens for either side …
+_STRANDS = 3  # … and runs of bytes, which would otherwise drown them
+_VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
+_HEAD = 4000  # bytes that grams are looked for in: more than are ever cut into them
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis explain`."""
+    parser.description = (
+        "Say what a message is and why: how much its words, header fields, pairs of words and bytes add to "
+        "the log-odds of spam, and which of them speak loudest for either side, with how many learned "
+        "messages of spam and of ham have them. What is listed under 'sum' adds up to the log-odds. "
+        "Without a PATH one message is read from standard input."
+    )
+    parser.add_argument(
+        "path",
+        nargs="?",
+        default="-",
+        metavar="PATH",
+        help="a message or a mailbox (default: standard input)",
+    )
+    parser.add_argument("--all", action="store_true", help="all tokens, not only the strongest")
+    parser.add_argument("--json", action="store_true", help="print a JSON object on a line for each message")
+    add_store(parser)
+    parser.examples = [
+        ("tamis explain < message", "why?"),
+        ("tamis explain --all message.eml | less", "everything"),
+        ("tamis explain --json message.eml | jq .views", "for programs"),
+    ]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Explain each message of a source."""
+    (source,) = open_sources([options.path])
+    path = options.store or default_path()
+    if not os.path.lexists(path):
+        raise ValueError(
+            f"nothing has been learned yet ({path}), nothing can be explained: begin with tamis learn --help"
+        )
+    with Sieve.open(path, create=False, readonly=True) as sieve:
+        for number, letter in enumerate(source):
+            verdict = sieve.sort(letter.raw)
+            if options.json:
+                out.write(_as_json(verdict, letter.name, options.all) + "\n")
+                continue
+            name = "" if source.kind in ("stdin", "message") else letter.name
+            if name and number:
+                out.write("\n")
+            page = _Page(out, verdict, letter.raw, None if options.all else _TOP)
+            out.writelines(line.rstrip() + "\n" for line in page.lines(name, _learned(sieve, letter.raw)))
+    return 3 if source.unread else 0
+
+
+def _learned(sieve: Sieve, raw: bytes) -> str:
+    """A note on a message that the store knows: what was learned of it speaks in its own case."""
+    entry = sieve.store.find(digest(canonical(raw)))
+    if entry is None:
+        return ""
+    when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
+    return f"It was learned as {plain(entry.label)} on {when}, and speaks here for itself."
+
+
+def in_words(label: str, probability: float) -> str:
+    """A verdict as one would say it.
+
+    >>> in_words("spam", 0.9993), in_words("unsure", 0.6), in_words("work", 0.004)
+    ('almost certainly spam', 'unsure, rather spam', 'almost certainly not spam: work')
+    """
+    if label == "unsure":
+        leaning = (
+            "rather spam"
+            if probability > 0.55
+            else "rather not spam"
+            if probability < 0.45
+            else "nothing tells"
+        )
+        return f"unsure, {leaning}"
+    spam = label == "spam"
+    odds = probability if spam else 1 - probability
+    sure = "almost certainly" if odds >= 0.99 else "very probably" if odds >= 0.95 else "probably"
+    return f"{sure} spam" if spam else f"{sure} not spam: {label}"
+
+
+def _as_json(verdict: Verdict, name: str, everything: bool) -> str:
+    evidence = verdict.evidence
+    shown = evidence if everything else [*_top(evidence, 1, 2 * _TOP), *_top(evidence, -1, 2 * _TOP)]
+    said = {
+        "name": name,
+        "label": verdict.label,
+        "probability": verdict.probability,
+        "log_odds": verdict.log_odds,
+        "probabilities": dict(verdict.probabilities),
+        "views": {view: _sum(evidence, view) for view in _views(evidence)},
+        "evidence": [
+            {
+                "token": one.token,
+                "view": one.view,
+                "contribution": one.contribution,
+                "spam": one.spam,
+                "ham": one.ham,
+            }
+            for one in shown
+        ],
+    }
+    return str(import_module("json").dumps(said))
+
+
+class _Page:
+    """The explanation of one verdict, no wider than the terminal and in characters that it can show."""
+
+    def __init__(self, out: TextIO, verdict: Verdict, raw: bytes, most: int | None) -> None:
+        self._verdict = verdict
+        self._most = most
+        self._width = min(columns(), 100)
+        self._bar = "█" if can_show(out, "█") else "#"
+        self._dots = "…" if can_show(out, "…") else "..."
+        self._out = out
+        evidence = verdict.evidence
+        head = canonical(raw)[:_HEAD].decode("utf-8", "replace")
+        head = "".join(c if c.isprintable() else "·" for c in head)
+        grams = strands(head, [one for one in evidence if one.view == "grams"])
+        self._evidence = evidence
+        self._words = [one for one in evidence if one.view != "grams"]
+        self._grams = grams
+
+    def lines(self, name: str, note: str) -> list[str]:
+        """All of it, under a name, with a note."""
+        verdict = self._verdict
+        words = in_words(plain(verdict.label), verdict.probability)
+        said = f"{words} (probability of spam {verdict.probability:.4f})"
+        lines = [self._clip(name)] if name else []
+        lines += _wrapped(said, self._width)
+        others = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
+        if len(others) > 1:
+            ranked = sorted(others.items(), key=lambda one: -one[1])
+            lines += _wrapped(
+                "of the rest: " + ", ".join(f"{plain(label)} {p:.3f}" for label, p in ranked[:5]), self._width
+            )
+        lines += _wrapped(note, self._width)
+        return [
+            *lines,
+            "",
+            *self._sums(),
+            *self._side("speaks for spam", 1),
+            *self._side("speaks against", -1),
+        ]
+
+    def _sums(self) -> list[str]:
+        wide = self._width >= 56
+        head = f"{'':<15}" + (f"{'for':>9}{'against':>9}" if wide else "") + f"{'sum':>9}"
+        lines = [head]
+        for view in _views(self._evidence):
+            mine = [one.contribution for one in self._evidence if one.view == view]
+            parts = (sum(c for c in mine if c > 0), sum(c for c in mine if c < 0))
+            columns_ = "".join(f"{part:>+9.2f}" for part in parts) if wide else ""
+            lines.append(f"{_VIEWS.get(view, view):<15}{columns_}{sum(parts):>+9.2f}")
+        gap = " " * 18 if wide else ""
+        return [*lines, f"{'log-odds':<15}{gap}{self._verdict.log_odds:>+9.2f}"]
+
+    def _side(self, title: str, sign: int) -> list[str]:
+        few = None if self._most is None else _STRANDS
+        found = [*_top(self._words, sign, self._most), *_top(self._grams, sign, few)]
+        if not found:
+            return ["", f"{title}: nothing"]
+        longest = max(abs(one.contribution) for one in found)
+        numbers = 8 + 7 + 7  # weight, spam, ham
+        view = 9 if self._width >= 56 else 0
+        bar = 12 if self._width >= 72 else 0
+        token = max(8, self._width - numbers - view - (bar + 1 if bar else 0) - 1)
+        heading = (
+            f"{pad(title, token, self._dots)} {'view':<{view}}"
+            if view
+            else f"{pad(title, token, self._dots)} "
+        )
+        lines = ["", f"{heading}{'spam':>7}{'ham':>7}{'weight':>8}"]
+        for one in found:
+            text = self._encodable(plain(one.token))
+            line = (
+                pad(text, token, self._dots) + " " + (f"{clip(one.view, view - 1):<{view}}" if view else "")
+            )
+            line += f"{_count(one.spam):>7}{_count(one.ham):>7}{one.contribution:>+8.3f}"
+            lines.append(
+                line + (" " + self._bar * max(1, round(bar * abs(one.contribution) / longest)) if bar else "")
+            )
+        return lines
+
+    def _encodable(self, text: str) -> str:
+        return text if can_show(self._out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
+
+    def _clip(self, text: str) -> str:
+        return clip(self._encodable(plain(text)), self._width, self._dots)
+
+
+def _top(evidence: Sequence[Evidence], sign: int, most: int | None) -> list[Evidence]:
+    return [one for one in evidence if one.contribution * sign > 0][:most]
+
+
+def _views(evidence: Sequence[Evidence]) -> list[str]:
+    """The views there are, the readable ones first."""
+    present = {one.view for one in evidence}
+    return [view for view in _VIEWS if view in present] + sorted(present - _VIEWS.keys())
+
+
+def _sum(evidence: Sequence[Evidence], view: str) -> float:
+    return sum(one.contribution for one in evidence if one.view == view)
+
+
+def _count(number: float) -> str:
+    return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    wrapped: list[str] = import_module("textwrap").wrap(text, width)
+    return wrapped

@@ -1,0 +1,61 @@
+"""text → text that a terminal of any width and charset shows as it is meant."""
+
+import unicodedata
+from typing import TextIO
+
+__all__ = ["can_show", "clip", "pad", "plain", "width_of"]
+
+# What moves the cursor, changes the direction of writing or shows nothing.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def plain(text: str) -> str:
+    """The text with a dot for whatever could move a cursor or hide.
+
+    >>> plain("a\\x1b[31mb\\u202ec")
+    'a·[31mb·c'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("·" if unicodedata.category(c) in _HIDDEN else c for c in text)
+
+
+def width_of(text: str) -> int:
+    """Columns that the text takes: Chinese letters take two, marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+def clip(text: str, width: int, dots: str = "…") -> str:
+    """The text, cut to so many columns.
+
+    >>> clip("subject:unsubscribe", 10), clip("限时优惠", 5)
+    ('subject:u…', '限时…')
+    """
+    if width_of(text) <= width:
+        return text
+    kept, used = [], 0
+    for c in text:
+        used += width_of(c)
+        if used > width - len(dots):
+            break
+        kept.append(c)
+    return "".join(kept) + dots
+
+
+def pad(text: str, width: int, dots: str = "…") -> str:
+    """The text in exactly so many columns."""
+    text = clip(text, width, dots)
+    return text + " " * (width - width_of(text))
+
+
+def can_show(out: TextIO, text: str) -> bool:
+    """Whether a stream has all these characters."""
+    try:
+        text.encode(getattr(out, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

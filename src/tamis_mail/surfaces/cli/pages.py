@@ -1,0 +1,144 @@
+"""the parser → the manual page and the page of the docs on the commands, written by `tools/manpage`."""
+
+from collections.abc import Sequence
+
+from tamis_mail.surfaces.cli import command_line
+from tamis_mail.surfaces.cli.shape import Option, commands
+
+__all__ = ["manual", "markdown"]
+
+_STATUSES = [
+    ("0", "all went well (`sort`: the message is spam)"),
+    ("1", "`sort` only: the message is ham, or of another label that is not spam"),
+    ("2", "the command line makes no sense (`sort`: the message is unsure)"),
+    ("3", "anything else went wrong (`sort`: any error at all); one line on stderr says what"),
+    ("130", "interrupted by Ctrl-C; what was done is kept, and to run it again does the rest"),
+]
+_VARIABLES = [
+    ("TAMIS_STORE", "the store, where `--store` does not name it"),
+    ("XDG_DATA_HOME", "where `tamis/mail.tamis`, the store, is by default (else `~/.local/share`)"),
+    ("TAMIS_DEBUG", "if set, an error is shown with its traceback"),
+    ("COLUMNS", "the width to write for, where it is not the terminal's"),
+]
+
+
+def markdown() -> str:
+    """The page for the docs."""
+    found = list(commands(command_line()))
+    lines = [
+        "# Commands",
+        "",
+        "<!-- Written by tools/manpage from the parser of the command; do not edit. -->",
+        "",
+        _marked(found[0].description + " " + found[0].epilog),
+        "",
+        "| command | |",
+        "|---|---|",
+        *(f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_marked(c.purpose)} |" for c in found[1:]),
+        "",
+    ]
+    for command in found[1:]:
+        lines += [f"{'##' if len(command.words) == 2 else '###'} {' '.join(command.words)}", ""]
+        lines += ["```text", command.synopsis, "```", ""]
+        lines += [_marked(command.description), ""]
+        listed = [option for option in (*command.arguments, *command.options) if "--help" not in option.names]
+        if listed:
+            lines += ["| | |", "|---|---|"]
+            lines += [f"| `{_cell(_title(option))}` | {_marked(option.help)} |" for option in listed]
+            lines.append("")
+        if command.examples:
+            lines += ["```console", *(f"$ {example}" for example in _aligned(command.examples)), "```", ""]
+    lines += [
+        "## Exit status",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {code} | {said} |" for code, said in _STATUSES),
+        "",
+    ]
+    lines += [
+        "## Environment",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| `{name}` | {said} |" for name, said in _VARIABLES),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def manual(version: str) -> str:
+    """The manual page, in the man macros."""
+    found = list(commands(command_line()))
+    lines = [
+        '.\\" Written by tools/manpage from the parser of the command; do not edit.',
+        f'.TH TAMIS 1 "" "tamis {version}" "User Commands"',
+        ".SH NAME",
+        "tamis \\- a personal spam filter that learns, explains and forgets",
+        ".SH SYNOPSIS",
+        ".B tamis",
+        ".I COMMAND",
+        "[\\fIOPTION\\fR ...]",
+        ".SH DESCRIPTION",
+        _roff(found[0].description),
+        ".PP",
+        _roff(found[0].epilog),
+        ".SH COMMANDS",
+    ]
+    for command in found[1:]:
+        lines += [f".SS {_roff(' '.join(command.words))}", _roff(command.synopsis)]
+        for paragraph in command.description.split("\n\n"):
+            lines += [".PP", _roff(paragraph)]
+        for option in (*command.arguments, *command.options):
+            if "--help" not in option.names:
+                lines += [".TP", f".B {_roff(_title(option))}", _roff(option.help)]
+        lines += [".PP", "Examples:"] if command.examples else []
+        for example, purpose in command.examples:
+            lines += [".TP", f".B {_roff(example)}", _roff(purpose)]
+    lines.append(".SH EXIT STATUS")
+    for code, said in _STATUSES:
+        lines += [".TP", f".B {code}", _roff(said.replace("`", ""))]
+    lines.append(".SH ENVIRONMENT")
+    for name, said in _VARIABLES:
+        lines += [".TP", f".B {name}", _roff(said.replace("`", ""))]
+    lines += [".SH SEE ALSO", ".BR procmail (1),", ".BR bogofilter (1),", ".BR spamassassin (1)", ""]
+    return "\n".join(lines)
+
+
+def _title(option: Option) -> str:
+    values = ["|".join(option.choices)] if option.choices else list(option.values)
+    if option.repeated:
+        values[-1] += "..."
+    return " ".join([", ".join(option.names), *values]).strip()
+
+
+def _aligned(examples: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(command) for command, _ in examples)
+    return [f"{command:<{width}}  # {purpose}" for command, purpose in examples]
+
+
+def _marked(text: str) -> str:
+    """Help for Markdown: what looks like an option or a variable is code."""
+    words = []
+    for word in text.replace("|", "\\|").split(" "):
+        bare = word.strip(".,;:()")
+        is_code = bare.startswith(("--", "$", "~/", "X-")) and "\n" not in word
+        words.append(word.replace(bare, f"`{bare}`") if is_code else word)
+    return " ".join(words)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _roff(text: str) -> str:
+    """Text that no macro or escape is read into."""
+    text = (
+        text.replace("\\", "\\e")
+        .replace("-", "\\-")
+        .replace("…", "...")
+        .replace("~", "\\(ti")
+        .replace("`", "\\(ga")
+    )
+    lines = text.split("\n")
+    return "\n".join("\\&" + line if line.startswith((".", "'")) else line for line in lines)

@@ -1,0 +1,192 @@
+"""labelled mail → how well it can be sorted, in the terminal and on a page."""
+
+import json
+from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
+from textwrap import wrap
+from typing import TextIO
+
+from tamis_mail.mailbox.letter import printable
+from tamis_mail.reporting.misses import Miss
+from tamis_mail.reporting.page import page, refuse_unless_writable, write
+from tamis_mail.reporting.report import Report, report
+from tamis_mail.surfaces.cli.labelled import Reading, add_mail, mail_of
+from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet
+from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.surfaces.cli.version import version
+
+__all__ = ["configure", "encodable", "percent", "run"]
+
+_PAGE = "tamis-report.html"
+_SHOWN = 8  # misses in the terminal
+_TOKENS = 4  # of each
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis report`."""
+    parser.description = (
+        "Say how well mail can be told apart: learn some of it, choose the smoothing by some more, and judge "
+        "the rest, which was not looked at before. Nothing is learned for good; your store is not touched. "
+        "Without any mail named, the sample mailbox is taken.\n\n"
+        "With --folds every message is judged, by what all but its own fold teach. Counts can be subtracted, "
+        "so the mail is read once however many folds there are.\n\n"
+        "A page with pictures is written besides; it holds subjects and words of the mail."
+    )
+    add_mail(parser)
+    add = parser.add_argument
+    add(
+        "--split",
+        type=_split,
+        default=(400, 50, 50),
+        metavar="A/B/C",
+        help="messages to learn, to choose by and to judge (default: 400/50/50; in proportion if there are fewer)",
+    )
+    add("--folds", type=int, metavar="K", help="judge every message, by K folds")
+    add("--seed", type=int, default=0, metavar="N", help="another random choice (default: 0)")
+    add("--html", metavar="FILE", help=f"where the page goes (default: {_PAGE}; with --json none)")
+    add("--no-html", action="store_true", help="write no page")
+    add("--json", action="store_true", help="print one JSON object instead of text")
+    add_quiet(parser)
+    parser.examples = [
+        ("tamis report", "try it on the sample mailbox"),
+        ("tamis report ~/Maildir", "your mail, where a folder Junk is spam"),
+        ("tamis report --spam Junk --ham Inbox Archive --folds 10", "all of it, by ten folds"),
+        ("tamis report --json ~/Maildir | jq .measures", "for programs"),
+    ]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Study the mail, and tell."""
+    if options.no_html and options.html:
+        options.parser.error("got --html and --no-html, expected one of them")
+    if options.folds is not None and options.folds < 2:
+        options.parser.error(f"got --folds {options.folds}, expected 2 or more: try --folds 10")
+    if options.seed < 0:
+        options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
+    target = None if options.no_html or (options.json and not options.html) else options.html or _PAGE
+    if target:
+        refuse_unless_writable(target)
+    mail = mail_of(options)
+    with Reading("report", mail, quiet=options.quiet) as reading:
+        found = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, seen=reading)
+    if target:
+        write(page(found, version()), target)
+    if options.json:
+        out.write(json.dumps(found.as_dict()) + "\n")
+    elif not options.quiet:
+        out.writelines(f"{line.rstrip()}\n" for line in _Page(out, found).lines(target))
+    return 3 if reading.unread else 0
+
+
+def encodable(out: TextIO, text: str) -> str:
+    """The text in characters that the stream has, and none that move a cursor."""
+    text = plain(text)
+    return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _split(text: str) -> tuple[int, int, int]:
+    """Three numbers of messages."""
+    try:
+        train, validation, test = (int(part) for part in text.split("/"))
+    except ValueError:
+        train = validation = test = 0
+    if min(train, validation, test) < 1:
+        raise ArgumentTypeError(f"got {text!r}, expected three numbers of messages from 1, such as 400/50/50")
+    return train, validation, test
+
+
+class _Page:
+    """A report, no wider than the terminal and in characters that it can show."""
+
+    def __init__(self, out: TextIO, found: Report) -> None:
+        self._out = out
+        self._found = found
+        self._width = min(columns(), 100)
+        self._dots = "…" if can_show(out, "…") else "..."
+        self._times = "×" if can_show(out, "×") else "x"
+        self._bars = "█" if can_show(out, "█") else "#"
+
+    def lines(self, target: str | None) -> list[str]:
+        found = self._found
+        lines = self._said(f"{found.name}: {found.spam:,} spam, {found.ham:,} ham")
+        lines += self._said(found.sizes())
+        if smoothing := found.smoothing():
+            lines += self._said(f"smoothing: {smoothing}".replace("×", self._times))
+        lines += self._left_out()
+        lines += ["", *self._numbers(), "", *self._curve(), "", *self._calibration(), "", *self._misses()]
+        if target:
+            lines += ["", "pictures: " + encodable(self._out, printable(str(Path(target).resolve())))]
+        return lines
+
+    def _said(self, text: str) -> list[str]:
+        return wrap(encodable(self._out, text), self._width, break_on_hyphens=False)
+
+    def _left_out(self) -> list[str]:
+        found = self._found
+        lines = []
+        if found.again:
+            lines += self._said(f"{found.again:,} that lay there twice count once")
+        if found.disputed:
+            lines += self._said(f"{found.disputed:,} that are among spam and among ham were left out")
+        if found.study.unused:
+            lines += self._said(f"not needed: {found.study.unused:,}; --folds 10 judges all")
+        return lines
+
+    def _numbers(self) -> list[str]:
+        one = self._found.study.measures
+        rows = [
+            ("accuracy", percent(one.accuracy), f"{one.right:,} of {one.messages:,}"),
+            ("ham called spam", f"{one.ham_called_spam:,}", f"of {one.ham:,}"),
+            ("spam missed", f"{one.spam_missed:,}", f"of {one.spam:,}"),
+            ("unsure", f"{one.unsure:,}", ""),
+            ("ROC area", _number(one.roc_area), ""),
+            ("log-loss", _number(one.log_loss), ""),
+            ("Brier score", _number(one.brier), ""),
+            ("calib. error", _number(one.calibration_error), ""),
+        ]
+        return [f"{name:<15} {value:>7}  {note}" for name, value, note in rows]
+
+    def _curve(self) -> list[str]:
+        lines = [f"{'learned':>7} {'ROC area':>9} {'accuracy':>9}"]
+        return lines + [
+            f"{point.learned:>7,} {_number(point.roc_area):>9} {percent(point.accuracy):>9}"
+            for point in self._found.study.curve
+        ]
+
+    def _calibration(self) -> list[str]:
+        lines = [f"{'said':>7} {'messages':>9} {'was spam':>9}"]
+        room = min(20, self._width - 29)
+        for one in self._found.bins:
+            drawn = self._bars * round(room * one.came_true)
+            lines.append(f"{one.said:>7.3f} {one.messages:>9,} {percent(one.came_true):>9}  {drawn}")
+        return lines
+
+    def _misses(self) -> list[str]:
+        found = self._found
+        total = found.study.measures.messages - found.study.measures.right
+        if not total:
+            return ["no misses"]
+        lines = [f"{total:,} misses" + (f", the worst {_SHOWN}:" if total > _SHOWN else ":")]
+        for miss in found.misses[:_SHOWN]:
+            lines += self._miss(miss)
+        return lines
+
+    def _miss(self, miss: Miss) -> list[str]:
+        subject = clip(encodable(self._out, miss.subject or "(no subject)"), self._width - 2, self._dots)
+        lines = [f"  {subject}"]
+        lines.append(f"    {miss.label}, called {miss.called} (p {miss.probability:.3f})")
+        room = max(8, min(30, self._width - 22))
+        for one in miss.evidence[:_TOKENS]:
+            token = pad(encodable(self._out, one.token), room, self._dots)
+            lines.append(f"    {token} {one.contribution:>+6.2f}  {one.view}")
+        return lines
+
+
+def percent(share: float) -> str:
+    """A share as it is printed: 98.4 %."""
+    return f"{100 * share:.1f} %"
+
+
+def _number(value: float) -> str:
+    return "-" if value != value else f"{value:.4f}"

@@ -1,0 +1,113 @@
+"""a store → what has been learned, in a few lines."""
+
+import os
+import time
+from argparse import Namespace
+from importlib import import_module
+from typing import TextIO
+
+from tamis_mail.labels import GUESSES
+from tamis_mail.mailbox.letter import printable
+from tamis_mail.settings import default_path
+from tamis_mail.store import Store
+from tamis_mail.store.upkeep import Status
+from tamis_mail.store.upkeep import status as ask
+from tamis_mail.surfaces.cli.parser import Parser, add_store
+
+__all__ = ["configure", "run", "size"]
+
+_FEW = 50  # messages of a label below which more would help most
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis status`."""
+    parser.description = (
+        "Say what has been learned: labels, messages, when, from where, and how large the store is."
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_store(parser)
+    parser.examples = [("tamis status", "in words"), ("tamis status --json | jq .messages", "for programs")]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Write the state of the store."""
+    path = options.store or default_path()
+    if not os.path.lexists(path):
+        if options.json:
+            out.write('{"store": null, "messages": 0, "labels": {}}\n')
+            return 0
+        out.write(f"Nothing has been learned yet: there is no store at {path}.\n")
+        out.write("Begin with:  tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox\n")
+        return 0
+    with Store(path, create=False, readonly=True) as store:
+        found = ask(store)
+    out.write(_as_json(found, str(path)) if options.json else _as_text(found, str(path)))
+    return 0
+
+
+def _as_json(found: Status, path: str) -> str:
+    said = {
+        "store": path,
+        "messages": found.messages,
+        "labels": {label.name: {"messages": label.messages, "lent": label.lent} for label in found.labels},
+        "features": found.entries,
+        "bytes": found.bytes,
+        "decays": found.epoch,
+        "prunings": found.era,
+        "last": found.last,
+        "sources": dict(found.sources),
+    }
+    return str(import_module("json").dumps(said)) + "\n"
+
+
+def _as_text(found: Status, path: str) -> str:
+    lines = [f"store     {printable(path)} ({size(found.bytes)})"]
+    for label in found.labels:
+        lent = f", and {label.lent // max(1, 1 << found.epoch):,} of another filter" if label.lent else ""
+        if label.messages or label.lent:
+            guessed = " (guessed)" if label.name in GUESSES else ""
+            lines.append(
+                f"{printable(label.name):<9} {label.messages:,} {_plural(label.messages)}{lent}{guessed}"
+            )
+    lines.append(f"features  {found.entries:,}")
+    if found.last is not None:
+        lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(found.last)))
+    if found.epoch or found.era:
+        lines.append(f"upkeep    decayed {_times(found.epoch)}, pruned {_times(found.era)}")
+    for number, (name, count) in enumerate(found.sources):
+        lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
+    return "\n".join([*lines, *_advice(found)]) + "\n"
+
+
+def _advice(found: Status) -> list[str]:
+    """What would help most."""
+    learned = {label.name: label.messages + label.lent for label in found.labels if label.name not in GUESSES}
+    spam = learned.pop("spam", 0)
+    wanted = sum(learned.values())
+    if not spam or not wanted:
+        missing = "--spam" if not spam else "--ham"
+        return [f"advice    every message is unsure until both kinds are known: tamis learn {missing} PATH"]
+    if min(spam, wanted) < _FEW:
+        scarce = "spam and ham" if max(spam, wanted) < _FEW else "spam" if spam < wanted else "ham"
+        return [f"advice    learn more {scarce}: a few dozen messages help much"]
+    return []
+
+
+def size(number: int) -> str:
+    """Bytes as people say them.
+
+    >>> size(999), size(1_500_000)
+    ('999 bytes', '1.5 MB')
+    """
+    if number < 1000:
+        return f"{number} bytes"
+    step = min((len(str(number)) - 1) // 3, 4)
+    return f"{number / 1000**step:.1f} {('kB', 'MB', 'GB', 'TB')[step - 1]}"
+
+
+def _plural(number: int) -> str:
+    return "message" if number == 1 else "messages"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times" if number else "never"

@@ -1,0 +1,330 @@
+"""a store → a store that is saved, joined, smaller or sound, and its text: `tamis store`."""
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import IO, TextIO
+
+from tamis.progress import Line
+from tamis_mail.mailbox.letter import printable
+from tamis_mail.settings import default_path
+from tamis_mail.store import Store, exchange, lending, saving, upkeep
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.sources import open_sources
+from tamis_mail.surfaces.cli.status import size
+
+__all__ = ["ACTIONS", "configure", "run"]
+
+ACTIONS = {
+    "backup": "write the store into one file, safe while others read and write",
+    "restore": "make the store what it was when a backup was written",
+    "export": "write all that the store remembers as text",
+    "import": "read an export, or what bogofilter or SpamAssassin has counted",
+    "merge": "add all that another store remembers",
+    "prune": "drop features that were seen too seldom to matter, for less disk",
+    "decay": "halve the weight of all that was learned so far",
+    "compact": "give unused room back to the disk",
+    "check": "look for damage; exits with 3 if there is any",
+}
+
+
+def configure(parser: Parser) -> None:
+    """The commands of `tamis store`."""
+    parser.description = "Look after the store, the one file that holds all that was learned."
+    parser.examples = [
+        ("tamis store backup ~/backups/mail.tamis", "save it"),
+        ("tamis store merge ~/laptop.tamis", "join two"),
+        ("bogoutil -d wordlist.db | tamis store import --format bogofilter", "move from bogofilter"),
+    ]
+    group = parser.add_subparsers(
+        dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog
+    )
+    for name, purpose in ACTIONS.items():
+        one = group.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        _CONFIGURE[name](one)
+        add_store(one)
+        add_quiet(one)
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Do one of them."""
+    said, status = _RUN[options.action](options)
+    if not options.quiet or status:
+        out.writelines(f"{line}\n" for line in said)
+    return status
+
+
+Answer = tuple[list[str], int]
+
+
+def _with_file(
+    purpose: str, examples: list[tuple[str, str]], *, metavar: str = "FILE"
+) -> Callable[[Parser], None]:
+    def add(parser: Parser) -> None:
+        parser.add_argument("file", metavar=metavar, help=purpose)
+        parser.examples = examples
+
+    return add
+
+
+def _configure_export(parser: Parser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="where to (default: standard output); .gz packs it",
+    )
+    parser.examples = [
+        ("tamis store export mail.txt.gz", "packed"),
+        ("tamis store export | head", "look at it"),
+    ]
+
+
+def _configure_import(parser: Parser) -> None:
+    parser.description = (
+        "Read an export into a store that is empty; or lend a store the counts of another filter, which "
+        "cannot be forgotten message by message. SpamAssassin keeps hashes, not words: name mail (--words) "
+        "whose words are tried."
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default="-",
+        metavar="FILE",
+        help="what to read (default: standard input); .gz is unpacked",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("tamis", "bogofilter", "spamassassin"),
+        default="tamis",
+        metavar="FORMAT",
+        help="an export (tamis, the default), bogoutil -d (bogofilter) or sa-learn --backup (spamassassin)",
+    )
+    parser.add_argument(
+        "--words",
+        nargs="+",
+        metavar="PATH",
+        default=[],
+        help="mail whose words SpamAssassin may have counted",
+    )
+    parser.examples = [
+        ("tamis store import mail.txt.gz", "an export"),
+        ("bogoutil -d ~/.bogofilter/wordlist.db | tamis store import --format bogofilter", "from bogofilter"),
+        ("sa-learn --backup | tamis store import --format spamassassin --words ~/Mail", "from SpamAssassin"),
+    ]
+
+
+def _configure_prune(parser: Parser) -> None:
+    parser.description = (
+        "Drop features that weigh no more than one message did some halvings ago: mostly what was seen once. "
+        "Verdicts change little. What was pruned cannot be got back but by learning anew."
+    )
+    parser.add_argument(
+        "--halvings",
+        type=int,
+        default=1,
+        metavar="N",
+        help="drop what one message weighs after N decays (default: 1; 0 drops the most)",
+    )
+    parser.examples = [
+        (
+            "tamis store decay && tamis store prune",
+            "once a year: old mail counts half, what it alone had goes",
+        ),
+        ("tamis store prune --halvings 0", "all that was seen once"),
+    ]
+
+
+def _configure_decay(parser: Parser) -> None:
+    parser.description = (
+        "Halve the weight of all that was learned so far, so that newer mail counts more. Messages can "
+        "still be forgotten exactly."
+    )
+    parser.examples = [("tamis store decay", "as from cron, twice a year")]
+
+
+def _plain(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
+    def add(parser: Parser) -> None:
+        parser.examples = examples
+
+    return add
+
+
+_CONFIGURE: dict[str, Callable[[Parser], None]] = {
+    "backup": _with_file(
+        "where to", [("tamis store backup ~/backups/mail.tamis", "replaces an older backup")]
+    ),
+    "restore": _with_file(
+        "a file that backup wrote",
+        [("tamis store restore ~/backups/mail.tamis", "checked before it is used")],
+    ),
+    "export": _configure_export,
+    "import": _configure_import,
+    "merge": _with_file(
+        "the other store, which is left as it is",
+        [("tamis store merge ~/laptop.tamis", "two machines, one memory")],
+        metavar="STORE",
+    ),
+    "prune": _configure_prune,
+    "decay": _configure_decay,
+    "compact": _plain([("tamis store compact", "after much was forgotten")]),
+    "check": _plain([("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]),
+}
+
+
+def _backup(options: Namespace) -> Answer:
+    with _open(options) as store:
+        saving.backup(store, options.file)
+    return [
+        f"{_path(options)} is saved in {printable(options.file)} ({size(Path(options.file).stat().st_size)})"
+    ], 0
+
+
+def _restore(options: Namespace) -> Answer:
+    path = options.store or default_path()
+    saving.restore(options.file, path)
+    return [f"{_path(options)} is what it was when {printable(options.file)} was written"], 0
+
+
+def _export(options: Namespace) -> Answer:
+    with _open(options, readonly=True) as store:
+        if options.file == "-":
+            exchange.export(store, sys.stdout.buffer)
+            return [], 0
+        path = Path(options.file)
+        beside = path.with_name(f".{path.name}.part")
+        try:
+            with _opened(beside, "wb", packed=path.suffix == ".gz") as file:
+                exchange.export(store, file)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    return [
+        f"{_path(options)} is written as text to {printable(options.file)} ({size(path.stat().st_size)})"
+    ], 0
+
+
+def _import(options: Namespace) -> Answer:
+    if options.words and options.format != "spamassassin":
+        options.parser.error("--words is for --format spamassassin: leave it out")
+    if options.format == "spamassassin" and not options.words:
+        options.parser.error(
+            "SpamAssassin keeps hashes, not words: name mail of yours whose words are tried, --words PATH"
+        )
+    path = Path(options.file)
+    sources = open_sources(options.words) if options.words else []
+    with (
+        Store(options.store or default_path()) as store,
+        _opened(None if options.file == "-" else path, "rb", packed=path.suffix == ".gz") as file,
+    ):
+        if options.format == "tamis":
+            return [f"{exchange.load(store, file):,} messages are remembered in {_path(options)}"], 0
+        if options.format == "bogofilter":
+            lent = lending.load_bogofilter(store, file)
+        else:
+            words = (word for source in sources for letter in source for word in letter.raw.lower().split())
+            lent = lending.load_spamassassin(store, file, words)
+    malformed = [f"{lent.malformed:,} lines were passed over"] if lent.malformed else []
+    return [
+        f"{lent.spam:,} spam and {lent.ham:,} ham messages lent to {_path(options)}",
+        f"{lent.matched:,} of {lent.tokens:,} tokens could be used",
+        *malformed,
+    ], 0
+
+
+def _merge(options: Namespace) -> Answer:
+    with (
+        Store(options.file, create=False, readonly=True) as other,
+        Store(options.store or default_path()) as store,
+        _progress("merge", options) as progress,
+    ):
+        messages = upkeep.merge(store, other, progress)
+    return [f"{messages:,} messages of {printable(options.file)} added to {_path(options)}"], 0
+
+
+def _prune(options: Namespace) -> Answer:
+    if options.halvings < 0:
+        options.parser.error(f"--halvings {options.halvings} makes no sense, expected 0 or more")
+    with _open(options) as store, _progress("prune", options) as progress:
+        done = upkeep.prune(store, options.halvings, progress)
+    return [
+        f"{done.dropped:,} features dropped, {done.kept:,} kept",
+        f"{_path(options)} was {size(done.bytes_before)} and is {size(done.bytes_after)}",
+    ], 0
+
+
+def _decay(options: Namespace) -> Answer:
+    with _open(options) as store:
+        times = upkeep.decay(store)
+    return [f"all that was learned so far counts half; that was done {times} time{'s' * (times != 1)}"], 0
+
+
+def _compact(options: Namespace) -> Answer:
+    with _open(options) as store, _progress("compact", options) as progress:
+        left = upkeep.compact(store, progress)
+    return [f"{_path(options)} is now {size(left)}"], 0
+
+
+def _check(options: Namespace) -> Answer:
+    with _open(options, readonly=True) as store, _progress("check", options) as progress:
+        faults = upkeep.check(store, progress)
+    if faults:
+        advice = "restore a backup (tamis store restore), or learn your mail anew into a new store"
+        return [f"{_path(options)} is damaged: {advice}", *(f"  {fault}" for fault in faults)], 3
+    return [f"{_path(options)} is sound"], 0
+
+
+_RUN: dict[str, Callable[[Namespace], Answer]] = {
+    "backup": _backup,
+    "restore": _restore,
+    "export": _export,
+    "import": _import,
+    "merge": _merge,
+    "prune": _prune,
+    "decay": _decay,
+    "compact": _compact,
+    "check": _check,
+}
+
+
+def _open(options: Namespace, *, readonly: bool = False) -> Store:
+    return Store(options.store or default_path(), create=False, readonly=readonly)
+
+
+def _path(options: Namespace) -> str:
+    return printable(str(options.store or default_path()))
+
+
+@contextmanager
+def _opened(path: Path | None, mode: str, *, packed: bool) -> Iterator[IO[bytes]]:
+    """A file, unpacked or packed by its name, or standard input."""
+    if path is None:
+        yield sys.stdin.buffer
+    elif packed:
+        with import_module("gzip").open(path, mode) as file:
+            yield file
+    else:
+        with path.open(mode) as file:
+            yield file
+
+
+@contextmanager
+def _progress(action: str, options: Namespace) -> Iterator[Callable[[float], None] | None]:
+    line = Line(sys.stderr)
+    if not line.is_terminal or options.quiet:
+        yield None
+        return
+
+    def draw(share: float) -> None:
+        if line.is_due(now := time.monotonic()):
+            line.draw(f"{action} [{'#' * round(20 * share):<20}] {share * 100:3.0f} %", now)
+
+    try:
+        yield draw
+    finally:
+        line.draw("", 0.0)

@@ -1,0 +1,158 @@
+"""labelled mail → scales of the evidence that fit it, kept in the store."""
+
+import json
+import os
+from argparse import Namespace
+from dataclasses import asdict
+from textwrap import wrap
+from typing import TextIO
+
+from tamis_mail.bag import VIEWS
+from tamis_mail.reporting.corpus import read
+from tamis_mail.reporting.tuning import Tuning, tune, with_threshold
+from tamis_mail.settings import default_path
+from tamis_mail.store import Store
+from tamis_mail.surfaces.cli.labelled import Reading, add_mail, mail_of
+from tamis_mail.surfaces.cli.layout import can_show
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.verdict import RULE, Rule
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: Parser) -> None:
+    """The options of `tamis tune`."""
+    parser.description = (
+        "Fit how much words, pairs of words, header fields and runs of bytes count to your own mail. Each message is "
+        "judged by all the others, and the four scales are fitted to what was said (logistic regression, with "
+        "a prior about the default). If ten folds say that this helps, your store judges by the new scales "
+        "from now on; if not, nothing is changed. What was learned is not touched either way."
+    )
+    add_mail(parser)
+    add = parser.add_argument
+    add(
+        "--threshold",
+        action="store_true",
+        help="also take the threshold that is offered: no more than one ham in a thousand called spam",
+    )
+    add("--dry-run", action="store_true", help="say what would change, and change nothing")
+    add("--reset", action="store_true", help="go back to the default")
+    add("--seed", type=int, default=0, metavar="N", help="another random choice of folds (default: 0)")
+    add("--json", action="store_true", help="print one JSON object instead of text")
+    add_store(parser)
+    add_quiet(parser)
+    parser.examples = [
+        ("tamis tune --spam ~/Mail/Junk --ham ~/Mail/Inbox --dry-run", "would it help?"),
+        ("tamis tune ~/Maildir", "do it"),
+        ("tamis tune --reset", "undo it"),
+    ]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Tune, and tell."""
+    path = options.store or default_path()
+    named = options.root or options.spam or options.ham
+    if options.reset:
+        if named:
+            options.parser.error("got mail and --reset, expected one or the other")
+        return _reset(out, path, options)
+    if not named:
+        options.parser.error("no mail was named, expected --spam PATH and --ham PATH, or a folder of both")
+    if options.seed < 0:
+        options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
+    if not options.dry_run and not os.path.lexists(path):
+        raise ValueError(
+            f"there is no store yet ({path}) to keep a rule in: begin with tamis learn --help, or say --dry-run"
+        )
+    before = RULE
+    if os.path.lexists(path):
+        with Store(path, create=False, readonly=True) as store:
+            before = Rule.of(store)
+    mail = mail_of(options)
+    with Reading("tune", mail, quiet=options.quiet) as reading:
+        found = tune(read(mail, seen=reading), before, options.seed)
+    after = found.after if found.is_better else found.before
+    if options.threshold and found.offered is not None:
+        after = with_threshold(after, found.offered)
+    kept = after != before and not options.dry_run
+    if kept:
+        with Store(path, create=False) as store, store.writing() as writer:
+            writer.set("rule", after.written())
+    if options.json:
+        out.write(json.dumps(_as_dict(found, after, kept)) + "\n")
+    elif not options.quiet:
+        out.writelines(f"{line.rstrip()}\n" for line in _lines(out, found, after, kept, options))
+    return 3 if reading.unread else 0
+
+
+def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
+    changed = False
+    if os.path.lexists(path):
+        with Store(path, create=False, readonly=options.dry_run) as store:
+            changed = Rule.of(store) != RULE
+            if changed and not options.dry_run:
+                with store.writing() as writer:
+                    writer.set("rule", "")
+    if not options.quiet:
+        said = "the store judges by the default again" if changed else "the store judges by the default already"
+        out.write(("would be: " if changed and options.dry_run else "") + said + "\n")
+    return 0
+
+
+def _lines(out: TextIO, found: Tuning, after: Rule, kept: bool, options: Namespace) -> list[str]:
+    width = min(columns(), 100)
+    near = "±" if can_show(out, "±") else "+-"
+    lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]
+    fitted = zip(VIEWS, found.before.views, found.fit.scales, found.fit.deviations, strict=True)
+    lines += [
+        f"{name:<10}{view.scale:>8.3g}{scale:>8.3g} {near} {sure:.2g}" for name, view, scale, sure in fitted
+    ]
+    was, would_be = found.was, found.would_be
+    rows = [
+        ("log-loss", f"{was.log_loss:.4f}", f"{would_be.log_loss:.4f}"),
+        ("Brier score", f"{was.brier:.4f}", f"{would_be.brier:.4f}"),
+        ("ham called spam", f"{was.ham_called_spam:,}", f"{would_be.ham_called_spam:,}"),
+        ("spam missed", f"{was.spam_missed:,}", f"{would_be.spam_missed:,}"),
+        ("unsure", f"{was.unsure:,}", f"{would_be.unsure:,}"),
+    ]
+    lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
+    lines += [f"{name:<16}{one:>8}{other:>8}" for name, one, other in rows]
+    lines.append("")
+    lines += wrap(_offer(found, options.threshold), width)
+    lines += wrap(_said(found, after, kept, options.dry_run).replace("±", near), width)
+    return lines
+
+
+def _offer(found: Tuning, taken: bool) -> str:
+    if found.offered is None:
+        return "threshold: there is too little ham to keep one in a thousand from being called spam"
+    end = "" if taken else " (--threshold takes it)"
+    return (
+        f"threshold: called spam from {found.before.spam:g}; from {found.offered:.4g}, one ham in a thousand "
+        f"would be{end}"
+    )
+
+
+def _said(found: Tuning, after: Rule, kept: bool, dry: bool) -> str:
+    """One line on what changed."""
+    gain = f"log-loss falls by {found.gain:.4f} ± {found.chance:.4f} on mail that was not fitted"
+    if not found.is_better:
+        gain = f"no better than chance (log-loss falls by {found.gain:.4f} ± {found.chance:.4f}): scales stay"
+    if after == found.before:
+        return f"nothing changed: {gain}"
+    return f"{'changed' if kept else 'would change' if dry else 'unchanged'}: {gain}"
+
+
+def _as_dict(found: Tuning, after: Rule, kept: bool) -> dict[str, object]:
+    return {
+        "is_better": found.is_better,
+        "kept": kept,
+        "gain": found.gain,
+        "standard_error": found.chance,
+        "scales": dict(zip(VIEWS, found.fit.scales.tolist(), strict=True)),
+        "deviations": dict(zip(VIEWS, found.fit.deviations.tolist(), strict=True)),
+        "threshold": found.offered,
+        "before": {"rule": asdict(found.before), **asdict(found.was)},
+        "after": {"rule": asdict(after), **asdict(found.would_be)},
+    }

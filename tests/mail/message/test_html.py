@@ -1,0 +1,234 @@
+"""What a page shows and hides, where it points, and by what tricks; no page takes long."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis_mail.message import Page, read_html
+from tamis_mail.message.html import ADDRESS, LINKS, TAGS
+
+MEGA = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("html", "visible"),
+    [
+        ("", ""),
+        ("plain text", "plain text"),
+        ("v<b></b>iagra", "viagra"),
+        ("v<!-- x -->iagra", "viagra"),
+        ("v<font size=2>i</font>agra", "viagra"),
+        ("v<xyzzy>iagra</xyzzy>", "viagra"),
+        ("<p>one</p><p>two", "one\ntwo"),
+        ("one<br>two<BR/>three", "one\ntwo\nthree"),
+        ("<table><tr><td>a<td>b<tr><td>c</table>", "a b\nc"),
+        ("<title>Offer</title><body>buy", "Offer\nbuy"),
+        ("<style>p{color:red}</style>a<script>var b = '<p>c</p>';</script>d", "ad"),
+        ("<STYLE type=x>p{}</STYLE >a", "a"),
+        ("a &lt;b&gt; &amp;amp; c&nbsp;d", "a <b> &amp; c d"),
+        ("&eacute;&#233;&#xE9;&#xe9 &eacute &CounterClockwiseContourIntegral;", "éééé é ∳"),
+        ("&#128;&#150;", "€–"),
+        ("&#xD800;&#x110000;&#0;x", "\ufffd\ufffd x"),
+        ("&nosuch; &copy2026 & &;", "&nosuch; ©2026 & &;"),
+        ("1 < 2 and <3 you", "1 < 2 and <3 you"),
+        ('<a title="x > y" href=z>b</a>', "b"),
+        ("<a title='it\"s' href=z>b</a>", "b"),
+        ("<p>a\n  b\t c</p>", "a b c"),
+        ("<!DOCTYPE html><?xml version=1?><html>a", "a"),
+        ("a<![if !mso]>b<![endif]>c", "abc"),
+        ("a<!-->b<!--->c", "abc"),
+        ("a<p style='x", "a"),
+        ("a<!-- never closed b", "a"),
+    ],
+)
+def test_what_is_seen(html: str, visible: str) -> None:
+    assert read_html(html).visible == visible
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        '<span style="display:none">',
+        "<span style='DISPLAY : None !important'>",
+        "<span style=display:none>",
+        '<div style="color:red;visibility:hidden">',
+        '<font style="font-size:0">',
+        '<font style="font-size:1px">',
+        '<font style="font-size: 0.5pt">',
+        '<span style="opacity:0">',
+        '<span style="dis/**/play:none">',
+        '<span style="display&#58;none">',
+        '<span style="mso-hide:all">',
+        '<span style="text-indent:-9999px">',
+        "<span hidden>",
+        '<span class="x" hidden="">',
+        '<span style="color:#fff;background:#fefefe">',
+        '<span style="color:rgb(255, 255, 255)">',
+        "<font color=white>",
+        '<font color="#FFFFFF">',
+    ],
+)
+def test_what_is_hidden_is_kept_apart(opening: str) -> None:
+    closing = "</" + opening[1:].partition(" ")[0] + ">"
+    page = read_html(f"<div>before {opening}secret <b>words</b>{closing} after</div>")
+    assert page.visible.split() == ["before", "after"]
+    assert page.hidden == "secret words"
+    assert "hidden-text" in page.tricks
+
+
+@pytest.mark.parametrize(
+    ("html", "visible", "hidden"),
+    [
+        ("<div><i style='display:none'>a<i>b</i>c</i>d</div>", "d", "abc"),
+        ("<div><i style='display:none'>a</div>b", "b", "a"),
+        ("<p hidden>a<p>b", "b", "a"),
+        ("<td style='font-size:0'><p style='font-size:12px'>a</p>b</td><td>c", "a\nc", "b"),
+        ("<img style='display:none' src=x>a", "a", ""),
+        ("<body bgcolor=black><font color=#000000>a</font><font color=white>b</font>", "b", "a"),
+        ("<table bgcolor=#003366><td><font color=white>a</font></table>", "a", ""),
+        ("<p style='display:none'>a</p></p></p>b", "b", "a"),
+        ("<p>a</p><!--[if mso]><p>b</p><![endif]-->c", "a\nc", "b"),
+    ],
+)
+def test_where_hiding_ends(html: str, visible: str, hidden: str) -> None:
+    page = read_html(html)
+    assert (page.visible, page.hidden) == (visible, hidden)
+
+
+def test_links_and_pictures() -> None:
+    page = read_html(
+        "<a href='http://a.example/?x=1&amp;y=2'>a</a><A HREF=b.example>b</A><area href=\"c\"><form action=d>"
+        "<img src=cid:e><iframe src=f></iframe><a name=g>g</a><a href='h\n  h'>h</a>"
+        "<img alt='src=z' src=\"i\">"
+    )
+    assert page.links == ("http://a.example/?x=1&y=2", "b.example", "c", "d", "f", "hh")
+    assert page.images == ("cid:e", "i")
+
+
+def test_links_are_bounded_and_data_is_cut() -> None:
+    page = read_html("<a href=x>" * (LINKS + 9) + "<img src='data:image/png;base64," + "A" * 99_999 + "'>end")
+    assert len(page.links) == LINKS
+    assert page.images[0].startswith("data:image/png")
+    assert len(page.images[0]) <= 60
+    assert page.visible == "end"
+    assert len(read_html("<a href='" + "x" * 9999 + "'>").links[0]) == ADDRESS
+
+
+@pytest.mark.parametrize(
+    ("html", "trick"),
+    [
+        ("v<b></b>iagra", "split-words"),
+        ("v<!--x-->iagra", "split-words"),
+        ("v<zz>iagra", "split-words"),
+        ("<i style='display:none'>a</i>", "hidden-text"),
+        ("<i style='font-size:1px'>a</i>", "tiny-font"),
+        ("<font color=white>a</font>", "invisible-ink"),
+        ("&#118;iagra", "entity-letters"),
+        ("<p", "no-close"),
+        ("<style>a", "no-close"),
+        ("<!--", "no-close"),
+        ("<form action=x>", "form"),
+        ("<script>x</script>", "script"),
+        ("<iframe src=x>", "iframe"),
+        ("<a href='http://evil.example/'>www.bank.example</a>", "link-mismatch"),
+        ("<a href='http://evil.example/'>https://<b>bank</b>.example/login</a>", "link-mismatch"),
+        ("<a href='http://www.bank.example@evil.example/'>bank.example</a>", "link-mismatch"),
+        ("<p>" * (TAGS + 1), "many-tags"),
+    ],
+)
+def test_tricks_are_named(html: str, trick: str) -> None:
+    assert trick in read_html(html).tricks
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<p>Dear <b>Ann</b>, &eacute;t&eacute; <i>and</i> so<br>on</p>",
+        "<b>W</b>elcome to<!-- x --> all",
+        "<a href='http://www.bank.example/x'>bank.example</a>",
+        "<a href='http://bank.example'>www.bank.example/y</a>",
+        "<a href='http://x.example'>click here</a> <a href='http://x.example/r'>report.pdf</a>",
+        "<a href='mailto:a@b.example'>c.example</a>",
+        "<font color=black>a</font><td bgcolor=#ffffff>b",
+        "<i style='display:none'> </i>",
+    ],
+)
+def test_ordinary_pages_have_no_tricks(html: str) -> None:
+    assert read_html(html).tricks == ()
+
+
+LARGE = {
+    "a usual page": lambda: "<p>hello <b>world</b></p>" * 3000,
+    "divs": lambda: "<div>" * 20_000,
+    "many divs": lambda: "<div>" * 200_000,
+    "comments": lambda: "<!--" * 20_000,
+    "many comments": lambda: "<!--" * 250_000,
+    "openings": lambda: "<a " * 330_000,
+    "50000 attributes": lambda: "<a " + " b=c" * 50_000 + ">",
+    "100000 styles": lambda: "<a " + " style=c" * 100_000 + ">",
+    "ends": lambda: "</" * 500_000,
+    "less than": lambda: "<" * MEGA,
+    "quotes": lambda: "<a \"'" * 200_000,
+    "a quote": lambda: '<a b="' + ">" * MEGA,
+    "ampersands": lambda: "&" * MEGA,
+    "references": lambda: "&amp;" * 200_000,
+    "unknown references": lambda: "".join(f"&a{number};" for number in range(100_000)),
+    "10 MB of style": lambda: "<style>" + "a{b:c}" * 1_700_000 + "</style>",
+    "styles": lambda: "<style>" * 150_000,
+    "deep CSS": lambda: "<p style='" + "{" * MEGA + "'>",
+    "comments in CSS": lambda: "<p style='" + "/*" * 500_000 + "'>",
+    "hidden in hidden": lambda: "<p style='display:none'>" * 40_000,
+    "sizes": lambda: "<i style='font-size:0'><i style='font-size:9px'>" * 10_000,
+    "data": lambda: "<img src='data:" + "A" * MEGA + "'>",
+    "data without end": lambda: "data:" * 200_000,
+    "20000 links": lambda: "<a href='http://x.example/%25%32%35'>y.example</a>" * 20_000,
+    "unknown tags": lambda: "".join(f"<x{number}>" for number in range(100_000)),
+    "conditional comments": lambda: "<!--[if mso]><p><![endif]-->" * 30_000,
+    "blanks": lambda: " " * MEGA,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_large_is_read_all_the_same(name: str) -> None:
+    html = "<p>needle</p>" + LARGE[name]()
+    page = read_html(html)
+    assert "needle" in page.visible
+    bounded(page, len(html))
+
+
+def bounded(page: Page, size: int) -> None:
+    assert len(page.visible) + len(page.hidden) <= 2 * size + 10
+    assert len(page.links) <= LINKS
+    assert len(page.images) <= LINKS
+    assert all(len(link) <= 2 * ADDRESS for link in page.links + page.images)
+    (page.visible + page.hidden + "".join(page.links + page.images)).encode()  # no half of a pair
+
+
+WORDS = """
+<p <p> </p> <b></b> <!-- --> <!--[if <![endif]--> <style> </style> <script </script <a href= </a> <img src=" '
+" > / = & &# &#x41; &amp; &eacute style="display:none" style='font-size:0' hidden color=white <div> </div> <td
+<body bgcolor=black data: http://a.example word \u200b é \ud7ff \x00 <form action=x> <title> < ; : <i> </i>
+"""
+PIECES = st.sampled_from([*WORDS.split(), " ", "\n"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join)))
+def test_any_text_is_a_page(text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    bounded(read_html(text), len(text))
+    assert read_html(text) == read_html(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(["ham", "eggs", "1", "été", "东京", "v-x", "a.b"]), min_size=1, max_size=8),
+    st.data(),
+)
+def test_inline_tags_change_no_word(words: list[str], data: st.DataObject) -> None:
+    tags = st.sampled_from(
+        ["<b>", "</b>", "<i class=x>", "</i>", "<span>", "</span>", "<!-- no -->", "<font size=2>"]
+    )
+    text = " ".join(words)
+    cut = data.draw(st.integers(0, len(text)))
+    assert read_html(text[:cut] + data.draw(tags) + text[cut:]).visible == text

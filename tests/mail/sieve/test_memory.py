@@ -1,0 +1,195 @@
+"""The store is the sum of what is remembered, bit for bit, whatever happened in between."""
+
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tamis_mail import Sieve
+from tamis_mail.labels import GUESSES
+from tamis_mail.message import canonical, digest
+from tamis_mail.sample import messages
+from tamis_mail.sieve.jobs import bags
+from tamis_mail.store import upkeep
+from tamis_mail.store.store import Store
+from tamis_mail.store.tables import Table
+
+SAMPLE = [one.raw for one in messages()]
+SMALL = [f"Subject: note {n}\n\n{'word ' * (n % 7)} number {n % 11} of {n}\n".encode() for n in range(30)]
+MAIL = (
+    random.Random(5).sample(SAMPLE, 30) + SMALL + [b"", b"\0\xff", b"no headers at all", b"\r\n\r\nbody\r\n"]
+)
+BAGS = {
+    digest(canonical(raw)): keys
+    for raw, keys in zip(MAIL, bags([canonical(raw) for raw in MAIL]), strict=True)
+}
+PROBES = SAMPLE[:3] + SMALL[:2]
+NUMBERS = st.integers(0, len(MAIL) - 1)
+LABELS = st.sampled_from(["spam", "ham", "work"])
+
+
+class KilledError(Exception):
+    """Stands for a kill: nothing after it is done."""
+
+
+def everything(store: Store) -> dict[int, tuple[int, ...]]:
+    """All counts, by key."""
+    return {
+        int(k): tuple(row) for t in store.tables() for k, row in zip(t.keys, t.counts.tolist(), strict=True)
+    }
+
+
+class Memory(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "mail.tamis"
+        self.sieve = Sieve.open(self.path)
+        self.remembered: dict[bytes, list[tuple[str, int]]] = {}  # digest: (label, weight) of each column
+        self.unit = 1
+
+    def teardown(self) -> None:
+        self.sieve.close()
+        self.folder.cleanup()
+
+    @rule(number=NUMBERS, label=LABELS)
+    def learn(self, number: int, label: str) -> None:
+        name = digest(canonical(MAIL[number]))
+        before = self.remembered.get(name)
+        known = before is not None and before[0][0] == label
+        expected = "known" if known else "learned" if before is None else "moved"
+        assert self.sieve.learn(MAIL[number], label).action == expected
+        if not known:
+            self.remembered[name] = [(label, self.unit)]
+
+    @rule(numbers=st.lists(NUMBERS, max_size=8), label=LABELS)
+    def learn_many(self, numbers: list[int], label: str) -> None:
+        self.sieve.learn_many([MAIL[number] for number in numbers], label, processes=1)
+        for name in (digest(canonical(MAIL[number])) for number in numbers):
+            if self.remembered.get(name, [("", 0)])[0][0] != label:
+                self.remembered[name] = [(label, self.unit)]
+
+    @rule(number=NUMBERS)
+    def forget(self, number: int) -> None:
+        name = digest(canonical(MAIL[number]))
+        expected = "forgotten" if name in self.remembered else "unknown"
+        assert self.sieve.forget(MAIL[number]).action == expected
+        self.remembered.pop(name, None)
+
+    @rule(number=NUMBERS, label=LABELS)
+    def learn_and_forget_leaves_verdicts(self, number: int, label: str) -> None:
+        name = digest(canonical(MAIL[number]))
+        if name in self.remembered:
+            return
+        before = [self.sieve.sort(raw).judgement for raw in PROBES]
+        self.sieve.learn(MAIL[number], label)
+        self.sieve.forget(MAIL[number])
+        after = [self.sieve.sort(raw).judgement for raw in PROBES]
+        assert [one.log_odds for one in before] == [one.log_odds for one in after]
+        assert [one.probability for one in before] == [one.probability for one in after]
+
+    @precondition(
+        lambda self: {"spam", "ham"} <= {label for row in self.remembered.values() for label, _ in row}
+    )
+    @rule(numbers=st.lists(NUMBERS, max_size=5))
+    def guess(self, numbers: list[int]) -> None:
+        self.sieve.learn_unlabelled([MAIL[number] for number in numbers], processes=1)
+        for name in (digest(canonical(MAIL[number])) for number in numbers):
+            if name not in self.remembered:
+                entry = self.sieve.store.find(name)
+                if entry is None:  # nothing sure could be said of it
+                    continue
+                assert entry.label in GUESSES
+                assert entry.weight + entry.rest == 16 * self.unit
+                assert entry.weight >= entry.rest
+                self.remembered[name] = entry.columns
+
+    @rule(number=NUMBERS, label=LABELS, after=st.integers(0, 3))
+    def crash(self, number: int, label: str, after: int) -> None:
+        steps = iter(range(after))
+
+        def guarded(step: Callable[..., object]) -> Callable[..., object]:
+            def run(*given: object) -> object:
+                if next(steps, None) is None:
+                    raise KilledError
+                return step(*given)
+
+            return run
+
+        try:
+            with self.sieve.store.writing() as writer:
+                name = digest(canonical(MAIL[number]))
+                guarded(writer.drop)(name)
+                guarded(writer.column)(label + "-new")
+                guarded(writer.add)(Table(np.array([7], np.uint64), np.array([[1]])))
+                raise KilledError
+        except KilledError:
+            pass
+
+    @rule()
+    def reopen(self) -> None:
+        self.sieve.close()
+        self.sieve = Sieve.open(self.path)
+
+    @rule()
+    def compact(self) -> None:
+        upkeep.compact(self.sieve.store)
+
+    @precondition(lambda self: self.unit < 8)
+    @rule()
+    def decay(self) -> None:
+        upkeep.decay(self.sieve.store)
+        self.unit *= 2
+
+    @rule(numbers=st.lists(NUMBERS, max_size=5, unique=True), label=LABELS)
+    def merge(self, numbers: list[int], label: str) -> None:
+        new = [n for n in numbers if digest(canonical(MAIL[n])) not in self.remembered]
+        with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "other.tamis") as other:
+            while other.store.unit() < self.unit:
+                upkeep.decay(other.store)
+            other.learn_many([MAIL[number] for number in new], label, processes=1)
+            upkeep.merge(self.sieve.store, other.store)
+        for number in new:
+            self.remembered[digest(canonical(MAIL[number]))] = [(label, self.unit)]
+
+    @invariant()
+    def counts_are_the_sum_of_what_is_remembered(self) -> None:
+        columns = {label.name: label for label in self.sieve.store.labels()}
+        expected: dict[int, list[int]] = {}
+        weights = dict.fromkeys(columns, 0)
+        for name, row in self.remembered.items():
+            for label, weight in row:
+                weights[label] += weight
+                for key in BAGS[name].tolist():
+                    expected.setdefault(key, [0] * len(columns))[columns[label].id] += weight
+        assert everything(self.sieve.store) == {key: tuple(row) for key, row in expected.items()}
+        assert {name: label.weight for name, label in columns.items()} == weights
+        assert {entry.digest for entry in self.sieve.store.entries()} == set(self.remembered)
+
+    @invariant()
+    def check_is_clean(self) -> None:
+        assert upkeep.check(self.sieve.store) == []
+
+
+Memory.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestMemory = Memory.TestCase
+
+
+def test_order_and_detours_leave_no_trace(tmp_path: Path) -> None:
+    """The same mail in another order, with mistakes taken back, gives the same verdicts to the bit."""
+    half = len(SAMPLE) // 10
+    with Sieve.open(tmp_path / "a") as one, Sieve.open(tmp_path / "b") as other:
+        one.learn_many(SAMPLE[:half], "ham")
+        one.learn_many(SAMPLE[half : 2 * half], "spam")
+        other.learn_many(SAMPLE[half : 3 * half], "ham")
+        other.learn_many(SAMPLE[half : 2 * half], "spam")
+        other.forget_many(SAMPLE[2 * half : 3 * half])
+        for raw in reversed(SAMPLE[:half]):
+            other.learn(raw, "ham")
+        for raw in SAMPLE[-10:]:
+            assert one.sort(raw).log_odds == other.sort(raw).log_odds

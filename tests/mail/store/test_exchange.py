@@ -1,0 +1,199 @@
+"""A store as text, there and back, and text that is not what it should be."""
+
+import gzip
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tamis_mail.store import Store, StoreError, exchange, upkeep
+from tests.mail.store.memory import careless, forget, learn, remembered
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as store:
+        learn(careless(store), range(10), "spam", 'mail "of" Zoë/spam\n')
+        learn(store, range(10, 15), "ham")
+        upkeep.decay(store)
+        learn(store, range(15, 18), "spam?", rest=7)
+        with store.writing() as writer:
+            writer.lend("ham", 12)
+            writer.set("threshold of Zoë", "0.9\n0.8")
+        yield store
+
+
+def text(store: Store) -> bytes:
+    file = io.BytesIO()
+    exchange.export(store, file)
+    return file.getvalue()
+
+
+def test_there_and_back_is_the_same_to_the_byte(store: Store, tmp_path: Path) -> None:
+    written = text(store)
+    with Store(tmp_path / "new") as new:
+        assert exchange.load(new, io.BytesIO(written)) == 18
+        assert text(new) == written
+        assert remembered(new) == remembered(store)
+        assert list(new.entries()) == list(store.entries())
+        assert upkeep.check(new) == []
+        assert new.unit() == 2
+        forget(new, range(18))
+        assert remembered(new) == {}
+
+
+def test_the_text_does_not_tell_in_what_order_things_were_learned(tmp_path: Path) -> None:
+    with Store(tmp_path / "a") as a, Store(tmp_path / "b") as b:
+        learn(a, range(5), "spam")
+        learn(a, range(5, 9), "ham")
+        for number in (8, 7, 6, 5):
+            learn(b, [number], "ham")
+        learn(b, [100, *range(5)], "spam")
+        forget(b, [100])
+        upkeep.compact(a)
+        assert text(a) == text(b)
+
+
+def test_the_text_of_nothing(tmp_path: Path) -> None:
+    with Store(tmp_path / "a") as a, Store(tmp_path / "b") as b:
+        assert text(a).splitlines()[0] == b"tamis-store 1 tokens - epoch 0 era 0"
+        assert exchange.load(b, io.BytesIO(text(a))) == 0
+        assert text(a) == text(b)
+
+
+def test_many_batches_are_one_store(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_BATCH", 50)
+    with Store(tmp_path / "new") as new:
+        exchange.load(new, io.BytesIO(text(store)))
+        assert text(new) == text(store)
+        assert upkeep.check(new) == []
+
+
+def test_a_store_that_knows_something_is_not_loaded_into(store: Store, tmp_path: Path) -> None:
+    with Store(tmp_path / "new") as new:
+        learn(new, [1])
+        before = text(new)
+        with pytest.raises(StoreError, match="is not empty: load into a new one and merge"):
+            exchange.load(new, io.BytesIO(text(store)))
+        assert text(new) == before
+
+
+def swap(data: bytes, first: bytes, second: bytes) -> bytes:
+    lines = data.splitlines(keepends=True)
+    one = next(place for place, line in enumerate(lines) if line.startswith(first))
+    two = next(place for place, line in enumerate(lines) if line.startswith(second) and place != one)
+    lines[one], lines[two] = lines[two], lines[one]
+    return b"".join(lines)
+
+
+def changed(data: bytes, start: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    lines = data.splitlines(keepends=True)
+    place = next(place for place, line in enumerate(lines) if line.startswith(start))
+    lines[place] = change(lines[place])
+    return b"".join(lines)
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "nothing": (lambda data: b"", "line 1: is cut off"),
+    "something else": (lambda data: b"Dear all,\n", "line 1: is not the first line of a store"),
+    "no end": (lambda data: data[: data.rindex(b"end ")], "is cut off: the file is not complete"),
+    "half": (lambda data: data[: len(data) // 2], "is cut off: the file is not complete"),
+    "half an end": (lambda data: data[:-10], "is cut off"),
+    "more": (lambda data: data + b"\n", "something follows the last line"),
+    "newer format": (lambda data: data.replace(b"store 1", b"store 2", 1), "line 1: the format is 2"),
+    "newer tokens": (
+        lambda data: data.replace(b"tokens 1", b"tokens 999", 1),
+        "line 1: the tokens are of version 999",
+    ),
+    "many epochs": (lambda data: data.replace(b"epoch 1", b"epoch 99", 1), "line 1: the epoch is 99"),
+    "unknown": (
+        lambda data: changed(data, b"label", lambda line: b"lable" + line[5:]),
+        "begins with b'lable'",
+    ),
+    "order of kinds": (lambda data: swap(data, b"message", b"count"), "a message comes after a count"),
+    "order of labels": (lambda data: swap(data, b"label", b"label"), "the label 'ham' is out of order"),
+    "order of messages": (lambda data: swap(data, b"message", b"message"), "is out of order"),
+    "order of features": (lambda data: swap(data, b"count", b"count"), "is out of order"),
+    "a long line": (
+        lambda data: changed(data, b"count", lambda line: b"count " + b"0" * 99_999 + b"\n"),
+        "is too long",
+    ),
+    "a label without a name": (
+        lambda data: changed(data, b"label", lambda line: b"label 0\n"),
+        "strings of JSON",
+    ),
+    "a name that is no text": (
+        lambda data: changed(data, b"label", lambda line: b'label 0 "\\ud800"\n'),
+        "of JSON",
+    ),
+    "a name that is a number": (
+        lambda data: changed(data, b"label", lambda line: b"label 0 7\n"),
+        "strings of JSON",
+    ),
+    "a label without a weight": (
+        lambda data: changed(data, b"label", lambda line: b'label x "a"\n'),
+        "needs its weight",
+    ),
+    "a half setting": (
+        lambda data: changed(data, b"setting", lambda line: b'setting "a\n'),
+        "strings of JSON",
+    ),
+    "a short message": (
+        lambda data: changed(data, b"message", lambda line: b"message 00 1\n"),
+        "a message needs digest",
+    ),
+    "a message of no label": (
+        lambda data: changed(data, b"message", lambda line: b'message 0000 77 1 0 1 0 0 "a"\n'),
+        "there is no label 77",
+    ),
+    "a feature of too few": (
+        lambda data: changed(data, b"count", lambda line: line[:20] + b"\n"),
+        "feature needs",
+    ),
+    "a feature of nothing": (
+        lambda data: changed(data, b"count", lambda line: line[:18] + b" 0 0 0 0\n"),
+        "needs 4 counts, not all zero",
+    ),
+    "a negative count": (
+        lambda data: changed(data, b"count", lambda line: line[:18] + b" -1 0 0 1\n"),
+        "a feature needs",
+    ),
+    "another count": (
+        lambda data: changed(data, b"count", lambda line: line[:18] + b" 99 1 1 1\n"),
+        "checksum is another",
+    ),
+    "a line less": (lambda data: changed(data, b"count", lambda line: b""), "does not say"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_wrong_is_said_with_its_line_and_nothing_is_loaded(
+    store: Store, tmp_path: Path, damage: str
+) -> None:
+    change, words = DAMAGES[damage]
+    with Store(tmp_path / "new") as new:
+        before = text(new)
+        with pytest.raises(StoreError, match=r"the text, line \d+: .*; nothing was loaded") as error:
+            exchange.load(new, io.BytesIO(change(text(store))))
+        assert words in str(error.value)
+        assert "\n" not in str(error.value)
+        assert text(new) == before
+
+
+def test_a_compressed_file_that_is_cut_off_is_recognised(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress(text(store))[:-100])
+    with Store(tmp_path / "new") as new, gzip.open(path) as file:
+        with pytest.raises(StoreError, match=r"text.gz, line \d+: cannot be read"):
+            exchange.load(new, file)  # type: ignore[arg-type]  # it reads bytes, whatever it is
+        assert new.labels() == []
+
+
+def test_a_rest_needs_the_labels_of_guesses(tmp_path: Path) -> None:
+    lines = b'tamis-store 1 tokens 1 epoch 0 era 0\nlabel 0 "spam?"\nmessage 00 0 9 7 1 0 0 "a"\n'
+    with (
+        Store(tmp_path / "new") as new,
+        pytest.raises(StoreError, match=r"line 3: a message with a rest needs"),
+    ):
+        exchange.load(new, io.BytesIO(lines))

@@ -1,0 +1,196 @@
+"""What bogofilter and SpamAssassin have learned, as counts lent to a store."""
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tamis_mail.bag import HEADERS, WORDS, key
+from tamis_mail.store import Store, StoreError, upkeep
+from tamis_mail.store.lending import Lent, bogofilter_feature, load_bogofilter, load_spamassassin
+from tests.mail.store.memory import careless, learn, remembered
+
+# As `bogoutil -d wordlist.db` of bogofilter 1.2.5 writes it.
+BOGOFILTER = b"""\
+$100 17 5 20261115
+.ENCODING 2 0 20261115
+.MSG_COUNT 20 30 20261115
+.WORDLIST_VERSION 20040500 0 20261115
+Boost 1 0 20261115
+boost 19 2 20261115
+BOOST 5 0 20261115
+from:firemail.de 3 0 20261115
+from:steven 1 0 20261115
+head:X-Mailer 14 25 20261115
+mime:attachment 8 0 20261115
+rcvd:66.161.8.83 0 2 20261115
+rcvd:AFS2000-SERVER 1 0 20261115
+shop.example.com 4 0 20261115
+subj:Annuity 2 0 20261115
+"""
+
+
+def hashed(token: bytes) -> bytes:
+    return hashlib.sha1(token).hexdigest()[-10:].encode()
+
+
+# As `sa-learn --backup` of SpamAssassin 4.0.1 writes it.
+SPAMASSASSIN = b"".join(
+    [
+        b"v\t3\tdb_version # this must be the first line!!!\nv\t110\tnum_spam\nv\t140\tnum_nonspam\n",
+        *(
+            b"t\t%d\t%d\t1030305760\t%s\n" % (spam, ham, hashed(token))
+            for spam, ham, token in [
+                (100, 2, b"watches"),
+                (60, 1, b"Watches"),
+                (7, 0, b"UD:shop.example"),
+                (0, 31, b"HTo:D*org"),
+                (500, 0, b"cheap"),
+            ]
+        ),
+        b"s\ts\tf2c5f92f8c88c523878e30c693aa98dadf1f9cbd@sa_generated\n",
+    ]
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as store:
+        yield store
+
+
+def counts(store: Store, token: bytes, view: int) -> list[int]:
+    number = key(token, view)
+    return store.counts([number])[number]
+
+
+def lent(store: Store) -> dict[str, int]:
+    return {label.name: label.lent for label in store.labels()}
+
+
+def test_bogofilters_words_become_features(store: Store) -> None:
+    assert load_bogofilter(store, BOGOFILTER.splitlines(keepends=True)) == Lent(20, 30, 12, 9, 7, 0)
+    assert lent(store) == {"spam": 20, "ham": 30}
+    assert counts(store, b"$100", WORDS) == [17, 5]
+    assert counts(store, b"boost", WORDS) == [20, 2]  # 25 of three spellings, but there were 20 messages
+    assert counts(store, b"from:@firemail.de", HEADERS) == [3, 0]
+    assert counts(store, b"from:steven", HEADERS) == [1, 0]
+    assert counts(store, b"received:66.161.8.83", HEADERS) == [0, 2]
+    assert counts(store, b"url:shop.example.com", WORDS) == [4, 0]
+    assert counts(store, b"subject:annuity", HEADERS) == [2, 0]
+    assert upkeep.check(store) == []
+    assert upkeep.versions(store) == [1]
+
+
+@pytest.mark.parametrize(
+    ("token", "name", "view"),
+    [
+        (b"Word", b"word", WORDS),
+        ("Grüße".encode(), "grüße".encode(), WORDS),
+        (b"url:Shop.Example", b"url:shop.example", WORDS),
+        (b"to:a.example.org", b"to:@a.example.org", HEADERS),
+        (b"rtrn:bounce", b"return-path:bounce", HEADERS),
+        (b"rcvd:Mail.example.org", b"received:mail.example.org", HEADERS),
+    ],
+)
+def test_a_token_of_bogofilter_has_a_name_here(token: bytes, name: bytes, view: int) -> None:
+    assert bogofilter_feature(token) == key(name, view)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"mime:text",
+        b"head:X-Mailer",
+        b"don't",
+        b"$1.00",
+        b"a_b",
+        b"\xff\xfe",
+        b"subj:a.b",
+        b"rcvd:esmtp",
+        b"x:y",
+    ],
+)
+def test_a_token_that_cannot_be_one_of_ours_is_passed_over(token: bytes) -> None:
+    assert bogofilter_feature(token) is None
+
+
+def test_malformed_lines_are_counted(store: Store) -> None:
+    lines = [b"\n", b"word\n", b"word x 1 2\n", b"\xff\xff 1\n", b".MSG_COUNT 3 4\r\n", b"good 1 2 0\r\n"]
+    assert load_bogofilter(store, lines) == Lent(3, 4, 1, 1, 1, 3)
+
+
+def test_without_a_count_of_messages_nothing_is_lent(store: Store) -> None:
+    with pytest.raises(StoreError, match=r"there is no \.MSG_COUNT among 2 tokens: give all that `bogoutil"):
+        load_bogofilter(store, [b"a 1 0 20200101\n", b"b 1 0 20200101\n"])
+    with pytest.raises(StoreError, match="num_spam or num_nonspam is not among 0 tokens"):
+        load_spamassassin(store, [b"v\t3\tdb_version\n"], [])
+    assert store.labels() == []
+
+
+def test_the_same_counts_are_lent_once(store: Store) -> None:
+    load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+    before = remembered(store)
+    with pytest.raises(StoreError, match="was given these counts of bogofilter already"):
+        load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+    assert remembered(store) == before
+    assert lent(store) == {"spam": 20, "ham": 30}
+
+
+def test_what_is_lent_weighs_what_a_message_weighs_today(store: Store) -> None:
+    learn(store, [1], "ham")
+    upkeep.decay(store)
+    load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+    assert lent(store) == {"ham": 60, "spam": 40}
+    assert counts(store, b"subject:annuity", HEADERS) == [0, 4]
+    assert upkeep.check(store) == []
+
+
+def test_what_cannot_be_added_is_refused(store: Store) -> None:
+    for _ in range(upkeep.MOST_EPOCHS):
+        upkeep.decay(careless(store))
+    words = [b"word%d 999999999999 0\n" % number for number in range(10)]
+    with pytest.raises(StoreError, match="too large"):
+        load_bogofilter(store, [b".MSG_COUNT 999999999999 1\n", *words])
+    learn(store, [1])
+    store.connection.execute("UPDATE journal SET version = 7")
+    with pytest.raises(StoreError, match=r"counts tokens of version \[7\]"):
+        load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+
+
+def test_spamassassins_tokens_are_found_by_words(store: Store) -> None:
+    words = [b"Watches", b"watches", b"shop.example", b"unknown", b"of", b"cheap"]
+    assert load_spamassassin(store, SPAMASSASSIN.splitlines(keepends=True), words) == Lent(
+        110, 140, 5, 3, 3, 0
+    )
+    assert lent(store) == {"spam": 110, "ham": 140}
+    assert counts(store, b"watches", WORDS) == [100, 2]
+    assert counts(store, b"url:shop.example", WORDS) == [7, 0]
+    assert counts(store, b"cheap", WORDS) == [110, 0]  # there were 110 messages
+    assert upkeep.check(store) == []
+
+
+def test_lines_that_are_not_spamassassins_are_counted(store: Store) -> None:
+    lines = [*SPAMASSASSIN.splitlines(keepends=True), b"t\t1\t2\n", b"x\n", b"\n"]
+    assert load_spamassassin(store, lines, []).malformed == 2
+    with pytest.raises(StoreError, match="given these counts of spamassassin already"):
+        load_spamassassin(store, lines, [])
+
+
+@pytest.mark.skipif(shutil.which("bogofilter") is None, reason="bogofilter is not installed")
+def test_a_dump_of_bogofilter_itself(store: Store, tmp_path: Path) -> None:
+    for option, words in (("-s", "Cheap watches at shop.example.com"), ("-n", "Lunch at noon")):
+        mail = f"From: Ann <ann@mail.example.org>\nSubject: {words}\n\n{words} today\n".encode()
+        subprocess.run(["bogofilter", "-d", tmp_path, option], input=mail, check=True)
+    dump = subprocess.run(
+        ["bogoutil", "-d", tmp_path / "wordlist.db"], capture_output=True, check=True
+    ).stdout
+    result = load_bogofilter(store, dump.splitlines(keepends=True))
+    assert (result.spam, result.ham, result.malformed) == (1, 1, 0)
+    assert counts(store, b"subject:watches", HEADERS) == [1, 0]
+    assert counts(store, b"lunch", WORDS) == [0, 1]
+    assert counts(store, b"today", WORDS) == [1, 1]
+    assert counts(store, b"from:@mail.example.org", HEADERS) == [1, 1]

@@ -1,0 +1,290 @@
+"""Checking, decaying, pruning, compacting and merging stores."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tamis_mail.store import Store, StoreError, upkeep
+from tamis_mail.store.runs import all_runs
+from tests.mail.store.memory import (
+    Memory,
+    bag,
+    careless,
+    digest,
+    expected,
+    features,
+    forget,
+    learn,
+    remembered,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store") as store:
+        careless(store)
+        learn(store, range(30), "spam", "a/spam")
+        learn(store, range(30, 50), "ham", "a/inbox")
+        yield store
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "other") as other:
+        careless(other)
+        learn(other, range(100, 110), "ham")
+        learn(other, range(110, 125), "news")
+        learn(other, range(125, 130), "spam")
+        yield other
+
+
+def messages(*ranges: tuple[int, int, str]) -> dict[int, str]:
+    return {number: label for first, last, label in ranges for number in range(first, last)}
+
+
+STORE = messages((0, 30, "spam"), (30, 50, "ham"))
+OTHER = messages((100, 110, "ham"), (110, 125, "news"), (125, 130, "spam"))
+
+
+def times(memory: Memory, factor: int) -> Memory:
+    return {
+        label: Counter({key: count * factor for key, count in counts.items()})
+        for label, counts in memory.items()
+    }
+
+
+def test_status_says_what_is_there(store: Store) -> None:
+    upkeep.decay(store)
+    status = upkeep.status(store)
+    assert [(label.name, label.messages, label.weight) for label in status.labels] == [
+        ("spam", 30, 30),
+        ("ham", 20, 20),
+    ]
+    assert (status.messages, status.epoch, status.era, status.versions) == (50, 1, 0, [1])
+    assert status.last == 1_700_000_049
+    assert status.sources == [("a/spam", 30), ("a/inbox", 20)]
+    assert status.bytes > 10_000
+    assert status.entries >= len(set().union(*remembered(store).values()))
+
+
+def test_status_of_a_store_that_knows_nothing(tmp_path: Path) -> None:
+    with Store(tmp_path / "empty") as store:
+        status = upkeep.status(store)
+        assert (status.labels, status.messages, status.entries, status.versions, status.last) == (
+            [],
+            0,
+            0,
+            [],
+            None,
+        )
+        assert upkeep.check(store) == []
+        assert upkeep.prune(store).dropped == 0
+        assert upkeep.compact(store) > 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        ("UPDATE label SET messages = messages + 1 WHERE name = 'ham'", "label 'ham' says"),
+        ("UPDATE label SET weight = 0 WHERE name = 'spam'", "label 'spam' says"),
+        ("UPDATE label SET features = features - 1 WHERE name = 'spam'", "its counts add up to"),
+        ("INSERT INTO shelf VALUES (1 << 40, x'00')", "1 shelves of no run"),
+        (
+            "UPDATE journal SET label = 7 WHERE digest = (SELECT min(digest) FROM journal)",
+            "1 messages of no label",
+        ),
+        (
+            "UPDATE journal SET source = 7 WHERE digest = (SELECT min(digest) FROM journal)",
+            "1 messages of no source",
+        ),
+        ("UPDATE run SET entries = entries + 1", "should have"),
+        ("UPDATE run SET width = 3", "counts of 3 bytes"),
+        ("UPDATE run SET labels = 9", "runs of too many labels"),
+        ("UPDATE shelf SET data = substr(data, 2)", "that are cut off"),
+        ("UPDATE shelf SET data = CAST(data || data AS BLOB)", "entries out of order"),
+        ("UPDATE shelf SET data = CAST(x'ffffffffffffffff0101' AS BLOB)", "on a wrong shelf"),
+        ("DELETE FROM shelf", "has 0 entries, and should have"),
+        (
+            "INSERT INTO run SELECT 1000, generation, start, bits, width, labels, 0 FROM run LIMIT 1",
+            "same shelves",
+        ),
+    ],
+)
+def test_check_finds_what_is_wrong(store: Store, damage: str, fault: str) -> None:
+    assert upkeep.check(store) == []
+    upkeep.compact(store)
+    store.connection.execute(damage)
+    faults = upkeep.check(store)
+    assert any(fault in line for line in faults), faults
+
+
+def test_check_finds_counts_below_zero(store: Store) -> None:
+    with store.writing() as writer:
+        writer.add(bag(features(999), 1, 2, -1))
+    faults = upkeep.check(store)
+    assert len(faults) <= upkeep.MOST_EPOCHS
+    assert "has counts [0, -1]" in faults[0]
+
+
+def test_decay_halves_what_was_learned_before(store: Store) -> None:
+    assert upkeep.decay(store) == 1
+    learn(store, [200], "spam")
+    assert remembered(store)["spam"][int(features(200)[0])] >= 2
+    assert upkeep.decay(store) == 2
+    learn(store, [201], "spam")
+    assert {label.name: label.weight for label in store.labels()} == {"spam": 30 + 2 + 4, "ham": 20}
+    forget(store, [200, 201])
+    assert remembered(store) == expected(STORE)
+    assert upkeep.check(store) == []
+
+
+def test_decay_ends_before_counts_are_too_large(store: Store) -> None:
+    for _ in range(upkeep.MOST_EPOCHS):
+        upkeep.decay(store)
+    with pytest.raises(StoreError, match="was decayed 40 times"):
+        upkeep.decay(store)
+    learn(store, [200], "spam")
+    assert upkeep.check(store) == []
+
+
+def test_compacting_changes_nothing_that_can_be_seen(store: Store) -> None:
+    for number in range(60, 70):
+        learn(store, [number])
+    before = remembered(store)
+    assert len({run.generation for run in all_runs(store.connection)}) > 1
+    done: list[float] = []
+    assert upkeep.compact(store, done.append) == store.path.stat().st_size
+    assert done[-1] == 1
+    assert len({run.generation for run in all_runs(store.connection)}) == 1
+    assert remembered(store) == before
+    assert store.connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    assert upkeep.check(store) == []
+
+
+def test_pruning_takes_what_was_seen_once_before_the_last_decay(store: Store) -> None:
+    before = remembered(store)
+    assert upkeep.prune(store).dropped == 0
+    assert store.era() == 0
+    upkeep.decay(store)
+    learn(store, [200], "ham")
+    totals = remembered(store)["spam"] + remembered(store)["ham"]
+    pruned = upkeep.prune(store)
+    once = {key for key, count in totals.items() if count == 1}
+    assert pruned.dropped == len(once) > 100
+    assert pruned.kept == len(totals) - len(once)
+    assert pruned.bytes_after < pruned.bytes_before
+    assert store.era() == 1
+    left = remembered(store)
+    assert once.isdisjoint(left["spam"])
+    assert once.isdisjoint(left["ham"])
+    assert set(features(200).tolist()) <= set(left["ham"])
+    assert all(left["spam"][key] == before["spam"][key] for key in left["spam"])
+    assert upkeep.check(store) == []
+
+
+def test_pruning_all_that_was_seen_once(store: Store) -> None:
+    learn(store, [300], "spam?", rest=0)  # a unit among guesses is a sixteenth of a message
+    before = remembered(store)
+    upkeep.prune(store, halvings=0)
+    after = remembered(store)
+    known = before["spam"] + before["ham"]
+    assert set(after["spam"] + after["ham"]) == {
+        key for key, count in known.items() if count > 1 or (count == 1 and key in before["spam?"])
+    }
+    assert set(after["spam?"]) == set(before["spam?"]) & set(known)
+    with pytest.raises(ValueError, match="halvings is -1"):
+        upkeep.prune(store, halvings=-1)
+
+
+def test_what_is_forgotten_after_pruning_leaves_nothing_below_zero(store: Store) -> None:
+    upkeep.prune(store, halvings=0)
+    learn(store, range(60, 70), "ham")
+    forget(store, [*range(50), *range(60, 70)])
+    assert upkeep.check(store) == []
+    assert remembered(store) == {}
+
+
+def test_two_stores_become_one(store: Store, other: Store) -> None:
+    done: list[float] = []
+    assert upkeep.merge(store, other, done.append) == 30
+    assert done[-1] == 1
+    assert remembered(store) == expected(STORE | OTHER)
+    assert remembered(other) == expected(OTHER)
+    assert upkeep.check(store) == []
+    assert upkeep.status(store).messages == 80
+    forget(store, OTHER)
+    assert remembered(store) == expected(STORE)
+
+
+@pytest.mark.parametrize(("mine", "its"), [(2, 0), (0, 3), (2, 3), (1, 1)])
+def test_stores_of_different_epochs_become_one_without_rounding(
+    store: Store, other: Store, mine: int, its: int
+) -> None:
+    for one, often in ((store, mine), (other, its)):
+        for _ in range(often):
+            upkeep.decay(one)
+    with store.writing() as writer:
+        writer.lend("spam", 5)
+    with other.writing() as writer:
+        writer.lend("spam", 7)
+    unit = max(mine, its)
+    nothing = Counter[int]()
+    upkeep.merge(store, other)
+    assert store.unit() == 1 << unit
+    left, right = times(expected(STORE), 1 << unit - mine), times(expected(OTHER), 1 << unit - its)
+    both = {label: left.get(label, nothing) + right.get(label, nothing) for label in left | right}
+    assert remembered(store) == both
+    assert upkeep.check(store) == []
+    lent = {label.name: label.lent for label in store.labels()}
+    assert lent == {"spam": (5 << unit - mine) + (7 << unit - its), "ham": 0, "news": 0}
+    forget(store, [*STORE, *OTHER])
+    assert remembered(store) == {}
+
+
+def test_messages_in_both_stores_are_not_counted_twice(store: Store, other: Store) -> None:
+    learn(other, [5, 45], "ham")
+    before = remembered(store)
+    with pytest.raises(
+        StoreError, match=r"2 messages of .*other are in .*store too.*forget them in one of the two"
+    ):
+        upkeep.merge(store, other)
+    assert remembered(store) == before
+    assert [label.name for label in store.labels()] == ["spam", "ham"]
+    forget(other, [5, 45])
+    assert upkeep.merge(store, other) == 30
+
+
+def test_stores_that_cannot_be_one_are_refused(store: Store, other: Store) -> None:
+    with pytest.raises(StoreError, match="cannot be merged with itself"):
+        upkeep.merge(store, store)
+    other.connection.execute("UPDATE journal SET version = 2")
+    with pytest.raises(StoreError, match=r"counts tokens of version \[2\]"):
+        upkeep.merge(store, other)
+    other.connection.execute("UPDATE journal SET version = 1")
+    for one in (store, other):
+        one.connection.execute("INSERT INTO setting VALUES ('imported 1234', 'bogofilter')")
+    with pytest.raises(StoreError, match="would count twice: import it into one"):
+        upkeep.merge(store, other)
+    other.connection.execute("DELETE FROM setting")
+    store.connection.execute("INSERT OR REPLACE INTO setting VALUES ('epoch', '40')")
+    other.connection.execute("UPDATE label SET weight = 1 << 30")
+    with pytest.raises(StoreError, match="counts too much to be merged"):
+        upkeep.merge(store, other)
+    assert remembered(store) == expected(STORE)
+
+
+def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> None:
+    with Store(tmp_path / "new") as new:
+        upkeep.merge(new, other)
+        assert remembered(new) == remembered(other)
+        assert list(new.entries()) == list(other.entries())
+        assert new.find(digest(100)) == other.find(digest(100))
+
+
+def test_a_store_that_is_being_read_can_be_compacted(store: Store) -> None:
+    """What cannot be done because of somebody else is done another time: it is no error."""
+    with Store(store.path) as reader, reader.reading():
+        upkeep.compact(store)
+    assert upkeep.check(store) == []

@@ -1,0 +1,126 @@
+"""`tamis store`: saved, restored, written out, read in, joined, lighter, smaller, sound."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tamis_mail.surfaces.cli.store import ACTIONS
+from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, type_in, write_mail
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
+    return type_in(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, typed: Type, monkeypatch: pytest.MonkeyPatch) -> Path:
+    spam, ham = write_mail(tmp_path / "mail")
+    path = tmp_path / "mail.tamis"
+    monkeypatch.setenv("TAMIS_STORE", str(path))
+    assert typed("learn", "--spam", spam, "--ham", ham).status == 0
+    return path
+
+
+def test_a_backup_brings_back_what_was(typed: Type, tmp_path: Path) -> None:
+    before = typed("store", "export").out
+    saved = typed("store", "backup", tmp_path / "saved.tamis")
+    assert (saved.status, saved.err) == (0, "")
+    typed("forget", tmp_path / "mail")
+    assert typed("store", "export").out != before
+    restored = typed("store", "restore", tmp_path / "saved.tamis")
+    assert (restored.status, restored.err) == (0, "")
+    assert typed("store", "export").out == before
+
+
+@pytest.mark.parametrize("name", ["all.txt", "all.txt.gz"])
+def test_an_export_is_read_into_an_empty_store(typed: Type, tmp_path: Path, name: str) -> None:
+    plain = typed("store", "export").out
+    answer = typed("store", "export", tmp_path / name)
+    assert (answer.status, answer.err) == (0, "")
+    written = (tmp_path / name).read_bytes()
+    assert (gzip.decompress(written) if name.endswith(".gz") else written) == plain
+    other = tmp_path / "other.tamis"
+    assert "24 messages" in typed("store", "import", tmp_path / name, "--store", other).text
+    assert typed("store", "export", "--store", other).out == plain
+    again = typed("store", "import", tmp_path / name, "--store", other)
+    assert again.status == 3
+    assert len(again.err.splitlines()) == 1
+    third = tmp_path / "third.tamis"
+    assert typed("store", "import", "--store", third, stdin=plain).status == 0
+    assert {path.name for path in tmp_path.iterdir() if ".part" in path.name} == set()
+
+
+def test_words_of_other_filters_are_lent(typed: Type, tmp_path: Path) -> None:
+    dump = b".MSG_COUNT 100 200 20260101\ncheap 50 1 20260101\nlunch 0 90 20260101\n"
+    other = tmp_path / "other.tamis"
+    answer = typed("store", "import", "--format", "bogofilter", "--store", other, stdin=dump)
+    assert (answer.status, answer.err) == (0, "")
+    assert "100 spam and 200 ham" in answer.text
+    assert "of another filter" in typed("status", "--store", other).text
+    missing = typed("store", "import", "--format", "spamassassin", stdin=b"")
+    assert missing.status == 2
+    assert "--words" in missing.err
+    assert typed("store", "import", "--words", tmp_path, stdin=b"").status == 2
+    backup = b"v\t3\tdb_version\nv\t100\tnum_spam\nv\t200\tnum_nonspam\nt\t5\t0\t1700000000\t0123456789\n"
+    lent = typed(
+        "store",
+        "import",
+        "--format",
+        "spamassassin",
+        "--words",
+        tmp_path / "mail",
+        "--store",
+        tmp_path / "sa",
+        stdin=backup,
+    )
+    assert (lent.status, lent.err) == (0, "")
+
+
+def test_two_stores_are_merged(typed: Type, tmp_path: Path, store: Path) -> None:
+    other = tmp_path / "other.tamis"
+    typed("learn", "--spam", "--store", other, stdin=NEW_SPAM)
+    answer = typed("store", "merge", other)
+    assert (answer.status, answer.err) == (0, "")
+    assert "1 messages" in answer.text or "1 message" in answer.text
+    assert "spam      13 messages" in typed("status").text
+    assert typed("store", "merge", store).status == 3
+    assert typed("store", "merge", tmp_path / "none.tamis").status == 3
+
+
+def test_upkeep_leaves_a_sound_store(typed: Type) -> None:
+    for words in (["decay"], ["prune"], ["prune", "--halvings", "0"], ["compact"], ["check"]):
+        answer = typed("store", *words)
+        assert (answer.status, answer.err) == (0, ""), words
+        assert answer.text
+    assert "decayed once" in typed("status").text
+    assert typed("store", "prune", "--halvings", "-1").status == 2
+    assert typed("store", "prune", "--halvings", "x").status == 2
+    assert typed("forget", stdin=SPAM[0]).text == "stdin: 1 forgotten, 0 unknown\n"
+    assert typed("store", "check", "--quiet").out == b""
+
+
+def test_damage_is_found_and_is_status_3(typed: Type, store: Path) -> None:
+    typed("learn", "--ham", stdin=NEW_HAM)
+    data = bytearray(store.read_bytes())
+    data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
+    store.write_bytes(data)
+    answer = typed("store", "check", "--quiet")
+    assert answer.status == 3
+    assert "damaged" in answer.text + answer.err
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_store_that_is_not_there_is_one_line(typed: Type, tmp_path: Path, action: str) -> None:
+    words = [str(tmp_path / "file")] if action in ("backup", "restore", "merge", "import") else []
+    answer = typed("store", action, *words, "--store", tmp_path / "none" / "none.tamis")
+    assert answer.status == 3
+    assert answer.err.startswith("tamis store: ")
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_an_action_is_needed(typed: Type) -> None:
+    answer = typed("store")
+    assert answer.status == 2
+    assert len(answer.err.splitlines()) == 1
