@@ -1,9 +1,9 @@
 """folders, mailboxes or an index → labelled mail in one order: what every benchmark of the mail filter reads.
 
-A corpus is a folder with subfolders or mboxes whose names say what is in them (`ham`, `easy_ham_2`, `spam.mbox`,
-`Junk`); or any mail that `--ham` and `--spam` name; or an index with a line `spam PATH` or `ham PATH` for each
-message, as TREC has them. By default it is `spamassassin`, or `spamassassin.tar.xz`, in
-the folder TAMIS_DATA, or in `../shared/data`.
+A corpus is a folder with subfolders or mboxes whose names say what is in them (`ham`, `easy_ham_2`,
+`spam.mbox`, `Junk`); or any mail that `--ham` and `--spam` name; or an index with a line `spam PATH` or `ham
+PATH` for each message, as TREC has them. By default it is `spamassassin`, or `spamassassin.tar.xz`, in the
+folder TAMIS_DATA, or in `../shared/data`.
 """
 
 import argparse
@@ -101,9 +101,7 @@ def read_corpus(options: argparse.Namespace) -> list[Mail]:
     except SourceError as error:
         give_up(str(error))
     if not (any(one.is_spam for one in mail) and any(not one.is_spam for one in mail)):
-        give_up(
-            f"of {len(mail)} messages all are of one kind, expected spam and ham: name them, --ham PATH --spam PATH"
-        )
+        give_up(f"all {len(mail)} messages are of one kind, expected two: name them, --ham PATH --spam PATH")
     if options.messages and options.messages < len(mail):
         chosen = sorted(random.Random(SEED).sample(range(len(mail)), options.messages))
         mail = [mail[number] for number in chosen]
@@ -175,7 +173,7 @@ def ordered(mail: Sequence[Mail], order: str) -> list[Mail]:
 
 
 def _date(raw: bytes) -> float:
-    """When a message was sent, by its newest Received, which its sender did not write, else by its Date; 0 if neither says."""
+    """When a message came, by its newest Received, else by its sender's Date; 0 if neither says."""
     head = (
         raw[:20_000]
         .replace(b"\r\n", b"\n")
@@ -183,7 +181,7 @@ def _date(raw: bytes) -> float:
         .replace(b"\n\t", b" ")
         .replace(b"\n ", b" ")
     )
-    dates = []
+    dates: list[bytes] = []
     for line in head.split(b"\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"received":

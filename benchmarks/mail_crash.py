@@ -1,13 +1,13 @@
 """`python -m benchmarks.mail_crash`: kill a filter that learns, 200 times, and see whether anything is lost.
 
-A child learns, forgets and relabels messages of the sample mailbox, one by one and in bulk, and writes a line to a
-log (with fsync) before each operation and after it was acknowledged. It is killed (SIGKILL) at a random instant.
-Then every message must be as the last acknowledged operation left it, or, if the kill came amid an operation on it,
-as before or as after; `tamis store check` must find nothing; and the counts must be, feature by feature, the sum
-over the journal. The next child goes on with the same store, decayed now and then.
+A child learns, forgets and relabels messages of the sample mailbox, one by one and in bulk, and writes a line
+to a log (with fsync) before each operation and after it was acknowledged. It is killed (SIGKILL) at a random
+instant. Then every message must be as the last acknowledged operation left it, or, if the kill came amid an
+operation on it, as before or as after; `tamis store check` must find nothing; and the counts must be, feature
+by feature, the sum over the journal. The next child goes on with the same store, decayed now and then.
 
-Other rounds fill the disk (a small tmpfs for root, else a limit on the size of files) or make it read-only: then
-operations must be refused with one line, and nothing may change but by those that were acknowledged.
+Other rounds fill the disk (a small tmpfs for root, else a limit on the size of files) or make it read-only:
+then operations must be refused with one line, and nothing may change but by those that were acknowledged.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""`python -m benchmarks.mail_few --data FOLDER`: after 20 spam and 20 ham, how well is the rest ranked, and do unlabelled messages help?
+"""`python -m benchmarks.mail_few --data FOLDER`: 20 spam and 20 ham are known: how is the rest ranked?
 
-In each of 20 draws a filter learns 20 and 20 messages, and ranks all others: the area under the ROC curve, in per cent. tamis
-then learns messages without labels too: the rest itself (transductive), or one half of the rest while the other half is ranked
-(inductive; both halves' bases are compared on the same messages). bogofilter learns and judges in bulk.
+In each of 20 draws a filter learns 20 and 20 messages, and ranks all others: the area under the ROC curve, in
+per cent. tamis then learns messages without labels too: the rest itself (transductive), or one half of the
+rest while the other half is ranked (inductive; with and without are compared on that other half). bogofilter
+learns and judges in bulk.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """a message → what a filter says of it: tamis, bogofilter and spamprobe, each as its users run it.
 
-tamis is called in this process. The others are commands: a process to judge a message and a process to learn it,
-with the settings they come with. Whatever crashes, or says nothing, has said ham, with score 0.
+tamis is called in this process. The others are commands: a process to judge a message and a process to learn
+it, with the settings they come with. Whatever crashes, or says nothing, has said ham, with score 0.
 """
 
 import shutil
@@ -93,7 +93,7 @@ def bogofilter(folder: Path) -> Command:
 
 
 def spamprobe(folder: Path) -> Command:
-    """`spamprobe score`, then `spam` or `good`; -M: standard input is one message, whatever its lines begin with."""
+    """`spamprobe score`, then `spam` or `good`; -M: all of standard input is one message."""
     start = ["spamprobe", "-M", "-d", "{}"]
     return Command(folder, [*start, "score"], {SPAM: [*start, "spam"], HAM: [*start, "good"]})
 
@@ -111,9 +111,7 @@ def refuse_missing(names: Sequence[str]) -> None:
         if name not in FILTERS:
             give_up(f"{name} is no filter that is compared, expected some of {', '.join(FILTERS)}")
         if name in PEERS and shutil.which(name) is None:
-            give_up(
-                f"{name} is not installed: install it (Debian: apt install {name}), or leave it out of --filters"
-            )
+            give_up(f"{name} is not installed: apt install {name} (Debian), or leave it out of --filters")
 
 
 def bogofilter_scores(

@@ -1,13 +1,14 @@
-"""`python -m benchmarks.mail_growth --data FOLDER`: what learning and sorting cost after 1,000 … 1,000,000 messages.
+"""`python -m benchmarks.mail_growth --data FOLDER`: what a message costs after 1,000 … 1,000,000.
 
 A million real messages nobody has, so counts are made up and given to the store as bulk learning gives them:
-2,000 messages a transaction, each of them in the journal. How many features a message has, and how fast new ones
-come (Heaps' law), is fitted to a corpus, and the table shows how well. Spam and ham share their features, since
-nothing is judged here, only timed. "Bulk messages/s" is thus of the store alone, without reading mail. At each size
-real messages are sorted and learned, one by one, in process, on a copy of the store.
+2,000 messages a transaction, each of them in the journal. How many features a message has, and how fast new
+ones come (Heaps' law), is fitted to a corpus, and the table shows how well. Spam and ham share their
+features, since nothing is judged here, only timed. "Bulk messages/s" is thus of the store alone, without
+reading mail. At each size real messages are sorted and learned, one by one, in process, on a copy of the
+store.
 
-One store keeps all. A second one is fed the same and tidied as an administrator would, `tamis store decay` and
-`tamis store prune` every so many messages.
+One store keeps all. A second one is fed the same and tidied as an administrator would, `tamis store decay`
+and `tamis store prune` every so many messages.
 """
 
 import argparse
@@ -19,8 +20,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from math import gamma
+from math import exp, gamma, log
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +69,7 @@ class Growth:
 
     def distinct(self, messages: int) -> float:
         """Features that so many messages have between them."""
-        return gamma(1 - self.heaps) * self.core * messages**self.heaps
+        return gamma(1 - self.heaps) * self.core * exp(self.heaps * log(messages))
 
     def table(self, messages: int, dice: np.random.Generator) -> tuple[Numbers, NDArray[np.int64]]:
         """Features of so many messages, and how many have each."""
@@ -134,6 +136,12 @@ def learn(store: Store, batch: Batch) -> None:
         writer.add(Table.total(tables, 2))
 
 
+def tidied(store: Store) -> None:
+    """What an administrator does now and then."""
+    decay(store)
+    prune(store)
+
+
 def probes(mail: Sequence[Mail]) -> Iterator[list[Mail]]:
     """Real messages, others each time, over and over."""
     while True:
@@ -147,11 +155,8 @@ def one_by_one(path: Path, chosen: Sequence[Mail]) -> tuple[float, float]:
     shutil.copy(path, beside)
     with Sieve.open(beside) as sieve:
         sieve.sort(chosen[0].raw)
-        sorting = [timed(lambda raw=one.raw: sieve.sort(raw))[1] for one in chosen]  # type: ignore[misc]
-        learning = [
-            timed(lambda one=one: sieve.learn(one.raw, one.label))[1]  # type: ignore[misc]
-            for one in chosen
-        ]
+        sorting = [timed(partial(sieve.sort, one.raw))[1] for one in chosen]
+        learning = [timed(partial(sieve.learn, one.raw, one.label))[1] for one in chosen]
     beside.unlink()
     return 1000 * statistics.median(sorting), 1000 * statistics.median(learning)
 
@@ -181,16 +186,13 @@ def main() -> None:
     mail = ordered(read_corpus(options), "random")
     growth, steps = measured(mail)
     say = sys.stdout.write
-    say(
-        f"Heaps' law fitted to {len(mail):,} messages: {growth.core / (1 - growth.heaps):.0f} features a message, "
-    )
+    features = growth.core / (1 - growth.heaps)
+    say(f"Heaps' law fitted to {len(mail):,} messages: {features:.0f} features a message, ")
     say(f"exponent {growth.heaps:.3f}\n\n| messages | distinct features | as fitted |\n|---|---|---|\n")
     for messages, distinct in steps:
         say(f"| {messages:,} | {distinct:,} | {growth.distinct(messages):,.0f} |\n")
-    say(
-        "\n| messages | store | entries | MB | MB if pruned now | bulk messages/s | tidying s | sort ms | learn ms |\n"
-    )
-    say("|---|---|---|---|---|---|---|---|---|\n")
+    say("\n| messages | store | entries | MB | MB if pruned now | bulk messages/s | tidying s ")
+    say("| sort ms | learn ms |\n|---|---|---|---|---|---|---|---|---|\n")
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         grow(growth, mail, Path(folder), options.most, options.tidy)
@@ -210,9 +212,9 @@ def grow(growth: Growth, mail: Sequence[Mail], folder: Path, most: int, tidy: in
             batch = made_up(growth, done, number)
             for name, path in paths.items():
                 with Store(path) as store:
-                    learning[name] += timed(lambda: learn(store, batch))[1]  # noqa: B023
+                    learning[name] += timed(partial(learn, store, batch))[1]
                     if name == "tidied" and (done + number) // tidy > done // tidy:
-                        tidying[name] += timed(lambda: (decay(store), prune(store)))[1]  # noqa: B023
+                        tidying[name] += timed(partial(tidied, store))[1]
             done += number
         tell(f"{done:,} messages after {time.perf_counter() - begun:.0f} s more")
         chosen = next(draws)
@@ -221,9 +223,10 @@ def grow(growth: Growth, mail: Sequence[Mail], folder: Path, most: int, tidy: in
             with Store(path) as store:
                 held = status(store)
             rate = (done - grown_from) / learning[name]
+            size_now, size_pruned = path.stat().st_size / 1e6, pruned_bytes(path) / 1e6
             sys.stdout.write(
-                f"| {done:,} | {name} | {held.entries:,} | {path.stat().st_size / 1e6:.1f} "
-                f"| {pruned_bytes(path) / 1e6:.1f} | {rate:,.0f} | {tidying[name]:.1f} | {sorting:.1f} | {one:.1f} |\n"
+                f"| {done:,} | {name} | {held.entries:,} | {size_now:.1f} | {size_pruned:.1f} | {rate:,.0f} "
+                f"| {tidying[name]:.1f} | {sorting:.1f} | {one:.1f} |\n"
             )
             sys.stdout.flush()
 

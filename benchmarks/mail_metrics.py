@@ -1,4 +1,4 @@
-"""scores and labels → figures: how well a filter ranks mail, where its thresholds lie, and what its probabilities are worth."""
+"""scores and labels → figures: how a filter ranks mail, calls it, and what its probabilities are worth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SURE = 1e-6  # a probability nearer to 0 or 1 counts as this near: some filters
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """1 - the area under the ROC curve, in per cent, with its 95 % interval (DeLong, on the scale of log-odds)."""
+    """1 - the area under the ROC curve, in per cent, with its 95 % interval (DeLong, on log-odds)."""
 
     above: float
     low: float
@@ -54,7 +54,7 @@ def roc_area(scores: Numbers, spam: Truth) -> float:
 
 
 def area(scores: Numbers, spam: Truth) -> Area:
-    """The area above the curve, and how well it is known (DeLong, DeLong and Clarke-Pearson 1988, by ranks)."""
+    """The area above the curve, and how well it is known (DeLong and others 1988, by ranks)."""
     ours, others = scores[spam], scores[~spam]
     ranks = rankdata(scores)
     of_spam = (ranks[spam] - rankdata(ours)) / len(others)  # share of ham below each spam

@@ -1,12 +1,14 @@
-"""`python -m benchmarks.mail_speed --data FOLDER`: two mailboxes learned and sorted by command: seconds, memory, bytes on disk.
+"""`python -m benchmarks.mail_speed --data FOLDER`: mailboxes learned and sorted: seconds, memory, disk.
 
-The commands are those that users give: `tamis learn --spam … --ham …` and `tamis sort …` against `bogofilter -M -s -I …`,
-`-n` and `-T`, on the same two mboxes, one after the other and then the other way round, each time into an empty folder. The
-ratio is bogofilter's seconds over ours in neighbouring runs: above 1, ours is the faster. Memory is that of a command with all
-its processes, looked at every few milliseconds in a run that is not timed: summed as RSS (pages that processes share count in
-each) and as PSS (they are divided). A cold run is one message from standard input, the page cache warm.
+The commands are those that users give: `tamis learn --spam … --ham …` and `tamis sort …` against `bogofilter
+-M -s -I …`, `-n` and `-T`, on the same two mboxes, one after the other and then the other way round, each
+time into an empty folder. The ratio is bogofilter's seconds over ours in neighbouring runs: above 1, ours is
+the faster. Memory is that of a command with all its processes, looked at every few milliseconds in a run that
+is not timed: summed as RSS (pages that processes share count in each) and as PSS (they are divided). A cold
+run is one message from standard input, the page cache warm.
 
-tamis runs from a copy of `src` that is compiled to byte code, as `pip install` leaves it, whatever PYTHONDONTWRITEBYTECODE says.
+tamis runs from a copy of `src` that is compiled to byte code, as `pip install` leaves it, whatever
+PYTHONDONTWRITEBYTECODE says.
 """
 
 import argparse
@@ -19,7 +21,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.mail_corpus import Mail, add_corpus, bodies, read_corpus, tell, timed, write_mbox
@@ -127,7 +131,7 @@ def alternate(programs: Sequence[Program], folder: Path, repeats: int) -> dict[s
             place.mkdir()
         for job in JOBS:
             for program in turn:
-                _, took = timed(lambda: program.run(job, folder / program.name))  # noqa: B023  (called at once)
+                _, took = timed(partial(program.run, job, folder / program.name))
                 seconds[job][program.name].append(took)
                 tell(f"run {number + 1}: {program.name} {job} {took:.2f} s")
     return seconds
@@ -154,11 +158,9 @@ def _tree(root: int) -> list[int]:
     while waiting:
         number = waiting.pop()
         found.append(number)
-        for task in Path(f"/proc/{number}/task").glob("*/children"):
-            try:
-                waiting += map(int, task.read_text().split())
-            except OSError:  # it has ended
-                continue
+        with suppress(OSError):  # it has ended
+            for task in Path(f"/proc/{number}/task").iterdir():
+                waiting += map(int, (task / "children").read_text(encoding="ascii").split())
     return found
 
 
@@ -180,7 +182,7 @@ def cold(program: Program, folder: Path, messages: Sequence[bytes]) -> list[floa
         subprocess.run(command, input=raw, env=program.environment, capture_output=True, check=False)
 
     once(messages[0])
-    return [timed(lambda: once(raw))[1] for raw in messages]  # noqa: B023  (called at once)
+    return [timed(partial(once, raw))[1] for raw in messages]
 
 
 def main() -> None:
@@ -206,17 +208,14 @@ def report(mail: Sequence[Mail], folder: Path, repeats: int, colds: int) -> None
     say = sys.stdout.write
     say(f"{len(mail):,} messages, {megabytes:.1f} MB, {os.cpu_count()} cores, {repeats} runs\n\n")
     seconds = alternate((ours, peer), folder, repeats)
-    say(
-        "| job | tamis best s | median | bogofilter best s | median | bogofilter/tamis median | best | messages/s |\n"
-    )
+    say("| job | tamis best s | median | bogofilter best s | median | ratio | of bests | messages/s |\n")
     say("|---|---|---|---|---|---|---|---|\n")
     for job in JOBS:
         mine, its = seconds[job]["tamis"], seconds[job]["bogofilter"]
         ratio = statistics.median(b / a for a, b in zip(mine, its, strict=True))
-        say(f"| {job} | {min(mine):.2f} | {statistics.median(mine):.2f} | {min(its):.2f} ")
-        say(
-            f"| {statistics.median(its):.2f} | {ratio:.2f} | {min(its) / min(mine):.2f} | {len(mail) / min(mine):,.0f} |\n"
-        )
+        best, middle = (min(mine), min(its)), (statistics.median(mine), statistics.median(its))
+        say(f"| {job} | {best[0]:.2f} | {middle[0]:.2f} | {best[1]:.2f} | {middle[1]:.2f} ")
+        say(f"| {ratio:.2f} | {best[1] / best[0]:.2f} | {len(mail) / best[0]:,.0f} |\n")
     sizes = {one.name: (folder / one.name / one.store).stat().st_size / 1e6 for one in (ours, peer)}
     say("\n| peak memory, MB (RSS, PSS) | learn | sort | store, MB |\n|---|---|---|---|\n")
     for program in (ours, peer):

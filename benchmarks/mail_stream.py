@@ -1,11 +1,12 @@
-"""`python -m benchmarks.mail_stream --data FOLDER`: judge a message, then learn it, and so on: how well do filters sort?
+"""`python -m benchmarks.mail_stream --data FOLDER`: judge a message, then learn it: how well do filters sort?
 
-Every filter sees the same messages in the same order, begins with nothing, and is told the truth of each message after
-it has judged it. What each said of each message is kept in a CSV under build/, so that figures can be counted anew:
-peers that are there already are not run again, tamis is (`--again` says who is).
+Every filter sees the same messages in the same order, begins with nothing, and is told the truth of each
+message after it has judged it. What each said of each message is kept in a CSV under build/, so that figures
+can be counted anew: peers that are there already are not run again, tamis is (`--again` says who is).
 
-1-ROCA % is 100 × (1 - the area under the ROC curve); missed at x % is the spam that is lost by a threshold that loses x %
-of the ham. Seconds are of the whole stream: tamis in one process, the others a process each time, as their users run them.
+1-ROCA % is 100 × (1 - the area under the ROC curve); missed at x % is the spam that is lost by a threshold
+that loses x % of the ham. Seconds are of the whole stream: tamis in one process, the others a process each
+time, as their users run them.
 """
 
 import argparse
@@ -60,10 +61,8 @@ def stream(name: str, mail: Sequence[Mail], path: Path) -> list[Row]:
             filter_.learn(one.raw, one.label)
             row = Row(one.name, one.label, answer, judged - start, time.perf_counter() - judged)
             rows.append(row)
-            writer.writerow(
-                (number, *row[:2], repr(answer.score), repr(answer.probability))
-                + (answer.verdict, int(answer.failed), f"{row.judging:.6f}", f"{row.learning:.6f}")
-            )
+            said = (repr(answer.score), repr(answer.probability), answer.verdict, int(answer.failed))
+            writer.writerow((number, *row[:2], *said, f"{row.judging:.6f}", f"{row.learning:.6f}"))
             if number % _EVERY == _EVERY - 1:
                 tell(f"{name}: {number + 1:,} of {len(mail):,} messages, {time.perf_counter() - begun:.0f} s")
         filter_.close()
@@ -98,21 +97,30 @@ def summed(rows: Sequence[Row]) -> Figures:
 
 
 TITLES = (
-    ("filter", "1-ROCA % (95 %)")
-    + tuple(f"missed at {100 * loss:g} %" for loss in LOSSES)
-    + ("ham called spam %", "ham unsure %", "spam not called spam %", "spam called ham %")
-    + ("Brier", "ECE 10", "ECE 15", "log-loss", "seconds", "failed")
+    "filter",
+    "1-ROCA % (95 %)",
+    *(f"missed at {100 * loss:g} %" for loss in LOSSES),
+    "ham called spam %",
+    "ham unsure %",
+    "spam not called spam %",
+    "spam called ham %",
+    "Brier",
+    "ECE 10",
+    "ECE 15",
+    "log-loss",
+    "seconds",
+    "failed",
 )
 
 
 def row_of(name: str, rows: Sequence[Row]) -> str:
     """A line of the table."""
     found = summed(rows)
-    cells = (name, str(found.area)) + tuple(f"{share:.2f}" for share in found.missed)
-    cells += (f"{found.ham_as_spam:.2f}", f"{found.ham_unsure:.2f}", f"{found.spam_not_spam:.2f}")
-    cells += (f"{found.spam_as_ham:.2f}", f"{found.brier:.4f}", *(f"{error:.4f}" for error in found.errors))
+    shares = (*found.missed, found.ham_as_spam, found.ham_unsure, found.spam_not_spam, found.spam_as_ham)
+    worth = (found.brier, *found.errors, found.log_loss)
     seconds = sum(row.judging + row.learning for row in rows)
-    cells += (f"{found.log_loss:.4f}", f"{seconds:.0f}", str(sum(row.answer.failed for row in rows)))
+    cells = [name, str(found.area), *(f"{share:.2f}" for share in shares), *(f"{one:.4f}" for one in worth)]
+    cells += [f"{seconds:.0f}", str(sum(row.answer.failed for row in rows))]
     return f"| {' | '.join(cells)} |"
 
 

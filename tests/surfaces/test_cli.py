@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tamis
+from tamis_mail.surfaces.cli import main, status
 
 COMMAND = Path(sys.executable).with_name("tamis")
 
@@ -59,3 +60,19 @@ def test_a_full_disk_is_one_clear_line() -> None:
             [COMMAND, "demo"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (answer.returncode, answer.stderr) == (3, "tamis demo: No space left on device\n")
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> int:
+        raise KeyError("a bug\nin two lines")
+
+    monkeypatch.setattr(status, "run", fail)
+    assert main(["status"]) == 3
+    said = capsys.readouterr().err
+    assert said.startswith("tamis status: unexpected KeyError: ")
+    assert len(said.splitlines()) == 1
+    monkeypatch.setenv("TAMIS_DEBUG", "1")
+    with pytest.raises(KeyError):
+        main(["status"])

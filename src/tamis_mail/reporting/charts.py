@@ -21,15 +21,15 @@ def roc(report: Report) -> str:
     least = 10.0 ** min(-1, floor(log10(0.5 / hams)))  # half a message, where a logarithm has no zero
     ticks = [(least, "0"), *((10.0**power, _share(power)) for power in range(round(log10(least)) + 1, 1))]
     decades = -log10(least)
-    x = Axis(
-        "ham called spam (log scale)", ticks, lambda value: 1 + log10(max(value, least)) / decades
-    )
+    x = Axis("ham called spam (log scale)", ticks, lambda value: 1 + log10(max(value, least)) / decades)
     points = report.roc
     best = max((spam for ham, spam in points if ham <= 0), default=0.0)
     low = 0.0 if best < 0.55 else 0.5
     y = Axis("spam caught", _steps(low, 1.0), lambda value: (value - low) / (1 - low))
     area = report.study.measures.roc_area
-    said = f"Spam caught against ham called spam; {100 * best:.1f} % of spam is caught before any ham is lost."
+    said = (
+        f"Spam caught against ham called spam; {100 * best:.1f} % of spam is caught before any ham is lost."
+    )
     chart = Chart("ROC curve", f"{said} ROC area {_number(area)}.", x, y)
     stairs = [(least, low), (least, max(low, best))]
     for ham, spam in points:
@@ -45,7 +45,7 @@ def roc(report: Report) -> str:
             max(lost, least),
             caught,
             "mark",
-            f"called spam from probability {threshold:g}: {100 * caught:.1f} % of spam, {100 * lost:.2f} % of ham",
+            f"called spam from {threshold:g}: {100 * caught:.1f} % of spam, {100 * lost:.2f} % of ham",
             5,
         )
         chart.legend("mark", f"called spam from {threshold:g}")
@@ -75,7 +75,7 @@ def calibration(report: Report) -> str:
 
 
 def histogram(report: Report) -> str:
-    """Messages by what was said of them: spam upwards, ham downwards; square roots, so that few can be seen."""
+    """Messages by what was said of them: spam upwards, ham downwards; in square roots, to show few."""
     p = report.probabilities
     edges = np.linspace(0, 1, 21)
     spam, _ = np.histogram(p[report.is_spam], edges)
@@ -87,7 +87,7 @@ def histogram(report: Report) -> str:
         "Probabilities",
         "How many messages were given each probability of spam, spam above the line and ham below.",
         Axis("probability of spam", _TENTHS),
-        Axis("messages", ticks, lambda n: 0.5 + (1 if n > 0 else -1) * sqrt(abs(n) / most) / 2),
+        Axis("messages (root scale)", ticks, lambda n: 0.5 + (1 if n > 0 else -1) * sqrt(abs(n) / most) / 2),
     )
     for number, (upper, lower) in enumerate(zip(spam.tolist(), ham.tolist(), strict=True)):
         start, stop = edges[number] + 0.004, edges[number + 1] - 0.004
@@ -156,7 +156,7 @@ def _steps(low: float, high: float) -> list[tuple[float, str]]:
 
 def _round_up(number: int) -> int:
     """To 1, 2 or 4 times a power of ten, which have quarters that can be read."""
-    unit = 10 ** max(0, len(str(number)) - 1)
+    unit: int = 10 ** max(0, len(str(number)) - 1)
     return next(part for part in (unit, 2 * unit, 4 * unit, 8 * unit, 10 * unit) if part >= number)
 
 

@@ -80,7 +80,9 @@ class Corpus:
         ids, owners = self._of(chosen)
         kinds = (self.keys & np.uint64((1 << VIEW_BITS) - 1)).astype(np.intp)
         spam, ham = sides(known.labels(), SPAM, [HAM], 1, rule.guessed)
-        return scores(kinds[ids], ids, owners, len(chosen), kinds, known.features, rule, spam, ham)
+        return scores(
+            kinds[ids], ids.astype(np.intp), owners, len(chosen), kinds, known.features, rule, spam, ham
+        )
 
     def log_odds(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
         """(messages,): of spam."""

@@ -113,7 +113,5 @@ def bins(p: Floats, is_spam: Marks) -> list[Bin]:
         held = numbers == number
         if held.any():
             low, high = number / _BINS, (number + 1) / _BINS
-            found.append(
-                Bin(low, high, int(held.sum()), int((held & is_spam).sum()), float(p[held].mean()))
-            )
+            found.append(Bin(low, high, int(held.sum()), int((held & is_spam).sum()), float(p[held].mean())))
     return found

@@ -12,8 +12,9 @@ from tamis_mail.message import canonical, digest, parse
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
+from tamis_mail.verdict.judging import AS_SUCH
 
-__all__ = ["Miss", "misses", "subject_of"]
+__all__ = ["Miss", "is_readable", "misses", "subject_of"]
 
 _MOST = 20  # messages that are shown
 _TOP = 6  # tokens of each
@@ -68,6 +69,11 @@ def subject_of(raw: bytes) -> str:
     return "".join(c if c.isprintable() else "·" for c in text)
 
 
+def is_readable(one: Evidence) -> bool:
+    """Whether a person can make something of it; a run of five bytes is none."""
+    return one.view != bag.VIEWS[bag.GRAMS] or one.token == AS_SUCH
+
+
 def _read_again(
     asked: Sequence[int], corpus: Corpus, letters: Iterable[tuple[Letter, bool]]
 ) -> dict[int, Letter]:
@@ -85,10 +91,10 @@ def _read_again(
 
 def _miss(letter: Letter, verdict: Verdict, is_spam: bool) -> Miss:
     evidence = verdict.evidence
-    views = {view: 0.0 for view in bag.VIEWS}
+    views = dict.fromkeys(bag.VIEWS, 0.0)
     for one in evidence:
         views[one.view] += one.contribution
-    readable = [one for one in evidence if one.view != bag.VIEWS[bag.GRAMS] and one.contribution]
+    readable = [one for one in evidence if is_readable(one) and one.contribution]
     return Miss(
         letter.name,
         subject_of(letter.raw),

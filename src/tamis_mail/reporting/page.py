@@ -6,6 +6,7 @@ browser too, which would otherwise be the last to know: its policy lets nothing 
 
 import os
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 
 from tamis_mail.mailbox.letter import printable
@@ -16,55 +17,6 @@ from tamis_mail.reporting.svg import escaped
 
 __all__ = ["page", "refuse_unless_writable", "write"]
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2024; --soft: #5b6570; --line: #d9dee3; --paper: #ffffff;
-  --card: #f6f7f9; --main: #2f6fb3; --second: #b26a00; --spam: #c2410c; --ham: #2f7d5b; --mark: #9d1c5a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --soft: #9aa5b1; --line: #363d45;
-  --paper: #14171a; --card: #1d2125; --main: #74b0ee; --second: #e0a44a; --spam: #f2855a; --ham: #6cc09a;
-  --mark: #f080b4; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.2rem; max-width: 68rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 0 0 .4rem; }
-p { margin: .2rem 0; } .soft { color: var(--soft); }
-.numbers { display: grid; grid-template-columns: repeat(4, 1fr); gap: .6rem;
-  margin: 1.2rem 0; padding: 0; }
-.numbers div, section { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; }
-.numbers div { padding: .5rem .8rem; } .numbers dt { color: var(--soft); font-size: .85rem; }
-.numbers dd { margin: 0; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
-.numbers small { color: var(--soft); font-size: .8rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: .8rem; }
-section { padding: .8rem 1rem; min-width: 0; } section.wide { margin-top: .8rem; overflow-x: auto; }
-svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
-svg text { fill: var(--soft); } svg .axis { fill: var(--ink); }
-.grid { stroke: var(--line); stroke-width: 1; } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.area { fill-opacity: .1; } .whisker { stroke-width: 1.5; stroke-opacity: .6; }
-.main { stroke: var(--main); } .second { stroke: var(--second); } .mark { stroke: var(--mark); }
-.spam { fill: var(--spam); } .ham { fill: var(--ham); } .area.main, .point.main { fill: var(--main); }
-.area { stroke: none; } .point.second { fill: var(--second); } .point.mark { fill: var(--mark); }
-.guide { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 4 4; }
-.keys { font-size: .85rem; color: var(--soft); } .key { margin-right: 1rem; white-space: nowrap; }
-.key i { display: inline-block; width: .9rem; height: .6rem; margin-right: .35rem; border-radius: 2px;
-  background: currentColor; }
-i.main { background: var(--main); } i.second { background: var(--second); } i.mark { background: var(--mark); }
-i.spam { background: var(--spam); } i.ham { background: var(--ham); } i.guide { height: 2px; vertical-align: middle; }
-table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { color: var(--soft); font-weight: 500; } td.number, th.number { text-align: right; }
-.miss { border-top: 1px solid var(--line); padding: .7rem 0; } .miss:first-of-type { border-top: 0; }
-.miss h3 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; } .miss p { overflow-wrap: anywhere; }
-.evidence { display: grid; grid-template-columns: minmax(6rem, 16rem) 4.2rem 1fr; gap: .1rem .6rem; margin: .4rem 0 0;
-  font-size: .88rem; align-items: center; }
-.evidence span { overflow-wrap: anywhere; } .evidence b { font-weight: 500; text-align: right; }
-.evidence .track { display: block; height: .7rem; background: linear-gradient(var(--line), var(--line)) center/1px 100%
-  no-repeat; }
-.evidence svg { height: .7rem; }
-footer { margin-top: 1.2rem; color: var(--soft); font-size: .85rem; }
-@media (max-width: 46rem) { .numbers { grid-template-columns: 1fr 1fr; } }
-@media (max-width: 32rem) { body { padding: .7rem; }
-  .evidence { grid-template-columns: minmax(5rem, 9rem) 3.6rem 1fr; } }
-@media print { body { max-width: none; } section, .miss { break-inside: avoid; } }
-"""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
@@ -76,6 +28,7 @@ def page(report: Report, version: str = "") -> str:
         ("Probabilities", charts.histogram),
         ("Learning curve", charts.curve),
     )
+    style = files("tamis_mail.reporting").joinpath("page.css").read_text(encoding="utf-8")
     drawn = "\n".join(f"<section><h2>{title}</h2>{draw(report)}</section>" for title, draw in pictures)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -85,7 +38,8 @@ def page(report: Report, version: str = "") -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>How well {escaped(report.name)} can be sorted</title>
-<style>{_STYLE}</style>
+<style>
+{style}</style>
 </head>
 <body>
 <main>
@@ -172,20 +126,22 @@ def _numbers(report: Report) -> str:
         ("calibration error", f"{measures.calibration_error:.3f}", "said against came true"),
     ]
     cells = "\n".join(
-        f"<div><dt>{name}</dt><dd>{escaped(value.replace('nan', '–'))}</dd><small>{escaped(note)}</small></div>"
+        f"<div><dt>{name}</dt><dd>{value.replace('nan', '–')}</dd><small>{escaped(note)}</small></div>"
         for name, value, note in shown
     )
     return f'<dl class="numbers">\n{cells}\n</dl>'
 
 
 def _misses(report: Report) -> str:
-    total = report.study.measures.messages - report.study.measures.right
+    messages = report.study.measures.messages
+    total = messages - report.study.measures.right
     if not total:
-        return '<section class="wide"><h2>Misses</h2><p>None: every message was on its own side of one half.</p></section>'
+        none = "None: every message was on its own side of one half."
+        return f'<section class="wide"><h2>Misses</h2><p>{none}</p></section>'
     shown = "" if len(report.misses) == total else f" The worst {len(report.misses)} are shown."
     parts = "\n".join(_miss(miss) for miss in report.misses)
     return (
-        f'<section class="wide"><h2>Misses</h2><p class="soft">{total:,} of {report.study.measures.messages:,} messages '
+        f'<section class="wide"><h2>Misses</h2><p class="soft">{total:,} of {messages:,} messages '
         f"were thought likelier to be what they are not.{shown} Bars to the right speak for spam, "
         f"to the left against it.</p>\n{parts}\n</section>"
     )
@@ -211,9 +167,10 @@ def _miss(miss: Miss) -> str:
 def _track(share: float, said: str) -> str:
     """A bar from the middle, to the right for spam."""
     start, kind = (50.0, "spam") if share > 0 else (50 + 50 * share, "ham")
+    place = f'x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8"'
     return (
-        f'<span class="track"><svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{escaped(said)}">'
-        f'<rect class="{kind}" x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8">'
+        '<span class="track"><svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escaped(said)}"><rect class="{kind}" {place}>'
         f"<title>{escaped(said)}</title></rect></svg></span>"
     )
 
@@ -225,7 +182,9 @@ def _table(report: Report) -> str:
         for one in report.bins
     )
     return (
-        '<section class="wide"><h2>Calibration, in numbers</h2><table><thead><tr><th scope="col">probability of spam</th>'
-        '<th scope="col" class="number">messages</th><th scope="col" class="number">said</th>'
-        f'<th scope="col" class="number">came true</th></tr></thead><tbody>\n{rows}\n</tbody></table></section>'
+        '<section class="wide"><h2>Calibration, in numbers</h2><table><thead><tr>'
+        '<th scope="col">probability of spam</th><th scope="col" class="number">messages</th>'
+        '<th scope="col" class="number">said</th>'
+        '<th scope="col" class="number">came true</th></tr></thead>'
+        f"<tbody>\n{rows}\n</tbody></table></section>"
     )

@@ -89,7 +89,8 @@ def by_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) 
     _refuse_unless_both(corpus)
     if not 2 <= folds <= len(corpus):
         raise ValueError(
-            f"got --folds {folds}, expected 2 or more and at most one a message ({len(corpus):,}): try --folds 10"
+            f"got --folds {folds}, expected 2 or more and at most one a message ({len(corpus):,}): "
+            "try --folds 10"
         )
     order = mixed(corpus.is_spam, seed)
     everything = corpus.count(order)
@@ -127,7 +128,7 @@ def smoothings() -> Iterator[tuple[float, float, Rule]]:
 def _chosen(
     corpus: Corpus, asked: Numbers, known: Counts
 ) -> tuple[Rule, tuple[float, float], tuple[tuple[float, float, float], ...]]:
-    """The smoothing with the least log-loss on the validation, and the prior that a doubling is one deviation.
+    """The smoothing with the least log-loss on the validation; a priori, a doubling is one deviation away.
 
     Without that prior, fifty messages that happen to be told apart would ask for the largest scale there is:
     on the sample mailbox, four times the default, and so twice the log-loss on the test.
@@ -148,7 +149,7 @@ def _chosen(
 
 
 def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule) -> tuple[Point, ...]:
-    """ROC area and accuracy after ever more messages, the mean over the parts; each message is counted once."""
+    """ROC area and accuracy after ever more messages, the mean over the parts."""
     most = min(len(learned) for learned, _ in parts)
     sizes = sorted({min(_FIRST << step, most) for step in range(40)})
     found = np.zeros((len(parts), len(sizes), 2))

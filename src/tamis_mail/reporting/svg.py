@@ -24,7 +24,9 @@ def shown(number: float, digits: int = 3) -> str:
     >>> shown(0.25), shown(0.0), shown(1234.0)
     ('0.25', '0', '1234')
     """
-    return f"{number:.{digits}f}".rstrip("0").rstrip(".") if "." in f"{number:.{digits}f}" else f"{number:.0f}"
+    return (
+        f"{number:.{digits}f}".rstrip("0").rstrip(".") if "." in f"{number:.{digits}f}" else f"{number:.0f}"
+    )
 
 
 class Axis:
@@ -82,9 +84,9 @@ class Chart:
         )
 
     def whisker(self, x: float, low: float, high: float, kind: str) -> None:
-        place = f"{self.across(x):.1f}"
+        place, start, stop = (f"{one:.1f}" for one in (self.across(x), self.up(low), self.up(high)))
         self._parts.append(
-            f'<line class="whisker {kind}" x1="{place}" x2="{place}" y1="{self.up(low):.1f}" y2="{self.up(high):.1f}"/>'
+            f'<line class="whisker {kind}" x1="{place}" x2="{place}" y1="{start}" y2="{stop}"/>'
         )
 
     def legend(self, kind: str, said: str) -> None:
@@ -114,12 +116,11 @@ class Chart:
         for value, said in self._y.ticks:
             place = self.up(value)
             parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{place:.1f}" y2="{place:.1f}"/>')
-            parts.append(
-                f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{escaped(said)}</text>'
-            )
+            parts.append(f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{escaped(said)}</text>')
         middle, height = (left + right) / 2, (top + bottom) / 2
         parts.append(
-            f'<text class="axis" x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{escaped(self._x.title)}</text>'
+            f'<text class="axis" x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">'
+            f"{escaped(self._x.title)}</text>"
         )
         parts.append(
             f'<text class="axis" transform="translate(13 {height:.1f}) rotate(-90)" text-anchor="middle">'

@@ -21,7 +21,7 @@ from tamis_mail.reporting.study import mixed
 from tamis_mail.verdict.arrays import log_odds
 from tamis_mail.verdict.rule import RULE, Rule
 
-__all__ = ["Fit", "Tuning", "fit", "tune"]
+__all__ = ["Fit", "Tuning", "fit", "tune", "with_thresholds"]
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,8 @@ _FOLDS = 10
 _STEPS = 100  # Newton needs ten
 _STILL = 1e-10
 _LEAST = 20  # messages of either kind, below which nothing is told
-_LOST = 0.001  # share of ham that may be called spam: the threshold that is offered
+_LOST = 0.001  # share of ham that may be called spam, by the threshold that is offered
+_PASSED = 0.01  # share of spam that may be called ham
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ class Tuning:
     would_be: Measures  # by scales that were fitted without its fold
     gain: float  # mean log-loss that is saved
     chance: float  # standard error of the gain
-    offered: float | None  # a threshold for spam; None if there is too little ham to tell
+    offered: tuple[
+        float | None, float | None
+    ]  # thresholds of spam and ham; None if there is too little to tell
 
     @property
     def is_better(self) -> bool:
@@ -60,13 +63,13 @@ class Tuning:
         return self.gain > self.chance
 
 
-def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0, lost: float = _LOST) -> Tuning:
+def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0) -> Tuning:
     """Fit the scales to a corpus, and check by folds whether that helps."""
     spams = int(corpus.is_spam.sum())
     if min(spams, len(corpus) - spams) < _LEAST:
         raise ValueError(
-            f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least {_LEAST} "
-            "of each to tune by: name more mail"
+            f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least "
+            f"{_LEAST} of each to tune by: name more mail"
         )
     scores = corpus.left_out(before)
     centre = np.array([view.scale for view in RULE.views])
@@ -79,7 +82,8 @@ def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0, lost: float = _LOST
     after = before.scaled([float(f"{scale:.4g}") for scale in found.scales])
     was = log_odds(scores, before)
     saved = log_losses(was, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
-    cut = float(probabilities(np.array(threshold(held_out, ~corpus.is_spam, lost))))
+    high = threshold(held_out, ~corpus.is_spam, _LOST)
+    low = -threshold(-held_out, corpus.is_spam, _PASSED)
     return Tuning(
         before,
         after,
@@ -88,13 +92,22 @@ def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0, lost: float = _LOST
         measure(held_out, corpus.is_spam, after),
         float(saved.mean()),
         float(saved.std(ddof=1) / np.sqrt(len(saved))),
-        min(max(cut, 0.5), 0.9999) if cut < 1 else None,
+        (_rounded(max(high, 0.0)), _rounded(min(low, 0.0))),
     )
 
 
-def with_threshold(rule: Rule, spam: float) -> Rule:
-    """The rule with another threshold for spam; that for ham stays below."""
-    return replace(rule, spam=float(f"{spam:.4g}"), ham=min(rule.ham, spam))
+def with_thresholds(rule: Rule, offered: tuple[float | None, float | None]) -> Rule:
+    """The rule with the thresholds that could be told."""
+    spam, ham = offered
+    return replace(rule, spam=rule.spam if spam is None else spam, ham=rule.ham if ham is None else ham)
+
+
+def _rounded(log_odds: float) -> float | None:
+    """As a probability with as many digits as it takes; None for what no message reaches."""
+    if not np.isfinite(log_odds):
+        return None
+    p = float(probabilities(np.array(log_odds)))
+    return 1 - float(f"{1 - p:.2g}") if p > 0.5 else float(f"{p:.2g}")
 
 
 def fit(scores: Floats, is_spam: NDArray[np.bool_], centre: Floats, width: float = _WIDTH) -> Fit:

@@ -156,8 +156,8 @@ class Sieve:
         """
         if {SPAM, HAM} - {label.name for label in self.store.labels() if label.messages + label.lent}:
             raise StoreError(
-                f"the store {self.store.path} has not learned both spam and ham: to guess labels, first learn "
-                "a few messages of each (tamis learn --spam … --ham …)"
+                f"the store {self.store.path} has not learned both spam and ham: to guess labels, first learn"
+                " a few messages of each (tamis learn --spam … --ham …)"
             )
         actions: Counter[str] = Counter()
         with _Hands(_batches(messages, _GUESSED), processes) as (batches, hands):
@@ -275,7 +275,7 @@ class _Plan:
                 f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
                 f"this tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
             )
-        work = self._pruned if old.era < self._era else self._work
+        work = self._pruned if self._era else self._work  # after a pruning, counts may have gone
         work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))
 
     def carry_out(self, hands: "Hands") -> None:

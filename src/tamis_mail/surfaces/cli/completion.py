@@ -109,7 +109,7 @@ def _zsh(found: Sequence[Command]) -> str:
             arguments.append(
                 _quoted(f"{many}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
             )
-        lines += [f"{_function(command.words)}() {{", "    local context state line"]
+        lines += [f"{_function(command.words)}() {{", *_ZSH_LOCALS]
         lines += [
             "    _arguments -C \\",
             *(f"        {argument} \\" for argument in arguments),
@@ -136,6 +136,9 @@ def _zsh(found: Sequence[Command]) -> str:
     return "\n".join(
         [*lines, 'if [[ $funcstack[1] == _tamis ]]; then _tamis "$@"; else compdef _tamis tamis; fi', ""]
     )
+
+
+_ZSH_LOCALS = ['    local curcontext="$curcontext" context state state_descr line', "    typeset -A opt_args"]
 
 
 def _zsh_option(option: Option) -> str:

@@ -1,100 +1,279 @@
-"""nothing → two worked examples in the terminal: which class a document is of, and how biased a coin is.
+"""a mailbox, or the sample → what tamis does, shown in the terminal: learn, sort, explain, forget.
 
-Both are the same three lines: observe, add, infer. The third act takes an observation back.
+Everything happens in a temporary folder: no mail is changed, and the user's own store is not touched.
 """
 
-import shutil
+import sys
+import time
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from textwrap import wrap
 from typing import TextIO
 
-import numpy as np
+from tamis.progress import Line
+from tamis_mail import sample
+from tamis_mail.mailbox.letter import printable
+from tamis_mail.message import canonical, digest
+from tamis_mail.reporting.mail import labelled
+from tamis_mail.reporting.misses import is_readable, subject_of
+from tamis_mail.sieve import Sieve
+from tamis_mail.surfaces.cli.explain import in_words
+from tamis_mail.surfaces.cli.layout import can_show, clip, pad
+from tamis_mail.surfaces.cli.parser import Parser
+from tamis_mail.surfaces.cli.report import encodable, percent
+from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.verdict import Verdict
 
-from tamis.conjugate import Beta, Dirichlet
-from tamis.stats import Tally
+__all__ = ["configure", "run"]
 
-_DOCUMENTS = (
-    ("Chinese Beijing Chinese", "China"),
-    ("Chinese Chinese Shanghai", "China"),
-    ("Chinese Macao", "China"),
-    ("Tokyo Japan Chinese", "not China"),
-)
-_QUESTION = "Chinese Chinese Chinese Tokyo Japan"
-_BARS = " ▁▂▃▄▅▆▇█"
-_PLAIN_BARS = " .:-=+*#@"
+_LOOKED_AT = 1000  # messages of each folder: a first look need not read a lifetime's mail
+_TAKEN = 350  # messages of each kind
+_LEAST = 5
+_MISSES = 4
+_TOKENS = 4  # for either side
+_ASIDE = 5  # one message in so many is not learned
+_VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
+
+Message = tuple[bytes, bool]  # and whether it is spam
 
 
-def run(out: TextIO) -> int:
-    """Write the examples, no wider than the terminal, in characters that it can show."""
-    width = max(40, min(shutil.get_terminal_size().columns, 76))
-    bars = _BARS if _can_show(out, _BARS) else _PLAIN_BARS
-    out.writelines(part + "\n" for part in (_china(), _coin(width, bars), _forgetting()))
+def configure(parser: Parser) -> None:
+    """The options of `tamis demo`."""
+    parser.description = (
+        "Show what tamis does: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
+        "message. The mailbox is a sample, or your own. Nothing is kept, and your mail is only read."
+    )
+    add = parser.add_argument
+    add(
+        "--mailbox",
+        metavar="FOLDER",
+        help="your own mail, in a folder whose subfolders say what is spam, as Junk does",
+    )
+    add("--statistics", action="store_true", help="show the statistics it is made of instead")
+    parser.examples = [
+        ("tamis demo", "on a sample mailbox"),
+        ("tamis demo --mailbox ~/Maildir", "on your own mail"),
+    ]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Show one of them."""
+    if options.statistics:
+        if options.mailbox:
+            options.parser.error("got --statistics and --mailbox, expected one of them")
+        import_module("tamis_mail.surfaces.cli.worked").show(out)
+        return 0
+    with TemporaryDirectory(prefix="tamis-demo-") as folder:
+        root = options.mailbox
+        if root is None:
+            root = str(Path(folder, "mailbox"))
+            with _told("making a sample mailbox"):
+                sample.write(root)
+        with _told("reading mail"):
+            learned, rest = _parts(_messages(root))
+        with Sieve.open(Path(folder, "demo.tamis")) as sieve:
+            _Show(out, sieve, learned, rest, options.mailbox).run()
     return 0
 
 
-def _china() -> str:
-    labels = [label for _, label in _DOCUMENTS]
-    documents = Tally.count(labels)
-    words = _count_words(_DOCUMENTS)
-    if words.keys is None or words.terms is None:
-        raise AssertionError("words are counted by class and by word")
-    given_class = Dirichlet(np.ones(len(words.terms))).update(words).mean
-    columns = words.terms.find(_QUESTION.split())
-    joint = documents.total.value / documents.weight.value * given_class[:, columns].prod(axis=1)
-    lines = ["1. Learn four documents (add-one smoothing is a Dirichlet prior):", ""]
-    lines += [f"     {text:<26} {label}" for text, label in _DOCUMENTS]
-    lines += ["", f'   then judge "{_QUESTION}":', ""]
-    for label, row, score in zip(words.keys, given_class, joint, strict=True):
-        chinese, tokyo, japan = row[words.terms.find(["Chinese", "Tokyo", "Japan"])]
-        lines.append(f"     {label:<10} P(Chinese) {chinese:.3f}, P(Tokyo) {tokyo:.3f}, P(Japan) {japan:.3f}")
-        lines.append(f"                joint probability {score:.4f}")
-    best = int(joint.argmax())
-    lines += ["", f"   {words.keys[best]}, with probability {joint[best] / joint.sum():.2f}.", ""]
-    return "\n".join(lines)
-
-
-def _coin(width: int, bars: str) -> str:
-    prior = Beta(2, 2)
-    tosses = Tally.observe([1] * 55 + [0] * 45)
-    after = prior.update(tosses)
-    low, high = after.interval(0.95)
-    places = np.linspace(0, 1, width - 6)
-    density = np.exp(after.log_density(places))
-    heights = np.rint((len(bars) - 1) * density / density.max()).astype(int)
-    half = len(places) // 2
-    return "\n".join(
-        [
-            "2. Toss a coin a hundred times: 55 heads. Believe Beta(2, 2) first.",
-            "",
-            "     " + "".join(bars[h] for h in heights),
-            "     " + "0".ljust(half - 1) + "0.5".ljust(len(places) - half) + "1",
-            "",
-            f"   Now Beta({after.a:g}, {after.b:g}): mean {after.mean:.3f},",
-            f"   and 95 % sure that it lies between {low:.2f} and {high:.2f}.",
-            "",
-        ]
-    )
-
-
-def _forgetting() -> str:
-    everything = _count_words(_DOCUMENTS)
-    third = _count_words(_DOCUMENTS[2:3])
-    never = _count_words(_DOCUMENTS[:2] + _DOCUMENTS[3:])
-    same = everything - third == never
-    return "\n".join(
-        [
-            '3. Take "Chinese Macao" back: the statistic is',
-            f"   {'the same, to the bit, as if it had never been learned.' if same else 'NOT the same.'}",
-        ]
-    )
-
-
-def _count_words(documents: tuple[tuple[str, str], ...]) -> Tally:
-    pairs = [(word, label) for text, label in documents for word in text.split()]
-    return Tally.count([word for word, _ in pairs], by=[label for _, label in pairs])
-
-
-def _can_show(out: TextIO, text: str) -> bool:
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say what is being done, for as long as it takes, where somebody can see it."""
+    line = Line(sys.stderr)
+    if line.is_terminal:
+        line.draw(f"demo: {what} ...", time.monotonic())
     try:
-        text.encode(getattr(out, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+        yield
+    finally:
+        if line.is_terminal:
+            line.draw("", time.monotonic())
+
+
+def _messages(root: str) -> list[Message]:
+    """Some of the mail below a folder, each message once."""
+    dice = Random(0)
+    kept: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
+    for part in labelled(root=root).parts:
+        for letter, is_spam in islice(part.letters(), _LOOKED_AT):
+            name = digest(canonical(letter.raw))
+            if name in kept[not is_spam]:
+                continue
+            mine = kept[is_spam]
+            mine[name] = letter.raw
+            if len(mine) > _TAKEN:
+                del mine[dice.choice(list(mine))]
+    if min(map(len, kept.values())) < _LEAST:
+        raise ValueError(
+            f"{printable(root)} has {len(kept[True])} spam and {len(kept[False])} ham, expected at least "
+            f"{_LEAST} of each: name a folder with more mail, or try tamis demo without one"
+        )
+    found = [(raw, is_spam) for is_spam, mine in kept.items() for raw in mine.values()]
+    dice.shuffle(found)
+    return sorted(found, key=lambda one: one[1])  # each kind has its share in both parts
+
+
+def _parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    learned = [one for number, one in enumerate(messages) if number % _ASIDE]
+    return learned, [one for number, one in enumerate(messages) if not number % _ASIDE]
+
+
+class _Show:
+    """The demo, no wider than the terminal and in characters that it can show."""
+
+    def __init__(
+        self,
+        out: TextIO,
+        sieve: Sieve,
+        learned: Sequence[Message],
+        rest: Sequence[Message],
+        mailbox: str | None,
+    ) -> None:
+        self._out = out
+        self._sieve = sieve
+        self._learned = learned
+        self._rest = rest
+        self._mailbox = mailbox
+        self._width = min(columns(), 76)
+        self._dots = "…" if can_show(out, "…") else "..."
+        self._bar = "█" if can_show(out, "█") else "#"
+
+    def run(self) -> None:
+        self._learn()
+        verdicts = self._sort()
+        self._explain(verdicts)
+        self._forget(verdicts)
+        self._next()
+
+    def _say(self, text: str = "", indent: str = "") -> None:
+        lines = wrap(
+            text,
+            self._width,
+            initial_indent=indent,
+            subsequent_indent=indent or "   ",
+            break_on_hyphens=False,
+        )
+        self._out.writelines(f"{line}\n" for line in lines or [""])
+
+    def _judge(self) -> list[Verdict]:
+        return list(self._sieve.sort_many((raw for raw, _ in self._rest), processes=1))
+
+    def _learn(self) -> None:
+        where = encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        kinds = {
+            label: [raw for raw, is_spam in self._learned if is_spam == (label == "spam")]
+            for label in ("spam", "ham")
+        }
+        self._say(f"1. Learn {len(kinds['spam'])} spam and {len(kinds['ham'])} ham of {where}.")
+        with _told(f"learning {len(self._learned)} messages"):
+            for label, mine in kinds.items():
+                self._sieve.learn_many(mine, label, processes=1)
+        self._say()
+
+    def _sort(self) -> list[Verdict]:
+        with _told(f"sorting {len(self._rest)} messages"):
+            verdicts = self._judge()
+        self._say(f"2. Sort {len(self._rest)} others, which it has not seen:")
+        self._say()
+        called = Counter((one.label, is_spam) for one, (_, is_spam) in zip(verdicts, self._rest, strict=True))
+        self._say(f"{'':<14}{'spam':>6}{'ham':>6}", "   ")
+        for label in ("spam", "unsure", "ham"):
+            name = label if label == "unsure" else f"called {label}"
+            self._say(f"{name:<14}{called[label, True]:>6}{called[label, False]:>6}", "   ")
+        wrong = [
+            (one, raw, is_spam)
+            for one, (raw, is_spam) in zip(verdicts, self._rest, strict=True)
+            if (one.log_odds > 0) != is_spam
+        ]
+        self._say()
+        right = percent(1 - len(wrong) / len(self._rest))
+        self._say(f"Accuracy {right}" + (". Misses:" if wrong else ", no misses."), "   ")
+        worst = sorted(wrong, key=lambda one: -abs(one[0].log_odds))
+        for verdict, raw, is_spam in worst[:_MISSES]:
+            self._out.write(f"     {self._subject(raw, self._width - 5)}\n")
+            self._say(
+                f"{'spam' if is_spam else 'ham'}, probability of spam {verdict.probability:.2f}", " " * 7
+            )
+        if len(wrong) > _MISSES:
+            self._say(f"and {len(wrong) - _MISSES} more", "     ")
+        self._say()
+        return verdicts
+
+    def _subject(self, raw: bytes, width: int) -> str:
+        return clip(encodable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
+
+    def _explain(self, verdicts: Sequence[Verdict]) -> None:
+        spams = [
+            (verdict, raw) for verdict, (raw, is_spam) in zip(verdicts, self._rest, strict=True) if is_spam
+        ]
+        # words that everybody can read, if there are any
+        verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
+        self._say("3. Explain a verdict:")
+        self._say()
+        self._out.write(f"   {self._subject(raw, self._width - 3)}\n")
+        words = in_words(verdict.label, verdict.probability)
+        self._say(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
+        self._say()
+        evidence = verdict.evidence
+        room = max(8, min(28, self._width - 23))
+        for view, said in _VIEWS.items():
+            total = sum(one.contribution for one in evidence if one.view == view)
+            self._out.write(f"   {pad(said, room)} {total:>+6.2f}\n")
+        self._out.write(f"   {pad('log-odds of spam', room)} {verdict.log_odds:>+6.2f}\n")
+        self._say()
+        readable = [one for one in evidence if is_readable(one)]
+        for_spam = [one for one in readable if one.contribution > 0][:_TOKENS]
+        against = [one for one in readable if one.contribution < 0][:_TOKENS]
+        longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
+        bars = max(0, min(12, self._width - 23 - room))
+        for one in (*for_spam, *against):
+            token = pad(encodable(self._out, one.token), room, self._dots)
+            drawn = self._bar * round(bars * abs(one.contribution) / longest)
+            line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {drawn}"
+            self._out.write(line.rstrip() + "\n")
+        self._say()
+
+    def _forget(self, before: Sequence[Verdict]) -> None:
+        raw, is_spam = self._rest[0]
+        label = "spam" if is_spam else "ham"
+        with _told("forgetting"):
+            self._sieve.learn(raw, label)
+            between = self._judge()
+            self._sieve.forget(raw)
+            after = self._judge()
+        moved = _differ(before, between)
+        still = _differ(before, after)
+        self._say(f"4. Learn one more {label}: {moved} of {len(before)} probabilities move. Then forget it:")
+        self._say(
+            "all are as before, to the bit, as if it had never come."
+            if not still
+            else f"{still} are NOT as before.",
+            "   ",
+        )
+        self._say()
+
+    def _next(self) -> None:
+        self._say("What to type next:")
+        steps = [
+            ("tamis learn --spam JUNK --ham INBOX", "begin with your own mail"),
+            ("tamis sort < message", "is it spam?"),
+            ("tamis report", "more numbers, and pictures"),
+            ("tamis demo --statistics", "what it is made of"),
+        ]
+        if not self._mailbox:
+            steps.insert(0, ("tamis demo --mailbox ~/Maildir", "this, on your own mail"))
+        for command, purpose in steps:
+            if self._width >= 68:
+                self._out.write(f"   {command:<37}{purpose}\n")
+            else:
+                self._out.write(f"  {command}\n      {purpose}\n")
+
+
+def _differ(one: Sequence[Verdict], other: Sequence[Verdict]) -> int:
+    return sum(a.log_odds != b.log_odds for a, b in zip(one, other, strict=True))

@@ -1,4 +1,4 @@
-"""--spam, --ham or a folder → labelled mail, with a line on stderr that tells how far its reading has come."""
+"""--spam, --ham or a folder → labelled mail, and a line on stderr that tells how far it has been read."""
 
 import sys
 import time

@@ -40,7 +40,7 @@ def configure(parser: Parser) -> None:
         type=_split,
         default=(400, 50, 50),
         metavar="A/B/C",
-        help="messages to learn, to choose by and to judge (default: 400/50/50; in proportion if there are fewer)",
+        help="messages to learn, to choose by and to judge (default: 400/50/50; fewer in proportion)",
     )
     add("--folds", type=int, metavar="K", help="judge every message, by K folds")
     add("--seed", type=int, default=0, metavar="N", help="another random choice (default: 0)")

@@ -219,8 +219,8 @@ def _import(options: Namespace) -> Answer:
     path = Path(options.file)
     sources = open_sources(options.words) if options.words else []
     with (
-        Store(options.store or default_path()) as store,
         _opened(None if options.file == "-" else path, "rb", packed=path.suffix == ".gz") as file,
+        Store(options.store or default_path()) as store,
     ):
         if options.format == "tamis":
             return [f"{exchange.load(store, file):,} messages are remembered in {_path(options)}"], 0

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from tamis_mail.bag import VIEWS
 from tamis_mail.reporting.corpus import read
-from tamis_mail.reporting.tuning import Tuning, tune, with_threshold
+from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
 from tamis_mail.surfaces.cli.labelled import Reading, add_mail, mail_of
@@ -24,17 +24,18 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """The options of `tamis tune`."""
     parser.description = (
-        "Fit how much words, pairs of words, header fields and runs of bytes count to your own mail. Each message is "
-        "judged by all the others, and the four scales are fitted to what was said (logistic regression, with "
-        "a prior about the default). If ten folds say that this helps, your store judges by the new scales "
-        "from now on; if not, nothing is changed. What was learned is not touched either way."
+        "Fit to your own mail how much words, pairs of words, header fields and runs of bytes count. Each "
+        "message is judged by all the others, and the four scales are fitted to what was said (logistic "
+        "regression, with a prior about the default). If ten folds say that this helps, your store judges by "
+        "the new scales from now on; if not, nothing is changed. What was learned is not touched either way."
     )
     add_mail(parser)
     add = parser.add_argument
     add(
-        "--threshold",
+        "--thresholds",
         action="store_true",
-        help="also take the threshold that is offered: no more than one ham in a thousand called spam",
+        help="also take the thresholds that are offered: at most one ham in a thousand called spam, and "
+        "one spam in a hundred called ham",
     )
     add("--dry-run", action="store_true", help="say what would change, and change nothing")
     add("--reset", action="store_true", help="go back to the default")
@@ -63,7 +64,8 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
     if not options.dry_run and not os.path.lexists(path):
         raise ValueError(
-            f"there is no store yet ({path}) to keep a rule in: begin with tamis learn --help, or say --dry-run"
+            f"there is no store yet ({path}) to keep a rule in: begin with tamis learn --help, or say "
+            "--dry-run"
         )
     before = RULE
     if os.path.lexists(path):
@@ -73,8 +75,8 @@ def run(out: TextIO, options: Namespace) -> int:
     with Reading("tune", mail, quiet=options.quiet) as reading:
         found = tune(read(mail, seen=reading), before, options.seed)
     after = found.after if found.is_better else found.before
-    if options.threshold and found.offered is not None:
-        after = with_threshold(after, found.offered)
+    if options.thresholds:
+        after = with_thresholds(after, found.offered)
     kept = after != before and not options.dry_run
     if kept:
         with Store(path, create=False) as store, store.writing() as writer:
@@ -95,7 +97,9 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
                 with store.writing() as writer:
                     writer.set("rule", "")
     if not options.quiet:
-        said = "the store judges by the default again" if changed else "the store judges by the default already"
+        said = (
+            "the store judges by the default again" if changed else "the store judges by the default already"
+        )
         out.write(("would be: " if changed and options.dry_run else "") + said + "\n")
     return 0
 
@@ -119,19 +123,26 @@ def _lines(out: TextIO, found: Tuning, after: Rule, kept: bool, options: Namespa
     lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
     lines += [f"{name:<16}{one:>8}{other:>8}" for name, one, other in rows]
     lines.append("")
-    lines += wrap(_offer(found, options.threshold), width)
+    for line in _offers(found, options.thresholds):
+        lines += wrap(line, width)
     lines += wrap(_said(found, after, kept, options.dry_run).replace("±", near), width)
     return lines
 
 
-def _offer(found: Tuning, taken: bool) -> str:
-    if found.offered is None:
-        return "threshold: there is too little ham to keep one in a thousand from being called spam"
-    end = "" if taken else " (--threshold takes it)"
-    return (
-        f"threshold: called spam from {found.before.spam:g}; from {found.offered:.4g}, one ham in a thousand "
-        f"would be{end}"
-    )
+def _offers(found: Tuning, taken: bool) -> list[str]:
+    """What the thresholds could be."""
+    spam, ham = found.offered
+    rule = found.before
+    end = "" if taken else "; --thresholds takes them"
+    lines = [
+        "spam threshold: too little ham to tell where one in a thousand would be called spam"
+        if spam is None
+        else f"spam threshold: {rule.spam:g} now; one ham in a thousand called spam from {spam:g}",
+        "ham threshold: too little spam to tell where one in a hundred would be called ham"
+        if ham is None
+        else f"ham threshold: {rule.ham:g} now; one spam in a hundred called ham up to {ham:g}",
+    ]
+    return [*lines[:-1], lines[-1] + end] if spam is not None or ham is not None else lines
 
 
 def _said(found: Tuning, after: Rule, kept: bool, dry: bool) -> str:
@@ -152,7 +163,7 @@ def _as_dict(found: Tuning, after: Rule, kept: bool) -> dict[str, object]:
         "standard_error": found.chance,
         "scales": dict(zip(VIEWS, found.fit.scales.tolist(), strict=True)),
         "deviations": dict(zip(VIEWS, found.fit.deviations.tolist(), strict=True)),
-        "threshold": found.offered,
+        "thresholds": dict(zip(("spam", "ham"), found.offered, strict=True)),
         "before": {"rule": asdict(found.before), **asdict(found.was)},
         "after": {"rule": asdict(after), **asdict(found.would_be)},
     }

@@ -1,0 +1,94 @@
+"""nothing → two worked examples in the terminal: which class a document is of, and how biased a coin is.
+
+Both are the same three lines: observe, add, infer. The third act takes an observation back.
+"""
+
+import shutil
+from typing import TextIO
+
+import numpy as np
+
+from tamis.conjugate import Beta, Dirichlet
+from tamis.stats import Tally
+from tamis_mail.surfaces.cli.layout import can_show
+
+__all__ = ["show"]
+
+_DOCUMENTS = (
+    ("Chinese Beijing Chinese", "China"),
+    ("Chinese Chinese Shanghai", "China"),
+    ("Chinese Macao", "China"),
+    ("Tokyo Japan Chinese", "not China"),
+)
+_QUESTION = "Chinese Chinese Chinese Tokyo Japan"
+_BARS = " ▁▂▃▄▅▆▇█"
+_PLAIN_BARS = " .:-=+*#@"
+
+
+def show(out: TextIO) -> None:
+    """Write the examples, no wider than the terminal, in characters that it can show."""
+    width = max(40, min(shutil.get_terminal_size().columns, 76))
+    bars = _BARS if can_show(out, _BARS) else _PLAIN_BARS
+    out.writelines(part + "\n" for part in (_china(), _coin(width, bars), _forgetting()))
+
+
+def _china() -> str:
+    labels = [label for _, label in _DOCUMENTS]
+    documents = Tally.count(labels)
+    words = _count_words(_DOCUMENTS)
+    if words.keys is None or words.terms is None:
+        raise AssertionError("words are counted by class and by word")
+    given_class = Dirichlet(np.ones(len(words.terms))).update(words).mean
+    columns = words.terms.find(_QUESTION.split())
+    joint = documents.total.value / documents.weight.value * given_class[:, columns].prod(axis=1)
+    lines = ["1. Learn four documents (add-one smoothing is a Dirichlet prior):", ""]
+    lines += [f"     {text:<26} {label}" for text, label in _DOCUMENTS]
+    lines += ["", f'   then judge "{_QUESTION}":', ""]
+    for label, row, score in zip(words.keys, given_class, joint, strict=True):
+        chinese, tokyo, japan = row[words.terms.find(["Chinese", "Tokyo", "Japan"])]
+        lines.append(f"     {label:<10} P(Chinese) {chinese:.3f}, P(Tokyo) {tokyo:.3f}, P(Japan) {japan:.3f}")
+        lines.append(f"                joint probability {score:.4f}")
+    best = int(joint.argmax())
+    lines += ["", f"   {words.keys[best]}, with probability {joint[best] / joint.sum():.2f}.", ""]
+    return "\n".join(lines)
+
+
+def _coin(width: int, bars: str) -> str:
+    prior = Beta(2, 2)
+    tosses = Tally.observe([1] * 55 + [0] * 45)
+    after = prior.update(tosses)
+    low, high = after.interval(0.95)
+    places = np.linspace(0, 1, width - 6)
+    density = np.exp(after.log_density(places))
+    heights = np.rint((len(bars) - 1) * density / density.max()).astype(int)
+    half = len(places) // 2
+    return "\n".join(
+        [
+            "2. Toss a coin a hundred times: 55 heads. Believe Beta(2, 2) first.",
+            "",
+            "     " + "".join(bars[h] for h in heights),
+            "     " + "0".ljust(half - 1) + "0.5".ljust(len(places) - half) + "1",
+            "",
+            f"   Now Beta({after.a:g}, {after.b:g}): mean {after.mean:.3f},",
+            f"   and 95 % sure that it lies between {low:.2f} and {high:.2f}.",
+            "",
+        ]
+    )
+
+
+def _forgetting() -> str:
+    everything = _count_words(_DOCUMENTS)
+    third = _count_words(_DOCUMENTS[2:3])
+    never = _count_words(_DOCUMENTS[:2] + _DOCUMENTS[3:])
+    same = everything - third == never
+    return "\n".join(
+        [
+            '3. Take "Chinese Macao" back: the statistic is',
+            f"   {'the same, to the bit, as if it had never been learned.' if same else 'NOT the same.'}",
+        ]
+    )
+
+
+def _count_words(documents: tuple[tuple[str, str], ...]) -> Tally:
+    pairs = [(word, label) for text, label in documents for word in text.split()]
+    return Tally.count([word for word, _ in pairs], by=[label for _, label in pairs])

@@ -1,0 +1,149 @@
+"""What is subtracted is what would have been counted without it; the numbers are scikit-learn's."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from tamis_mail.mailbox import Letter
+from tamis_mail.reporting import corpus as corpora
+from tamis_mail.reporting.corpus import Corpus, read
+from tamis_mail.reporting.measures import bins, measure, probabilities, roc_curve
+from tamis_mail.reporting.study import by_folds, by_split, mixed
+from tamis_mail.sample import messages
+from tamis_mail.sieve import Sieve
+from tamis_mail.verdict import RULE
+from tamis_mail.verdict.arrays import log_odds
+
+LETTERS = [
+    (Letter(one.raw, f"{number}", number), one.label == "spam") for number, one in enumerate(messages())
+][:120]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return read(LETTERS)
+
+
+def test_folds_by_subtraction_are_folds_by_counting_again(corpus: Corpus) -> None:
+    study = by_folds(corpus, 5, seed=3)
+    for learned, judged in study.parts:
+        assert not set(learned) & set(judged)
+        assert len(learned) + len(judged) == len(corpus)
+        again = corpus.log_odds(judged, corpus.count(learned), RULE)
+        np.testing.assert_allclose(study.log_odds[judged], again, rtol=1e-12, atol=1e-12)
+    assert sorted(np.concatenate([judged for _, judged in study.parts])) == list(range(len(corpus)))
+
+
+def test_leaving_one_out_is_counting_all_the_others(corpus: Corpus) -> None:
+    found = corpus.left_out(RULE)
+    everyone = np.arange(len(corpus))
+    for message in everyone[::7]:
+        naive = corpus.scores(np.array([message]), corpus.count(everyone[everyone != message]), RULE)
+        np.testing.assert_allclose(found[message], naive[0], rtol=1e-12, atol=1e-12)
+
+
+def test_a_fold_is_judged_as_a_store_would(corpus: Corpus, tmp_path: Path) -> None:
+    study = by_split(corpus, (80, 20, 20), seed=1)
+    ((learned, judged),) = study.parts
+    with Sieve.open(tmp_path / "mail.tamis") as sieve:
+        for label in ("spam", "ham"):
+            chosen = [i for i in learned if corpus.is_spam[i] == (label == "spam")]
+            sieve.learn_many((LETTERS[corpus.places[i]][0].raw for i in chosen), label, processes=1)
+        with sieve.store.writing() as writer:
+            writer.set("rule", study.rule.written())
+        stored = [sieve.sort(LETTERS[corpus.places[i]][0].raw).log_odds for i in judged]
+    np.testing.assert_allclose(study.log_odds, stored, rtol=1e-9, atol=1e-9)
+
+
+def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone = np.arange(len(corpus))
+    whole, left = corpus.count(everyone), corpus.left_out(RULE)
+    monkeypatch.setattr(corpora, "_AT_ONCE", 1000)
+    np.testing.assert_array_equal(corpus.count(everyone).features, whole.features)
+    np.testing.assert_allclose(corpus.left_out(RULE), left, rtol=1e-12)
+
+
+def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "_FEW", 50)
+    again = read(LETTERS, processes=2)
+    np.testing.assert_array_equal(again.keys, corpus.keys)
+    np.testing.assert_array_equal(again.ids, corpus.ids)
+    assert again.digests == corpus.digests
+
+
+def test_the_numbers_are_those_of_scikit_learn(corpus: Corpus) -> None:
+    study = by_folds(corpus, 4)
+    y, p = corpus.is_spam, probabilities(study.log_odds)
+    found = study.measures
+    assert found.roc_area == pytest.approx(metrics.roc_auc_score(y, study.log_odds), abs=1e-12)
+    assert found.brier == pytest.approx(metrics.brier_score_loss(y, p), abs=1e-12)
+    assert found.log_loss == pytest.approx(metrics.log_loss(y, p), abs=1e-9)
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(y, p > 0.5), abs=1e-12)
+    assert found.unsure == np.sum((p < RULE.spam) & (p > RULE.ham))
+    assert found.ham_called_spam == np.sum(p[~y] >= RULE.spam)
+    assert found.spam_missed == np.sum(p[y] <= RULE.ham)
+    ham, spam, _ = metrics.roc_curve(y, study.log_odds, drop_intermediate=False)
+    np.testing.assert_allclose(np.array(roc_curve(study.log_odds, y)), np.column_stack([ham, spam]))
+
+
+def test_ties_count_half_and_a_single_kind_has_no_area() -> None:
+    odds, y = np.array([0.0, 0.0, 1.0, -1.0, 0.0]), np.array([True, False, True, False, False])
+    assert measure(odds, y, RULE).roc_area == pytest.approx(metrics.roc_auc_score(y, odds))
+    assert np.isnan(measure(odds[:1], y[:1], RULE).roc_area)
+    ham, spam, _ = metrics.roc_curve(y, odds, drop_intermediate=False)
+    np.testing.assert_allclose(np.array(roc_curve(odds, y)), np.column_stack([ham, spam]))
+
+
+def test_bins_hold_every_message_once() -> None:
+    rng = np.random.default_rng(0)
+    p = np.append(rng.uniform(size=500), [0.0, 1.0])
+    found = bins(p, rng.uniform(size=502) < p)
+    assert sum(one.messages for one in found) == 502
+    assert all(one.low <= one.said <= one.high for one in found)
+
+
+def test_every_stretch_of_the_mixed_order_has_its_share_of_spam() -> None:
+    y = np.arange(300) < 100
+    order = mixed(y, 0)
+    assert sorted(order) == list(range(300))
+    for part in np.array_split(order, 10):
+        assert 9 <= y[part].sum() <= 11
+    assert mixed(y, 0).tolist() == order.tolist() != mixed(y, 1).tolist()
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [((400, 50, 50), (96, 12, 12)), ((60, 10, 20), (60, 10, 20))])
+def test_the_split_is_as_asked_for_or_in_proportion(
+    corpus: Corpus, sizes: tuple[int, int, int], expected: tuple[int, int, int]
+) -> None:
+    study = by_split(corpus, sizes)
+    assert (study.learned, study.validated, study.measures.messages) == expected
+    assert study.unused == len(corpus) - sum(expected)
+    assert [point.learned for point in study.curve][-1] == expected[0]
+    assert len(study.tried) == 25
+
+
+def test_validation_alone_chooses_the_smoothing(corpus: Corpus) -> None:
+    study = by_split(corpus, (80, 20, 20), seed=2)
+    ((learned, judged),) = study.parts
+    asked = mixed(corpus.is_spam, 2)[80:100]
+    assert not {*asked} & ({*learned} | {*judged})
+    best = min(study.tried, key=lambda one: 20 * one[2] + (np.log2(one[0]) ** 2 + np.log2(one[1]) ** 2) / 2)
+    assert study.factors == best[:2]
+    known = corpus.count(learned)
+    scores = corpus.scores(asked, known, study.rule)
+    loss = metrics.log_loss(corpus.is_spam[asked], probabilities(log_odds(scores, study.rule)))
+    assert (*study.factors, pytest.approx(loss)) in study.tried
+
+
+def test_a_message_in_two_places_is_one_and_a_disputed_one_none() -> None:
+    (a, spam_a), (b, _) = LETTERS[0], LETTERS[1]
+    found = read([(a, spam_a), (a, spam_a), (b, True), (b, False), *LETTERS[2:10]])
+    assert (len(found), found.again, found.disputed) == (9, 1, 2)
+
+
+@pytest.mark.parametrize("letters", [[], LETTERS[:3], [one for one in LETTERS if one[1]][:20]])
+def test_too_little_mail_is_told_in_one_line(letters: list[tuple[Letter, bool]]) -> None:
+    with pytest.raises(ValueError, match=r"got \d+ spam and \d+ ham .* expected at least 2 of each"):
+        by_split(read(letters))
