@@ -4,7 +4,8 @@ A child learns, forgets and relabels messages of the sample mailbox, one by one 
 to a log (with fsync) before each operation and after it was acknowledged. It is killed (SIGKILL) at a random
 instant. Then every message must be as the last acknowledged operation left it, or, if the kill came amid an
 operation on it, as before or as after; `tamis store check` must find nothing; and the counts must be, feature
-by feature, the sum over the journal. The next child goes on with the same store, decayed now and then.
+by feature, the sum over the journal. The next child goes on with the same store, decayed now and then; every
+tenth makes a new one, and is killed about then.
 
 Other rounds fill the disk (a small tmpfs for root, else a limit on the size of files) or make it read-only:
 then operations must be refused with one line, and nothing may change but by those that were acknowledged.
@@ -30,6 +31,7 @@ from typing import IO
 import numpy as np
 
 from benchmarks.mail_corpus import SEED, tell
+from benchmarks.mail_filters import installed
 from tamis_mail import Sieve, sample
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.message import canonical, digest
@@ -116,6 +118,9 @@ class Auditor:
     def audit(self, log: Path) -> None:
         """Compare the store with what a child has been told; what is there is where the next begins."""
         pending = self._follow(log)
+        if not self._path.exists():  # it was killed before it had made the store
+            self.found["lost or changed"] += sum(label is not None for label in self.labels.values())
+            return
         with Store(self._path, readonly=True) as store:
             entries = {self._numbers[entry.digest]: entry for entry in store.entries()}
             for number, expected in self.labels.items():
@@ -149,7 +154,8 @@ class Auditor:
     def _follow(self, log: Path) -> Labels:
         """Take over what was acknowledged; what was begun and not answered may be or not."""
         pending: Labels = {}
-        for line in log.read_text(encoding="utf-8").splitlines():
+        written = log.read_text(encoding="utf-8") if log.exists() else ""
+        for line in written.splitlines():
             try:
                 what, *rest = json.loads(line)
             except ValueError:  # the kill came amid the line
@@ -180,26 +186,38 @@ def start(path: Path, log: Path, seed: int, limit: int = 10**9, room: int = 0) -
 
 
 def kills(folder: Path, number: int) -> Counter[str]:
-    """Kill a child so many times."""
+    """Kill a child so many times; one time in ten about when it makes a new store."""
     path, log = folder / "mail.tamis", folder / "log"
     auditor = Auditor(path)
+    newborn: Counter[str] = Counter()
     dice = random.Random(SEED)
+    starting = 1.0  # seconds until a child is ready, last time
     for round_ in range(number):
-        process = start(path, log, SEED + round_)
-        while not (log.exists() and log.stat().st_size) and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(dice.random() * LONGEST)
+        is_new = round_ % 10 == 9
+        place = folder / f"new{round_}.tamis" if is_new else path
+        begun = time.perf_counter()
+        process = start(place, log, SEED + round_)
+        if is_new:
+            time.sleep(starting * dice.uniform(0.7, 1.3))
+        else:
+            while not (log.exists() and log.stat().st_size) and process.poll() is None:
+                time.sleep(0.002)
+            starting = time.perf_counter() - begun
+            time.sleep(dice.random() * LONGEST)
         process.kill()
         ended = process.wait()
         if ended != -signal.SIGKILL:
             raise SystemExit(f"the child of round {round_} ended by itself with {ended}: see what it printed")
-        auditor.found["rounds"] += 1
-        auditor.audit(log)
-        if round_ % 20 == 19:
+        one = Auditor(place) if is_new else auditor
+        one.found["rounds"] += 1
+        one.audit(log)
+        if is_new:
+            newborn += one.found
+        elif round_ % 20 == 18:
             with Store(path) as store:
                 decay(store)
-            tell(f"{round_ + 1} kills: {dict(auditor.found)}")
-    return auditor.found
+            tell(f"{round_ + 1} kills: {dict(auditor.found + newborn)}")
+    return auditor.found + newborn
 
 
 def full_disk(folder: Path, rounds: int) -> tuple[str, Counter[str]]:
@@ -287,6 +305,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mail_crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="default: 200")
+    parser.add_argument("--folder", type=Path, help="for itself")
     parser.add_argument("--full", type=int, default=5, help="rounds with a full disk (default: 5)")
     parser.add_argument(
         "--child", nargs=5, metavar=("STORE", "LOG", "SEED", "LIMIT", "ROOM"), help="for itself"
@@ -297,11 +316,14 @@ def main() -> None:
         seed, limit, room = map(int, numbers)
         child(Path(path), Path(log), seed, limit, room or None)
         return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        lines = [("SIGKILL", kills(folder, options.kills))]
-        lines += [full_disk(folder, options.full)] if options.full else []
-        lines.append(read_only(folder))
+    if options.folder is None:
+        with tempfile.TemporaryDirectory() as name:
+            environment = installed(Path(name) / "site-packages")  # or an edit would seem to be damage
+            command = [sys.executable, "-m", "benchmarks.mail_crash", *sys.argv[1:], "--folder", name]
+            raise SystemExit(subprocess.run(command, env=environment, check=False).returncode)
+    lines = [("SIGKILL", kills(options.folder, options.kills))]
+    lines += [full_disk(options.folder, options.full)] if options.full else []
+    lines.append(read_only(options.folder))
     sys.stdout.write(f"| | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}\n")
     for what, found in lines:
         sys.stdout.write(f"| {what} | {' | '.join(str(found[column]) for column in COLUMNS)} |\n")

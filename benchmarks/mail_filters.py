@@ -4,6 +4,8 @@ tamis is called in this process. The others are commands: a process to judge a m
 it, with the settings they come with. Whatever crashes, or says nothing, has said ham, with score 0.
 """
 
+import compileall
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -15,8 +17,9 @@ from benchmarks.mail_corpus import give_up
 from tamis_mail import Sieve
 from tamis_mail.labels import HAM, SPAM, UNSURE
 
-__all__ = ["FILTERS", "PEERS", "Answer", "Filter", "bogofilter_scores", "refuse_missing"]
+__all__ = ["FILTERS", "PEERS", "Answer", "Filter", "bogofilter_scores", "installed", "refuse_missing"]
 
+SOURCE = Path(__file__).parents[1] / "src"
 PEERS = ("bogofilter", "spamprobe")
 _VERDICTS = {"S": SPAM, "H": HAM, "U": UNSURE, "SPAM": SPAM, "GOOD": HAM}
 
@@ -112,6 +115,14 @@ def refuse_missing(names: Sequence[str]) -> None:
             give_up(f"{name} is no filter that is compared, expected some of {', '.join(FILTERS)}")
         if name in PEERS and shutil.which(name) is None:
             give_up(f"{name} is not installed: apt install {name} (Debian), or leave it out of --filters")
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """The environment of a tamis that is copied and compiled as `pip install` would, whoever edits it meanwhile."""
+    for package in ("tamis", "tamis_mail"):
+        shutil.copytree(SOURCE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(folder, quiet=2)
+    return {**os.environ, "PYTHONPATH": str(folder)}
 
 
 def bogofilter_scores(

@@ -47,35 +47,49 @@ Numbers = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Features of mail: the k-th is in a message with probability min(1, (core / k) ** (1 / heaps)).
+    """Features of mail: some are in all, the k-th other in (scale / (shift + k)) ** (1 / heaps) of it.
 
-    So a message has core / (1 - heaps) of them, and n messages have gamma(1 - heaps) · core · n ** heaps.
+    That is the law of Zipf and Mandelbrot. A message then has `always` + `rare` of them, and n messages have
+    `always` + gamma(1 - heaps) · scale · n ** heaps - shift, which is Heaps' law with a slow beginning undone.
     """
 
-    core: float
+    always: int
+    scale: float
+    shift: float
     heaps: float
 
     @classmethod
-    def fitted(cls, messages: int, features: float, distinct: int) -> "Growth":
-        """To messages with so many features each, and so many in all."""
-        low, high = 0.01, 0.99
-        while high - low > 1e-9:
-            middle = (low + high) / 2
-            if cls((1 - middle) * features, middle).distinct(messages) < distinct:
-                low = middle
-            else:
-                high = middle
-        return cls((1 - low) * features, low)
+    def fitted(cls, features: float, steps: Sequence[tuple[int, int]]) -> "Growth":
+        """To the features of a message, and to those that n messages have between them, for several n."""
+        sizes, distinct = np.array(steps, np.float64).T
+        best = (np.inf, 0.0, 0.0, 0.0)
+        for heaps in np.linspace(0.4, 0.9, 251).tolist():
+            parts = np.stack([sizes**heaps, -np.ones_like(sizes)], axis=1) / distinct[:, np.newaxis]
+            slope, less = np.linalg.lstsq(parts, np.ones_like(sizes), rcond=None)[0].tolist()
+            off = float(np.sum((parts @ np.array([slope, less]) - 1) ** 2))
+            if less > 0:
+                best = min(best, (off, heaps, slope, less))
+        _, heaps, slope, less = best
+        scale = slope / gamma(1 - heaps)
+        made = [cls(always, scale, less + always, heaps) for always in range(int(features))]
+        return min(made, key=lambda one: abs(one.always + one.rare - features))
+
+    @property
+    def rare(self) -> float:
+        """Features of a message that not every one has."""
+        steep = 1 / self.heaps - 1
+        return self.scale * exp(steep * log(self.scale / self.shift)) / steep
 
     def distinct(self, messages: int) -> float:
         """Features that so many messages have between them."""
-        return gamma(1 - self.heaps) * self.core * exp(self.heaps * log(messages))
+        grown = gamma(1 - self.heaps) * self.scale * exp(self.heaps * log(messages))
+        return self.always + grown - self.shift
 
     def table(self, messages: int, dice: np.random.Generator) -> tuple[Numbers, NDArray[np.int64]]:
         """Features of so many messages, and how many have each."""
-        always = np.arange(1, int(self.core) + 1, dtype=np.float64)
-        rare = dice.poisson(messages * self.core * self.heaps / (1 - self.heaps))
-        ranks = np.floor(self.core * dice.random(rare) ** (-self.heaps / (1 - self.heaps))) + 1
+        always = -np.arange(1.0, self.always + 1)
+        drawn = dice.random(dice.poisson(messages * self.rare))
+        ranks = np.floor(self.shift * (drawn ** (-self.heaps / (1 - self.heaps)) - 1)) + 1
         found, counts = np.unique(ranks, return_counts=True)
         keys = np.concatenate([_hashed(always), _hashed(found)])
         return keys, np.concatenate([np.full(len(always), messages), np.minimum(counts, messages)])
@@ -93,14 +107,14 @@ def _hashed(ranks: NDArray[np.float64]) -> Numbers:
 def measured(mail: Sequence[Mail]) -> tuple[Growth, list[tuple[int, int]]]:
     """The growth of a corpus, and how many distinct features its first messages have."""
     found: list[Numbers] = bags([canonical(one.raw) for one in ordered(mail, "random")])
-    ends = sorted({*(size for size in (100, 300, 1_000, 3_000) if size < len(found)), len(found)})
+    ends = sorted({*(size for size in (100, 300, 1_000, 2_000, 4_000) if size < len(found)), len(found)})
     seen = np.empty(0, np.uint64)
     steps = []
     for start, end in pairwise([0, *ends]):
         seen = np.unique(np.concatenate([seen, *found[start:end]]))
         steps.append((end, len(seen)))
     features = float(np.mean([len(keys) for keys in found]))
-    return Growth.fitted(len(found), features, len(seen)), steps
+    return Growth.fitted(features, steps), steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +200,7 @@ def main() -> None:
     mail = ordered(read_corpus(options), "random")
     growth, steps = measured(mail)
     say = sys.stdout.write
-    features = growth.core / (1 - growth.heaps)
+    features = growth.always + growth.rare
     say(f"Heaps' law fitted to {len(mail):,} messages: {features:.0f} features a message, ")
     say(f"exponent {growth.heaps:.3f}\n\n| messages | distinct features | as fitted |\n|---|---|---|\n")
     for messages, distinct in steps:

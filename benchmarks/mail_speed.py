@@ -12,7 +12,6 @@ PYTHONDONTWRITEBYTECODE says.
 """
 
 import argparse
-import compileall
 import os
 import shutil
 import statistics
@@ -27,10 +26,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.mail_corpus import Mail, add_corpus, bodies, read_corpus, tell, timed, write_mbox
-from benchmarks.mail_filters import refuse_missing
+from benchmarks.mail_filters import installed, refuse_missing
 from tamis_mail.labels import HAM, SPAM
 
-SOURCE = Path(__file__).parents[1] / "src"
 JOBS = ("learn", "sort")
 _SCRIPT = """#!{python}
 import re
@@ -73,10 +71,7 @@ class Program:
 
 def tamis(bin_folder: Path, ham: Path, spam: Path) -> Program:
     """Compiled as pip would, in a folder of its own."""
-    packages = bin_folder / "site-packages"
-    for package in ("tamis", "tamis_mail"):
-        shutil.copytree(SOURCE / package, packages / package, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(packages, quiet=2)
+    environment = installed(bin_folder / "site-packages")
     script = bin_folder / "tamis"
     script.write_text(_SCRIPT.format(python=sys.executable), encoding="utf-8")
     script.chmod(0o755)
@@ -100,7 +95,7 @@ def tamis(bin_folder: Path, ham: Path, spam: Path) -> Program:
             [program, "sort", "--quiet", "--store", f"{folder}/mail.tamis", str(box)] for box in (ham, spam)
         ],
         lambda folder: [program, "sort", "--store", f"{folder}/mail.tamis"],
-        {**os.environ, "PYTHONPATH": str(packages)},
+        environment,
         "mail.tamis",
     )
 

@@ -82,7 +82,7 @@ def histogram(report: Report) -> str:
     ham, _ = np.histogram(p[~report.is_spam], edges)
     most = _round_up(max(int(spam.max()), int(ham.max()), 1))
     parts = sorted({most, most // 4} - {0})
-    ticks = [(0.0, "0"), *((sign * part, f"{part:,}") for part in parts for sign in (1, -1))]
+    ticks = [(0.0, "0"), *((sign * part, _short(part)) for part in parts for sign in (1, -1))]
     chart = Chart(
         "Probabilities",
         "How many messages were given each probability of spam, spam above the line and ham below.",
@@ -158,6 +158,15 @@ def _round_up(number: int) -> int:
     """To 1, 2 or 4 times a power of ten, which have quarters that can be read."""
     unit: int = 10 ** max(0, len(str(number)) - 1)
     return next(part for part in (unit, 2 * unit, 4 * unit, 8 * unit, 10 * unit) if part >= number)
+
+
+def _short(number: int) -> str:
+    """As narrow as an axis asks for.
+
+    >>> _short(400), _short(20000), _short(2500)
+    ('400', '20k', '2.5k')
+    """
+    return f"{number / 1000:g}k" if number >= 1000 else str(number)
 
 
 def _wilson(spam: int, messages: int) -> tuple[float, float]:

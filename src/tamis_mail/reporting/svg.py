@@ -10,7 +10,7 @@ from html import escape
 __all__ = ["Axis", "Chart", "escaped", "shown"]
 
 WIDTH, HEIGHT = 460, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 22, 14, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46
 
 
 def escaped(text: str) -> str:

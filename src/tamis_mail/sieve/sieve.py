@@ -237,7 +237,9 @@ class _Plan:
         old = self._store.find(name)
         if old is not None and old.label == label:
             return Receipt("known", label, label, name)
-        self._take(plain, old)
+        if old is not None:
+            self._take(plain, old)
+            self._writer.drop(name)
         entry = Entry(name, label, self._unit, 0, tokens.VERSION, self._era, self._source, self._now)
         self._writer.remember(entry)
         self._give(plain, entry)
@@ -267,9 +269,7 @@ class _Plan:
     def _give(self, plain: bytes, entry: Entry) -> None:
         self._work.append((plain, tuple((self._writer.column(name), units) for name, units in entry.columns)))
 
-    def _take(self, plain: bytes, old: Entry | None) -> None:
-        if old is None:
-            return
+    def _take(self, plain: bytes, old: Entry) -> None:
         if old.version != tokens.VERSION:
             raise StoreError(
                 f"the store {self._store.path} knows this message by tokens of version {old.version}, which "

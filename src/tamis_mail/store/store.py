@@ -140,7 +140,9 @@ class Store:
     def writing(self) -> Iterator["Writer"]:
         """One transaction; nothing of it is there before it ends well."""
         with writing(self._connection, self.path):
-            yield Writer(self, self._connection)
+            writer = Writer(self, self._connection)
+            yield writer
+            writer.close()
         self._shrink()
 
     def _shrink(self) -> None:
@@ -172,6 +174,16 @@ class Writer:
         self._connection = connection
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
+        self._gained: dict[str, list[int]] = {}  # weight and messages that labels have gained in this transaction
+
+    def close(self) -> None:
+        """Note what the labels have gained: once, since a transaction may have thousands of messages."""
+        for label, (weight, messages) in self._gained.items():
+            self._connection.execute(
+                "UPDATE label SET weight = weight + ?, messages = messages + ? WHERE id = ?",
+                (weight, messages, self.column(label)),
+            )
+        self._gained.clear()
 
     @property
     def width(self) -> int:
@@ -187,8 +199,7 @@ class Writer:
         return self._columns[label]
 
     def remember(self, entry: Entry) -> None:
-        """Put a message into the journal, in the place of what the journal said of it."""
-        self.drop(entry.digest)
+        """Put a message into the journal that is not in it."""
         for name, weight in entry.columns:
             self._weigh(name, weight, int(name == entry.label))
         row = (
@@ -236,10 +247,9 @@ class Writer:
         )
 
     def _weigh(self, label: str, weight: int, messages: int) -> None:
-        self._connection.execute(
-            "UPDATE label SET weight = weight + ?, messages = messages + ? WHERE id = ?",
-            (weight, messages, self.column(label)),
-        )
+        gained = self._gained.setdefault(label, [0, 0])
+        gained[0] += weight
+        gained[1] += messages
 
     def _source(self, name: str) -> int:
         name = name.encode("utf-8", "backslashreplace").decode()  # the name of a file may be any bytes

@@ -1,19 +1,22 @@
 """the parts of a message → its words in order, and marks: hosts, files, shape, hidden words and tricks."""
 
 import re
+from functools import lru_cache
 
 from tamis_mail.message import Message, Page, Part, fold_text, read_html
-from tamis_mail.tokens.words import LONGEST, hosts, spaced, split
+from tamis_mail.tokens.words import LONGEST, hosts, networks, spaced, split
 
 __all__ = ["read"]
 
-_TEXT = 24_000  # characters of a message whose words are read: more tell nothing new, and cost a store
+_TEXT = 12_000  # characters of a message whose words are read: more tell nothing new, and cost a store
+_PAGE = 40_000  # characters of a page that are read
 _HIDDEN = 200  # hidden words that are read
 _LINKS = 60
+_LONG = 300  # characters of a link that are read
 _PARTS = 40
 
-_LINK = re.compile(r"\b(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
-_MAIL = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){1,6})")
+_LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
+_MAIL = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){0,5}\.[a-z][a-z0-9\-]{1,62})")
 _NUMERIC = re.compile(r"[\d.:\[\]a-fx]+$")
 _PATH_WORD = re.compile(r"[a-z]{3,30}")
 _NAME_WORD = re.compile(r"[^\W_]{2,40}")
@@ -45,17 +48,15 @@ def _text(part: Part) -> tuple[str, list[str]]:
     marks: list[str] = []
     text = part.text[:_TEXT]
     if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
-        page = read_html(part.text)
+        page = read_html(part.text[:_PAGE])
         text, links = page.visible[:_TEXT], page.links
         marks = _page(page)
     folded, tricks = fold_text(text)
     marks += [f"trick~{trick}" for trick in tricks]
     if "http" in folded or "www." in folded:
         links += tuple(_LINK.findall(folded))
-    for link in dict.fromkeys(links):
-        marks += _link(link.lower())
-        if len(marks) > 20 * _LINKS:
-            break
+    for link in list(dict.fromkeys(links))[:_LINKS]:
+        marks += _link(link[:_LONG].lower())
     if "@" in folded:
         marks += [
             f"mail:@{host}" for address in dict.fromkeys(_MAIL.findall(folded)) for host in hosts(address)
@@ -68,20 +69,21 @@ def _page(page: Page) -> list[str]:
     marks.append(f"images~{len(page.images).bit_length()}")
     marks.append(f"links~{len(page.links).bit_length()}")
     for image in page.images[:_LINKS]:
-        marks += [f"image:{mark}" for mark in _link(image.lower())[:4]]
+        marks += [f"image:{mark}" for mark in _link(image[:_LONG].lower())[:4]]
     if page.hidden:
         folded, _ = fold_text(page.hidden[:5000])
         marks += [f"hidden:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
     return marks
 
 
-def _link(link: str) -> list[str]:
+@lru_cache(4096)  # the mail of a list or a shop has the same links at its foot
+def _link(link: str) -> tuple[str, ...]:
     """The host of a link and the domains above, how it is written, and the words of its path."""
     scheme, colon, rest = link.partition("://")
     if not colon:
         scheme, rest = ("www", link) if link.startswith("www.") else (link.partition(":")[0][:12], "")
         if not rest:
-            return [f"url~{scheme}"] if scheme.isalpha() else ["url~relative"]
+            return (f"url~{scheme}",) if scheme.isalpha() else ("url~relative",)
     place, _, path = rest.partition("/")
     place = place.partition("?")[0]
     marks = []
@@ -97,9 +99,9 @@ def _link(link: str) -> list[str]:
         marks.append("url~number")
     if "xn--" in host:
         marks.append("url~punycode")
-    marks += [f"url:{name}" for name in hosts(host)]
+    marks += [f"url:{name}" for name in (networks if host.replace(".", "").isdecimal() else hosts)(host)]
     marks += [f"url/{word}" for word in _PATH_WORD.findall(path[:200])[:8]]
-    return marks
+    return tuple(marks)
 
 
 def _file(part: Part) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from tamis_mail.message import fold_text
-from tamis_mail.tokens.words import LONGEST, hosts, split
+from tamis_mail.tokens.words import LONGEST, hosts, networks, split
 
 __all__ = ["read"]
 
@@ -183,17 +183,11 @@ def _hop(value: str) -> tuple[str, ...]:
     found: list[str] = []
     for host in _HOST.findall(value)[:8]:
         if host.replace(".", "").isdecimal():
-            found += [f"received:{part}" for part in _networks(host)]
+            found += [f"received:{part}" for part in networks(host)]
         elif "." in host.strip("."):
             found += [f"received:{domain}" for domain in hosts(host)]
     found += [f"received:with-{protocol}" for protocol in _PROTOCOL.findall(value)]
     return tuple(found)
-
-
-def _networks(number: str) -> list[str]:
-    """An address and the networks it lies in."""
-    places = [place for place, letter in enumerate(number) if letter == "."]
-    return [number, *(number[:place] for place in places[1:3])]
 
 
 _repeated = lru_cache(4096)(_field)  # mail of one list, shop or friend has most fields in common

@@ -2,15 +2,14 @@
 
 import re
 
-__all__ = ["hosts", "spaced", "split"]
+__all__ = ["hosts", "networks", "spaced", "split"]
 
 LONGEST = 40  # letters of a token: what is longer is no word, and all that is known of it is how it begins
 _KEPT = "$!"
-_SEPARATORS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in _KEPT)}
 _ASCII = bytes(
     code if chr(code).isalnum() or chr(code) in _KEPT or code >= 128 else 32 for code in range(256)
 )
-_FOREIGN_MARKS = re.compile(r"[^\w$!\u0300-\u036f]+")
+_FOREIGN_MARKS = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
 # Scripts written without spaces: each two letters that follow each other are a token.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -24,19 +23,16 @@ def spaced(text: str) -> bytes:
     >>> spaced("see you, at noon!\\nbye")
     b'see you  at noon! bye'
     >>> spaced("限时优惠 now").decode()
-    '限时 时优 优惠 now'
+    ' 限时 时优 优惠  now'
     """
-    if text.isascii():
-        return text.encode("ascii").translate(_ASCII)
-    text = _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text))
-    return text.strip().encode("utf-8", "replace")
+    if not text.isascii():
+        text = _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text))
+    return text.encode("utf-8", "replace").translate(_ASCII)
 
 
 def split(text: str) -> list[str]:
     """The words of folded text."""
-    if text.isascii():
-        return text.translate(_SEPARATORS).split()
-    return _UNSPACED.sub(_pairs, _FOREIGN_MARKS.sub(" ", text)).split()
+    return spaced(text).decode().split()
 
 
 def _pairs(run: re.Match[str]) -> str:
@@ -57,3 +53,13 @@ def hosts(name: str) -> list[str]:
     if len(labels) > 6:
         labels = labels[-6:]
     return [".".join(labels[start:]) for start in range(max(1, len(labels) - 1))]
+
+
+def networks(address: str) -> list[str]:
+    """An address in numbers, and the networks it lies in.
+
+    >>> networks("192.0.2.7")
+    ['192.0.2.7', '192.0', '192.0.2']
+    """
+    dots = [place for place, letter in enumerate(address) if letter == "."]
+    return [address, *(address[:place] for place in dots[1:3])]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
@@ -14,7 +15,7 @@ from tamis_mail.verdict import RULE
 CENTRE = np.array([2.0, 0.8, 4.0, 1.5])
 
 
-def drawn(n: int, scales: list[float], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def drawn(n: int, scales: list[float], seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, 4))
     return z, rng.uniform(size=n) < 1 / (1 + np.exp(-z @ scales))
@@ -24,7 +25,7 @@ def test_it_is_the_minimum_that_scipy_finds() -> None:
     z, y = drawn(300, [1.0, 0.5, 0.0, 2.0])
     signs = np.where(y, 1, -1)
 
-    def loss(w: np.ndarray) -> float:  # type: ignore[type-arg]
+    def loss(w: NDArray[np.float64]) -> float:
         return float(
             np.logaddexp(0, -signs * (z @ w)).sum() + (((w - CENTRE) / (0.5 * CENTRE)) ** 2).sum() / 2
         )

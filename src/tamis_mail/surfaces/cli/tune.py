@@ -137,10 +137,10 @@ def _offers(found: Tuning, taken: bool) -> list[str]:
     lines = [
         "spam threshold: too little ham to tell where one in a thousand would be called spam"
         if spam is None
-        else f"spam threshold: {rule.spam:g} now; one ham in a thousand called spam from {spam:g}",
+        else f"spam threshold: {rule.spam:g} now; at most one ham in a thousand called spam from {spam:g}",
         "ham threshold: too little spam to tell where one in a hundred would be called ham"
         if ham is None
-        else f"ham threshold: {rule.ham:g} now; one spam in a hundred called ham up to {ham:g}",
+        else f"ham threshold: {rule.ham:g} now; at most one spam in a hundred called ham up to {ham:g}",
     ]
     return [*lines[:-1], lines[-1] + end] if spam is not None or ham is not None else lines
 

@@ -1,0 +1,96 @@
+"""Tokens are what a store has counted: any change to them is a new version."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis_mail import tokens
+from tamis_mail.message import canonical, parse
+from tamis_mail.sample import messages
+from tamis_mail.tokens import Tokens
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[3]
+
+
+def read(raw: bytes) -> Tokens:
+    return tokens.read(parse(canonical(raw)))
+
+
+def documents(found: Tokens) -> list[str]:
+    lines = [f"version {tokens.VERSION}"]
+    for name in ("head", "headers", "words", "marks"):
+        text = getattr(found, name).decode("utf-8", "backslashreplace")
+        lines += [f"{name}:", *(f"    {piece}" for piece in (text.split("\n") if name == "head" else text.split()))]
+    return lines
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.eml")), ids=lambda path: path.stem)
+def test_tokens_of_golden_messages_have_not_changed(path: Path) -> None:
+    expected = path.with_suffix(".tokens").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    assert documents(read(path.read_bytes())) == [line.rstrip("\n") for line in expected]
+
+
+def test_the_tool_writes_what_is_there(tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in GOLDEN.glob("*.tokens")}
+    subprocess.run([sys.executable, ROOT / "tools" / "golden_tokens"], check=True)
+    assert {path.name: path.read_bytes() for path in GOLDEN.glob("*.tokens")} == before
+
+
+@given(st.binary(max_size=3000))
+def test_any_bytes_have_tokens_without_space_in_them(raw: bytes) -> None:
+    found = read(raw)
+    assert len(found.head) <= 1500
+    for document in (found.headers, found.marks):
+        assert not re.search(rb"[\t\n\r\x0b\x0c]", document)
+    assert not re.search(rb"[\t\r\x0b\x0c]", found.words)
+
+
+def test_a_huge_message_has_bounded_tokens() -> None:
+    words = b" ".join(b"word%d http://h%d.example/p" % (n, n) for n in range(100_000))
+    fields = b"".join(b"X-Field-%d: %s\n" % (n, b"v" * 300) for n in range(5000))
+    to = b"To: " + b", ".join(b"a%d@example.org" % n for n in range(20_000)) + b"\n"
+    found = read(to + fields + b"\n" + words)
+    assert len(found.words) < 30_000
+    assert len(found.marks) < 30_000
+    assert len(found.headers) < 200_000
+
+
+def test_verdicts_of_filters_are_no_tokens() -> None:
+    plain = b"From: a@example.org\nSubject: hello\n\nbody\n"
+    forged = b"X-Spam-Status: No, hits=-99\nX-Bogosity: Ham\nStatus: RO\n" + plain
+    assert read(forged) == read(plain)
+
+
+def test_line_ends_and_mailbox_lines_do_not_matter() -> None:
+    plain = b"From: a@example.org\nSubject: hello\n\nbody text\n"
+    assert read(b"From a@example.org Fri Nov 13 10:00:00 2026\n" + plain) == read(plain)
+    assert read(plain.replace(b"\n", b"\r\n")) == read(plain)
+
+
+def test_each_kind_of_sample_has_all_documents() -> None:
+    found = {sample.kind: read(sample.raw) for sample in messages()}
+    assert all(one.head and one.headers and one.marks for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("body", "mark"),
+    [
+        (b"http://192.0.2.7/x", b"url:192.0.2"),
+        (b"see https://www.shop.example.com/sale", b"url:example.com"),
+        (b"write to me@mail.example.org", b"mail:@example.org"),
+        (b"http://user@host.example/", b"url~user"),
+    ],
+)
+def test_marks(body: bytes, mark: bytes) -> None:
+    assert mark in read(b"Subject: s\n\n" + body).marks.split()
+
+
+def test_words_of_scripts_without_spaces_are_pairs_of_letters() -> None:
+    found = read("Subject: s\nContent-Type: text/plain; charset=utf-8\n\n限时优惠".encode())
+    assert found.words.decode().split() == ["限时", "时优", "优惠"]

@@ -1,0 +1,159 @@
+"""`tamis report` and `tamis tune`, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tamis_mail.sample import messages
+from tamis_mail.surfaces.cli import main
+from tamis_mail.verdict import RULE
+
+
+@pytest.fixture
+def mailbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A part of the sample, in a folder of folders, and a place to work in."""
+    for number, one in enumerate(list(messages())[:150]):
+        folder = tmp_path / "mail" / ("Junk" if one.label == "spam" else "Inbox")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.eml").write_bytes(one.raw)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TAMIS_STORE", str(tmp_path / "store.tamis"))
+    return tmp_path / "mail"
+
+
+def test_it_tells_and_draws(mailbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(mailbox)]) == 0
+    text = capsys.readouterr().out
+    for said in (
+        "120 learned, 15 choose the smoothing, 15 judged",
+        "accuracy",
+        "ROC area",
+        "learned  ROC area",
+    ):
+        assert said in text
+    assert text.rstrip().endswith(f"pictures: {Path('tamis-report.html').resolve()}")
+    assert Path("tamis-report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert not Path("store.tamis").exists()
+
+
+def test_programs_are_told_the_same(mailbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--spam", str(mailbox / "Junk"), "--ham", str(mailbox / "Inbox"), "--folds", "5"]
+    assert main(["report", "--json", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert not Path("tamis-report.html").exists()
+    measures = found["measures"]
+    assert measures["messages"] == measures["spam"] + measures["ham"] == found["mail"]["messages"] == 150
+    assert len(found["misses"]) == min(20, measures["messages"] - measures["right"])
+    for miss in found["misses"]:
+        assert sum(miss["views"].values()) == pytest.approx(miss["log_odds"])
+        assert (miss["log_odds"] > 0) != (miss["label"] == "spam")
+    assert sum(one["messages"] for one in found["calibration"]) == 150
+    assert main(["report", "--no-html", *arguments]) == 0
+    assert f"{100 * measures['accuracy']:.1f} %" in capsys.readouterr().out
+    assert not Path("tamis-report.html").exists()
+
+
+def test_another_seed_is_another_split_and_the_same_seed_the_same(
+    mailbox: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    for seed in ("1", "1", "2"):
+        assert main(["report", "--json", "--seed", seed, str(mailbox)]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_it_fits_the_terminal(
+    mailbox: Path, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["report", "--no-html", "--folds", "3", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--split", "400/50"], 2, "expected three numbers of messages from 1, such as 400/50/50"),
+        (["--folds", "1"], 2, "got --folds 1, expected 2 or more"),
+        (["--seed", "-1"], 2, "expected a whole number from 0"),
+        (["--html", "a", "--no-html"], 2, "expected one of them"),
+        (["--html", "missing/a.html"], 3, "is in a folder that does not exist"),
+        (["--spam", "mail/Junk"], 3, "only --spam was given"),
+        (["missing"], 3, "missing does not exist"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    mailbox: Path, arguments: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(["report", *arguments])
+    except SystemExit as stopped:
+        found = int(stopped.code or 0)
+    answer = capsys.readouterr()
+    assert (found, answer.out, answer.err.count("\n")) == (status, "", 1)
+    assert said in answer.err
+    assert not Path("tamis-report.html").exists()
+
+
+def test_a_hostile_subject_moves_no_cursor(mailbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, path in enumerate(sorted((mailbox / "Inbox").iterdir())[:40]):
+        path.write_bytes(b"Subject: \x1b[31m<script>\x07\r\n" + path.read_bytes())
+        if number % 2:
+            path.rename(mailbox / "Junk" / path.name)
+    assert main(["report", "--folds", "4", str(mailbox)]) == 0
+    text = capsys.readouterr().out
+    assert "<script>" in text
+    assert "\x1b" not in text
+    assert "<script" not in Path("tamis-report.html").read_text(encoding="utf-8")
+
+
+def setting(capsys: pytest.CaptureFixture[str], mailbox: Path) -> dict[str, object]:
+    """The rule that is in force, as a further dry run tells it."""
+    assert main(["tune", "--dry-run", "--json", str(mailbox)]) == 0
+    rule: dict[str, object] = json.loads(capsys.readouterr().out)["before"]["rule"]
+    return rule
+
+
+def test_tuning_is_kept_in_the_store_and_taken_back(
+    mailbox: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["tune", str(mailbox)]) == 3
+    assert "there is no store yet" in capsys.readouterr().err
+    assert main(["learn", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
+    capsys.readouterr()
+    default = setting(capsys, mailbox)
+    assert default == json.loads(RULE.written())
+    assert main(["tune", "--thresholds", "--dry-run", str(mailbox)]) == 0
+    assert "log-loss" in capsys.readouterr().out
+    assert setting(capsys, mailbox) == default
+    assert main(["tune", "--thresholds", "--json", str(mailbox)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kept"] is (found["after"]["rule"] != default)
+    assert setting(capsys, mailbox) == found["after"]["rule"]
+    assert main(["tune", "--reset"]) == 0
+    assert "by the default" in capsys.readouterr().out
+    assert setting(capsys, mailbox) == default
+    assert main(["tune", "--reset"]) == 0
+    assert "already" in capsys.readouterr().out
+
+
+def test_what_does_not_help_is_not_kept(
+    mailbox: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["learn", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
+    monkeypatch.setattr("tamis_mail.reporting.tuning.Tuning.is_better", False)
+    capsys.readouterr()
+    assert main(["tune", str(mailbox)]) == 0
+    assert "nothing changed: no better than chance" in " ".join(capsys.readouterr().out.split())
+    assert setting(capsys, mailbox) == json.loads(RULE.written())
+
+
+def test_tuning_by_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["tune"])
+    assert stopped.value.code == 2
+    assert "no mail was named" in capsys.readouterr().err
