@@ -100,11 +100,11 @@ def read_corpus(options: argparse.Namespace) -> list[Mail]:
             mail = list(_folder(options.data))
     except SourceError as error:
         give_up(str(error))
-    if not (any(one.is_spam for one in mail) and any(not one.is_spam for one in mail)):
-        give_up(f"all {len(mail)} messages are of one kind, expected two: name them, --ham PATH --spam PATH")
     if options.messages and options.messages < len(mail):
         chosen = sorted(random.Random(SEED).sample(range(len(mail)), options.messages))
         mail = [mail[number] for number in chosen]
+    if not (any(one.is_spam for one in mail) and any(not one.is_spam for one in mail)):
+        give_up(f"all {len(mail)} messages are of one kind, expected two: name them, --ham PATH --spam PATH")
     return mail
 
 

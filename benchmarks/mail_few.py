@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.mail_corpus import BUILD, Mail, add_corpus, fingerprint, read_corpus, tell
+from benchmarks.mail_corpus import BUILD, Mail, add_corpus, fingerprint, give_up, read_corpus, tell
 from benchmarks.mail_filters import bogofilter_scores, refuse_missing
 from benchmarks.mail_metrics import roc_area
 from tamis_mail import Sieve
@@ -121,6 +121,9 @@ def main() -> None:
     names = options.filters.split(",")
     refuse_missing(names)
     mail = read_corpus(options)
+    least = min(sum(one.is_spam for one in mail), sum(not one.is_spam for one in mail))
+    if least <= FEW:
+        give_up(f"there are {least} messages of one kind, expected more than {FEW} of each: give more mail")
     cache = options.cache / f"bogofilter-{fingerprint(mail)}.json"
     kept: dict[str, Areas] = json.loads(cache.read_text()) if cache.is_file() else {}
     draws: list[Areas] = []

@@ -118,7 +118,7 @@ def refuse_missing(names: Sequence[str]) -> None:
 
 
 def installed(folder: Path) -> dict[str, str]:
-    """The environment of a tamis that is copied and compiled as `pip install` would, whoever edits it meanwhile."""
+    """The environment of a tamis copied and compiled as by `pip install`, whoever edits it meanwhile."""
     for package in ("tamis", "tamis_mail"):
         shutil.copytree(SOURCE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(folder, quiet=2)

@@ -39,6 +39,7 @@ from tamis_mail.store.tables import Table
 from tamis_mail.store.upkeep import decay, prune, status
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
+STORES = ("all kept", "tidied")
 BATCH = 2_000  # messages of a transaction, as `Sieve.learn_many` takes them
 PROBES = 40  # real messages that are sorted and learned at each size
 
@@ -47,10 +48,10 @@ Numbers = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Features of mail: some are in all, the k-th other in (scale / (shift + k)) ** (1 / heaps) of it.
+    """Features of mail: the k-th is in (scale / (shift + k)) ** (1 / heaps) of messages, some in all.
 
     That is the law of Zipf and Mandelbrot. A message then has `always` + `rare` of them, and n messages have
-    `always` + gamma(1 - heaps) · scale · n ** heaps - shift, which is Heaps' law with a slow beginning undone.
+    `always` + gamma(1 - heaps) · scale · n ** heaps - shift: the law of Heaps.
     """
 
     always: int
@@ -196,7 +197,10 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="where the stores are put meanwhile (default: a temporary one)"
     )
+    parser.add_argument("--stores", default=",".join(STORES), help=f"default: {','.join(STORES)}")
     options = parser.parse_args()
+    if not set(options.stores.split(",")) <= set(STORES):
+        parser.error(f"--stores {options.stores}: expected some of {','.join(STORES)}")
     mail = ordered(read_corpus(options), "random")
     growth, steps = measured(mail)
     say = sys.stdout.write
@@ -209,12 +213,14 @@ def main() -> None:
     say("| sort ms | learn ms |\n|---|---|---|---|---|---|---|---|---|\n")
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        grow(growth, mail, Path(folder), options.most, options.tidy)
+        grow(growth, mail, Path(folder), options.most, options.tidy, options.stores.split(","))
 
 
-def grow(growth: Growth, mail: Sequence[Mail], folder: Path, most: int, tidy: int) -> None:
-    """Feed both stores, and write a line for each at every size."""
-    paths = {"all kept": folder / "all.tamis", "tidied": folder / "tidied.tamis"}
+def grow(
+    growth: Growth, mail: Sequence[Mail], folder: Path, most: int, tidy: int, stores: Sequence[str]
+) -> None:
+    """Feed the stores, and write a line for each at every size."""
+    paths = {name: folder / f"{name.replace(' ', '-')}.tamis" for name in stores}
     sizes = sorted({*(size for size in SIZES if size < most), most})
     draws = probes(mail)
     done = 0
@@ -227,7 +233,7 @@ def grow(growth: Growth, mail: Sequence[Mail], folder: Path, most: int, tidy: in
             for name, path in paths.items():
                 with Store(path) as store:
                     learning[name] += timed(partial(learn, store, batch))[1]
-                    if name == "tidied" and (done + number) // tidy > done // tidy:
+                    if name == STORES[1] and (done + number) // tidy > done // tidy:
                         tidying[name] += timed(partial(tidied, store))[1]
             done += number
         tell(f"{done:,} messages after {time.perf_counter() - begun:.0f} s more")

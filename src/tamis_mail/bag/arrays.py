@@ -1,6 +1,6 @@
 """tokens of many messages → their feature numbers, in NumPy: the same as `hashing`, and much faster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,9 @@ _KEY = np.uint64((1 << KEY_BITS) - 1)
 _STIR = np.uint64(hashing.STIR)
 _FINISH = np.uint64(hashing.FINISH)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(hashing.BLOCK + 1)], np.uint64)
-_SPACE, _BREAK = 32, 10
+_OWNER = np.uint64(KEY_BITS)
+_ROOM = b"\0" * hashing.BLOCK  # so that a block can be read at the last byte
+_BREAK = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,48 +41,75 @@ def features(messages: Sequence[Tokens]) -> Bags:
     """The features of at most MOST messages."""
     if len(messages) >= MOST:
         raise ValueError(f"a batch has at most {MOST - 1} messages, not {len(messages)}")
-    found = [_grams([tokens.head for tokens in messages])]
-    for kind, documents in (
-        (HEADERS, [tokens.headers for tokens in messages]),
-        (WORDS, [tokens.marks for tokens in messages]),
-    ):
-        states, owners, _ = _tokens(documents, kind)
-        found.append(_owned(states, owners, kind))
-    states, owners, lines = _tokens([tokens.words for tokens in messages], WORDS)
-    found.append(_owned(states, owners, WORDS))
-    for apart in range(1, hashing.REACH + 1):
-        follows = np.flatnonzero(lines[:-apart] == lines[apart:])
-        mixed = (states[follows] ^ np.uint64(hashing.APART[apart])) * _STIR + states[follows + apart]
-        found.append(_owned(mixed, owners[follows], PAIRS))
-    everything = np.concatenate(found)
+    if not messages:
+        return Bags(np.empty(0, np.uint64), np.zeros(1, np.intp))
+    everything = np.concatenate([_grams(messages), *_words(messages)])
     everything.sort()
-    distinct = (
-        everything[np.concatenate(([True], everything[1:] != everything[:-1]))]
-        if len(everything)
-        else everything
-    )
+    distinct = everything[np.flatnonzero(np.diff(everything, prepend=~everything[:1]))]
     first = np.arange(len(messages) + 1, dtype=np.uint64) << np.uint64(KEY_BITS)
     return Bags(distinct & _KEY, np.searchsorted(distinct, first))
 
 
-def _owned(states: Numbers, owners: Numbers, kind: int) -> Numbers:
-    """Feature numbers, with the message in the bits above."""
-    finished = (states ^ states >> np.uint64(29)) * _FINISH
-    shifted = finished >> np.uint64(hashing.SHIFT) << np.uint64(hashing.VIEW_BITS)
-    return shifted | np.uint64(kind) | owners << np.uint64(KEY_BITS)
-
-
-def _grams(heads: list[bytes]) -> Numbers:
-    text, _ = _joined(heads)
-    sizes = np.array([len(head) + 1 for head in heads], np.intp)
-    ends = np.repeat(np.cumsum(sizes) - 1, sizes)  # where the message of each byte ends
-    owners = np.repeat(np.arange(len(heads), dtype=np.uint64), sizes)
-    places = np.flatnonzero(ends - np.arange(len(ends)) >= hashing.SIZE)
+def _grams(messages: Sequence[Tokens]) -> Numbers:
+    heads = [tokens.head for tokens in messages]
+    text = b"".join((*heads, _ROOM))
+    sizes = np.array([len(head) for head in heads], np.intp)
+    ends = np.cumsum(sizes)
+    whole = np.ones(
+        len(text) - hashing.BLOCK, bool
+    )  # whether the gram that begins here ends in the same head
+    for short in range(1, hashing.SIZE):
+        whole[np.maximum(ends - short, 0)[ends >= short]] = False
     states = _stirred(
-        _blocks(text)[places] & _MASKS[hashing.SIZE], np.uint64(hashing.SALTS[GRAMS] ^ hashing.SIZE)
+        _blocks(text)[:-1] & _MASKS[hashing.SIZE], np.uint64(hashing.SALTS[GRAMS] ^ hashing.SIZE)
     )
-    kept = np.flatnonzero(states & np.uint64(1))
-    return _owned(states[kept], owners[places[kept]], GRAMS)
+    kept = np.flatnonzero((states & np.uint64(1)).astype(bool) & whole)
+    return (
+        _numbers(states[kept], GRAMS) | np.searchsorted(ends, kept, side="right").astype(np.uint64) << _OWNER
+    )
+
+
+def _words(messages: Sequence[Tokens]) -> Iterator[Numbers]:
+    """The features of headers, marks and words, which are found in one pass, and of pairs."""
+    count = len(messages)
+    documents = [tokens.headers for tokens in messages]
+    documents += [tokens.marks for tokens in messages]
+    documents += [tokens.words for tokens in messages]
+    text = b"\n".join((b"", *documents, _ROOM))
+    letters = np.frombuffer(text, np.uint8)[: len(text) - hashing.BLOCK]
+    gaps = letters <= hashing.SPACE
+    edges = np.flatnonzero(gaps[1:] != gaps[:-1]) + 1
+    starts, ends = edges[0::2], edges[1::2]
+    bounds = np.cumsum([len(document) + 1 for document in documents], dtype=np.intp)
+    place = np.searchsorted(bounds, starts, side="left")
+    owners = (place % count).astype(np.uint64) << _OWNER
+    first_mark, first_word = np.searchsorted(starts, bounds[[count - 1, 2 * count - 1]]).tolist()
+    salts = np.full(len(starts), hashing.SALTS[WORDS], np.uint64)
+    salts[:first_mark] = hashing.SALTS[HEADERS]
+    states = _states(_blocks(text), starts, ends - starts, salts)
+    yield _numbers(states[:first_mark], HEADERS) | owners[:first_mark]
+    yield _numbers(states[first_mark:], WORDS) | owners[first_mark:]
+    states, owners, starts = states[first_word:], owners[first_word:], starts[first_word:]
+    lines = np.searchsorted(
+        np.flatnonzero(letters[bounds[2 * count - 1] :] == _BREAK) + bounds[2 * count - 1], starts
+    )
+    for apart in range(1, hashing.REACH + 1):
+        follows = np.flatnonzero(lines[:-apart] == lines[apart:])
+        mixed = (states[follows] ^ np.uint64(hashing.APART[apart])) * _STIR + states[follows + apart]
+        yield _numbers(mixed, PAIRS) | owners[follows]
+
+
+def _states(blocks: Numbers, starts: NDArray[np.intp], sizes: NDArray[np.intp], salts: Numbers) -> Numbers:
+    """The state of each token: its length, and its first blocks stirred in."""
+    states = sizes.astype(np.uint64) ^ salts
+    states = _stirred(blocks[starts] & _MASKS[np.minimum(sizes, hashing.BLOCK)], states)
+    for begin in range(hashing.BLOCK, hashing.BLOCK * hashing.BLOCKS, hashing.BLOCK):
+        longer = np.flatnonzero(sizes > begin)
+        if not len(longer):
+            break
+        part = blocks[starts[longer] + begin] & _MASKS[np.minimum(sizes[longer] - begin, hashing.BLOCK)]
+        states[longer] = _stirred(part, states[longer])
+    return states
 
 
 def _stirred(blocks: Numbers, states: Numbers | np.uint64) -> Numbers:
@@ -89,34 +118,12 @@ def _stirred(blocks: Numbers, states: Numbers | np.uint64) -> Numbers:
     return mixed
 
 
-def _tokens(documents: list[bytes], kind: int) -> tuple[Numbers, Numbers, NDArray[np.intp]]:
-    """The state of each token, its document, and its line (numbered through all documents)."""
-    text, letters = _joined(documents)
-    is_space = np.concatenate((letters == _SPACE, [True])) | np.concatenate((letters == _BREAK, [True]))
-    edges = np.flatnonzero(is_space[1:] != is_space[:-1]) + 1
-    if len(is_space) and not is_space[0]:
-        edges = np.concatenate(([0], edges))
-    starts, ends = edges[0::2], edges[1::2]
-    sizes = ends - starts
-    blocks = _blocks(text)
-    states = sizes.astype(np.uint64) ^ np.uint64(hashing.SALTS[kind])
-    states = _stirred(blocks[starts] & _MASKS[np.minimum(sizes, hashing.BLOCK)], states)
-    for begin in range(hashing.BLOCK, hashing.BLOCK * hashing.BLOCKS, hashing.BLOCK):
-        longer = np.flatnonzero(sizes > begin)
-        if not len(longer):
-            break
-        part = blocks[starts[longer] + begin] & _MASKS[np.minimum(sizes[longer] - begin, hashing.BLOCK)]
-        states[longer] = _stirred(part, states[longer])
-    bounds = np.cumsum([len(document) + 1 for document in documents], dtype=np.intp)
-    owners = np.searchsorted(bounds, starts, side="right").astype(np.uint64)
-    lines = np.searchsorted(np.flatnonzero(letters == _BREAK), starts)
-    return states, owners, lines
-
-
-def _joined(documents: list[bytes]) -> tuple[bytes, NDArray[np.uint8]]:
-    """The documents, each ended by a line break, and room for a block to be read at the last byte."""
-    text = b"\n".join((*documents, b"\0" * hashing.BLOCK))
-    return text, np.frombuffer(text, np.uint8)[: len(text) - hashing.BLOCK]
+def _numbers(states: Numbers, kind: int) -> Numbers:
+    finished = (states ^ states >> np.uint64(29)) * _FINISH
+    finished >>= np.uint64(hashing.SHIFT)
+    finished <<= np.uint64(hashing.VIEW_BITS)
+    finished |= np.uint64(kind)
+    return finished
 
 
 def _blocks(text: bytes) -> Numbers:

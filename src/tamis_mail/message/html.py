@@ -88,8 +88,8 @@ def _actions() -> dict[str, int]:
     return actions | dict.fromkeys(_POINTS, _POINTS_AT) | {"/a": _POINTS_AT}
 
 
-def read_html(text: str) -> Page:
-    """Read a page; any text is one.
+def read_html(text: str, tags: int = TAGS) -> Page:
+    """Read a page; any text is one. After so many tags the rest is text with all other tags cut out.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
@@ -108,7 +108,7 @@ def read_html(text: str) -> Page:
         text = reader.without_scripts(text)
     if patterns.split.search(text):
         reader.tricks.add("split-words")
-    return reader.read(text)
+    return reader.read(text, tags)
 
 
 class _PageReader:
@@ -165,13 +165,13 @@ class _PageReader:
         self.tricks.discard("style")
         return "".join(kept)
 
-    def read(self, text: str) -> Page:
+    def read(self, text: str, tags: int) -> Page:
         patterns, actions = _patterns(), _actions()
-        pieces = patterns.tag.split(text, TAGS)
+        pieces = patterns.tag.split(text, tags)
         rest = pieces[-1]
-        if len(pieces) > 4 * TAGS:
+        if len(pieces) > 4 * tags:
             self.tricks.add("many-tags")
-            pieces[-1] = patterns.tag.sub("", rest)
+            pieces[-1] = patterns.tag.sub(" ", rest)
         out, marks = self.visible, self.marks
         out.append(pieces[0])
         for name, attributes, closed, after in zip(

@@ -18,7 +18,7 @@ class Part:
 
     name: str
     letters: Callable[[], Iterator[tuple[Letter, bool]]]  # and whether each is spam
-    size: int  # what the position of its last letter nears
+    size: Callable[[], int]  # what the position of its last letter nears
     unread: Callable[[], Sequence[tuple[str, str]]]  # names and reasons, of what could not be read last time
 
 
@@ -79,7 +79,7 @@ def _part(path: str, label: str) -> Part:
     def letters() -> Iterator[tuple[Letter, bool]]:
         return ((letter, label == SPAM) for letter in source)
 
-    return Part(printable(path), letters, source.size or 0, lambda: source.unread)
+    return Part(printable(path), letters, lambda: source.size or 0, lambda: source.unread)
 
 
 def _sample(seed: int) -> Part:
@@ -87,4 +87,4 @@ def _sample(seed: int) -> Part:
         for number, one in enumerate(sample.messages(seed), 1):
             yield Letter(one.raw, f"{number:04}-{one.kind}.eml", number), one.label == SPAM
 
-    return Part("the sample mailbox", letters, sum(1 for _ in sample.messages(seed)), tuple)
+    return Part("the sample mailbox", letters, lambda: sum(1 for _ in sample.messages(seed)), tuple)

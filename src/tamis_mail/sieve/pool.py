@@ -12,8 +12,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
-from types import TracebackType
 from typing import IO, Any
 
 __all__ = ["Pool", "cores"]
@@ -56,11 +56,13 @@ class Pool:
     def __enter__(self) -> "Pool":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(at_once=kind is not None)
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Let the workers end what they do, or not."""
         for worker in self._workers:
-            if kind is not None:
+            if at_once:
                 worker.kill()
             elif worker.stdin:
                 worker.stdin.close()
@@ -69,7 +71,8 @@ class Pool:
             worker.wait()
             for stream in (worker.stdin, worker.stdout):
                 if stream:
-                    stream.close()
+                    with suppress(BrokenPipeError):
+                        stream.close()
 
     def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """job(*input) for each input, in order, a few inputs ahead of what has been taken."""

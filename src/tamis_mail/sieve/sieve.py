@@ -8,24 +8,20 @@ All that a surface does, it does by these.
 """
 
 import os
-import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
 
 from tamis_mail import bag, tokens
-from tamis_mail.labels import GUESSES, HAM, SHARES, SPAM, UNSURE
+from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
-from tamis_mail.store import Entry, Store, StoreError, Writer
+from tamis_mail.sieve.hands import Hands, Work, here
+from tamis_mail.sieve.plan import JOB, Plan, Receipt
+from tamis_mail.store import Store, StoreError
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge
-
-if TYPE_CHECKING:
-    from tamis_mail.sieve.jobs import Change
 
 __all__ = ["Receipt", "Sieve"]
 
@@ -34,19 +30,7 @@ Progress = Callable[[int], None]  # called now and then with the number of messa
 _LEARNED = 2000  # messages of a transaction: a second or so of work that a kill may cost
 _SORTED = 500  # messages that are judged together: each batch reads most of a small store
 _GUESSED = 8000  # messages that are guessed together: each tells something of the others
-_JOB = 125  # messages of which a worker adds up the counts
 _BYTES = 16 << 20  # of a batch: a few large messages are enough of one
-_FEW = 150  # messages that are done before other processes have started
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What became of a message: learned, moved, known already, forgotten, or unknown and so not forgotten."""
-
-    action: str
-    label: str | None
-    before: str | None
-    digest: bytes
 
 
 class Sieve:
@@ -67,6 +51,7 @@ class Sieve:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._hands = Hands()
 
     @classmethod
     def open(
@@ -76,7 +61,8 @@ class Sieve:
         return cls(Store(default_path() if path is None else path, create=create, readonly=readonly))
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, and let go of the processes that helped."""
+        self._hands.close()
         self.store.close()
 
     def __enter__(self) -> "Sieve":
@@ -98,28 +84,28 @@ class Sieve:
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message is of a label."""
-        return self._change([raw], label, source, _here)[0]
+        return self._change([raw], label, source, here)[0]
 
     def forget(self, raw: bytes) -> Receipt:
         """Forget a message."""
-        return self._change([raw], None, "", _here)[0]
+        return self._change([raw], None, "", here)[0]
 
     # Many messages.
 
     def sort_many(self, messages: Iterable[bytes], *, processes: int | None = None) -> Iterator[Verdict]:
         """Judge messages, in order, on all cores; a verdict's evidence is found when it is asked for."""
-        waiting: list[list[bytes]] = []
+        waiting: deque[list[bytes]] = deque()
         path = str(self.store.path)
+        chosen, work = self._hands.for_all(messages, processes)
 
-        def inputs(batches: Iterable[list[bytes]]) -> Iterator[tuple[str, list[bytes]]]:
-            for batch in batches:
+        def jobs() -> Iterator[tuple[str, list[bytes]]]:
+            for batch in _batches(chosen, _SORTED):
                 waiting.append(batch)
                 yield path, batch
 
-        with _Hands(_batches(messages, _SORTED), processes) as (batches, hands):
-            for judgements in hands("judge", inputs(batches)):
-                for raw, judgement in zip(waiting.pop(0), judgements, strict=True):
-                    yield Verdict(judgement, partial(self._evidence, raw))
+        for judgements in work("judge", jobs()):
+            for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
+                yield Verdict(judgement, partial(self._evidence, raw))
 
     def _evidence(self, raw: bytes) -> tuple[Evidence, ...]:
         return self.sort(raw).evidence
@@ -160,30 +146,30 @@ class Sieve:
                 " a few messages of each (tamis learn --spam … --ham …)"
             )
         actions: Counter[str] = Counter()
-        with _Hands(_batches(messages, _GUESSED), processes) as (batches, hands):
-            for batch in batches:
-                actions += self._guess(batch, source, hands)
-                if progress:
-                    progress(actions.total())
+        chosen, work = self._hands.for_all(messages, processes)
+        for batch in _batches(chosen, _GUESSED):
+            actions += self._guess(batch, source, work)
+            if progress:
+                progress(actions.total())
         return actions
 
-    def _guess(self, batch: list[bytes], source: str, hands: "Hands") -> Counter[str]:
+    def _guess(self, batch: list[bytes], source: str, work: Work) -> Counter[str]:
         """Guess what messages are that the store does not know, in one transaction."""
         with self.store.writing() as writer:
-            plan = _Plan(self.store, writer, source)
+            plan = Plan(self.store, writer, source)
             new = [
                 plain
                 for plain in dict.fromkeys(map(canonical, batch))
                 if self.store.find(digest(plain)) is None
             ]
-            jobs = ((new[start : start + _JOB],) for start in range(0, len(new), _JOB))
-            bags = [keys for found in hands("bags", jobs) for keys in found]
+            jobs = ((new[start : start + JOB],) for start in range(0, len(new), JOB))
+            bags = [keys for found in work("bags", jobs) for keys in found]
             shares = import_module("tamis_mail.sieve.guessing").shares
             guesses = shares(bags, self.store, Rule.of(self.store))
             for plain, share in zip(new, guesses, strict=True):
                 if share is not None:
                     plan.guess(plain, share)
-            plan.carry_out(hands)
+            plan.carry_out((), work)
         unsure = guesses.count(None)
         return Counter(guessed=len(new) - unsure, unsure=unsure, known=len(batch) - len(new))
 
@@ -202,130 +188,22 @@ class Sieve:
         progress: Progress | None,
     ) -> Counter[str]:
         actions: Counter[str] = Counter()
-        with _Hands(_batches(messages, _LEARNED), processes) as (batches, hands):
-            for batch in batches:
-                actions.update(receipt.action for receipt in self._change(batch, label, source, hands))
-                if progress:
-                    progress(actions.total())
+        chosen, work = self._hands.for_all(messages, processes)
+        for first in chosen:
+            batch = chain([first], islice(chosen, _LEARNED - 1))
+            actions.update(receipt.action for receipt in self._change(batch, label, source, work))
+            if progress:
+                progress(actions.total())
         return actions
 
-    def _change(self, messages: list[bytes], label: str | None, source: str, hands: "Hands") -> list[Receipt]:
+    def _change(self, messages: Iterable[bytes], label: str | None, source: str, work: Work) -> list[Receipt]:
         """Learn or forget messages in one transaction."""
         if label is not None:
             _refuse_label(label)
         with self.store.writing() as writer:
-            plan = _Plan(self.store, writer, source)
-            receipts = [plan.forget(raw) if label is None else plan.learn(raw, label) for raw in messages]
-            plan.carry_out(hands)
-        return receipts
-
-
-class _Plan:
-    """What a transaction will change: the journal at once, the counts when all messages are known."""
-
-    def __init__(self, store: Store, writer: Writer, source: str) -> None:
-        self._store = store
-        self._writer = writer
-        self._source = source
-        self._unit, self._era, self._now = store.unit(), store.era(), int(time.time())
-        self._work: list[tuple[bytes, Change]] = []
-        self._pruned: list[tuple[bytes, Change]] = []  # to be taken from counts of which some may have gone
-
-    def learn(self, raw: bytes, label: str) -> Receipt:
-        plain = canonical(raw)
-        name = digest(plain)
-        old = self._store.find(name)
-        if old is not None and old.label == label:
-            return Receipt("known", label, label, name)
-        if old is not None:
-            self._take(plain, old)
-            self._writer.drop(name)
-        entry = Entry(name, label, self._unit, 0, tokens.VERSION, self._era, self._source, self._now)
-        self._writer.remember(entry)
-        self._give(plain, entry)
-        return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
-
-    def guess(self, plain: bytes, share: int) -> None:
-        units = (share * self._unit, (SHARES - share) * self._unit)
-        likelier = int(units[0] < units[1])
-        weight, rest = units[likelier], units[1 - likelier]
-        name = digest(plain)
-        entry = Entry(
-            name, GUESSES[likelier], weight, rest, tokens.VERSION, self._era, self._source, self._now
-        )
-        self._writer.remember(entry)
-        self._give(plain, entry)
-
-    def forget(self, raw: bytes) -> Receipt:
-        plain = canonical(raw)
-        name = digest(plain)
-        old = self._store.find(name)
-        if old is None:
-            return Receipt("unknown", None, None, name)
-        self._take(plain, old)
-        self._writer.drop(name)
-        return Receipt("forgotten", None, old.label, name)
-
-    def _give(self, plain: bytes, entry: Entry) -> None:
-        self._work.append((plain, tuple((self._writer.column(name), units) for name, units in entry.columns)))
-
-    def _take(self, plain: bytes, old: Entry) -> None:
-        if old.version != tokens.VERSION:
-            raise StoreError(
-                f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
-                f"this tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
-            )
-        work = self._pruned if self._era else self._work  # after a pruning, counts may have gone
-        work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))
-
-    def carry_out(self, hands: "Hands") -> None:
-        labels = self._writer.width
-        for work, put in ((self._work, self._writer.add), (self._pruned, self._writer.take)):
-            if work:
-                inputs = (
-                    ([plain for plain, _ in part], [change for _, change in part], labels)
-                    for part in (work[start : start + _JOB] for start in range(0, len(work), _JOB))
-                )
-                tables = list(hands("count", inputs))
-                put(
-                    tables[0]
-                    if len(tables) == 1
-                    else import_module("tamis_mail.store.tables").Table.total(tables, labels)
-                )
-
-
-Hands = Callable[
-    [str, Iterable[tuple[Any, ...]]], Iterator[Any]
-]  # the name of a job, and its inputs → its results
-
-
-def _here(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Do jobs in this process."""
-    work = getattr(import_module("tamis_mail.sieve.jobs"), job)
-    return (work(*given) for given in inputs)
-
-
-class _Hands:
-    """Batches of messages, and who will do the jobs: this process if the messages are few, else several."""
-
-    def __init__(self, batches: Iterator[list[bytes]], processes: int | None) -> None:
-        first = next(batches, [])
-        self._batches = chain([first] if first else [], batches)
-        pool = import_module("tamis_mail.sieve.pool") if len(first) > _FEW and processes != 1 else None
-        count = 1 if pool is None else processes or pool.cores()
-        self._pool = pool.Pool(count) if pool and count > 1 else None
-
-    def __enter__(self) -> tuple[Iterator[list[bytes]], Hands]:
-        if self._pool is None:
-            return self._batches, _here
-        self._pool.__enter__()
-        jobs = import_module("tamis_mail.sieve.jobs")
-        pool = self._pool
-        return self._batches, lambda job, inputs: pool.map(getattr(jobs, job), inputs)
-
-    def __exit__(self, *error: Any) -> None:
-        if self._pool is not None:
-            self._pool.__exit__(*error)
+            plan = Plan(self.store, writer, source)
+            steps = (plan.forget(raw) if label is None else plan.learn(raw, label) for raw in messages)
+            return plan.carry_out(steps, work)
 
 
 def _batches(messages: Iterable[bytes], most: int) -> Iterator[list[bytes]]:

@@ -174,7 +174,9 @@ class Writer:
         self._connection = connection
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
-        self._gained: dict[str, list[int]] = {}  # weight and messages that labels have gained in this transaction
+        self._gained: dict[
+            str, list[int]
+        ] = {}  # weight and messages that labels have gained in this transaction
 
     def close(self) -> None:
         """Note what the labels have gained: once, since a transaction may have thousands of messages."""

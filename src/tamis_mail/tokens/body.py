@@ -9,7 +9,8 @@ from tamis_mail.tokens.words import LONGEST, hosts, networks, spaced, split
 __all__ = ["read"]
 
 _TEXT = 12_000  # characters of a message whose words are read: more tell nothing new, and cost a store
-_PAGE = 40_000  # characters of a page that are read
+_TAGS = 250  # of a page whose meaning is looked at: the head of a page tells, and tags are dear
+_PAGE = 60_000  # characters of a page that are read
 _HIDDEN = 200  # hidden words that are read
 _LINKS = 60
 _LONG = 300  # characters of a link that are read
@@ -22,9 +23,9 @@ _PATH_WORD = re.compile(r"[a-z]{3,30}")
 _NAME_WORD = re.compile(r"[^\W_]{2,40}")
 
 
-def read(message: Message) -> tuple[bytes, list[str]]:
+def read(message: Message) -> tuple[bytes, str]:
     """The words of all parts (what one mail program does not show, another may), and the marks."""
-    marks = [f"shape:{message.shape[:100]}".replace(" ", "_"), f"size~{len(message.raw).bit_length()}"]
+    marks = [f"shape:{message.shape[:100]}", f"size~{len(message.raw).bit_length()}"]
     marks += [f"fault~{fault}" for fault in message.faults]
     documents: list[bytes] = []
     room = _TEXT
@@ -39,7 +40,7 @@ def read(message: Message) -> tuple[bytes, list[str]]:
             marks += more
             documents.append(spaced(text[:room]))
             room -= len(text)
-    return b"\n".join(documents).strip(), [mark.replace(" ", "_").replace("\n", "_") for mark in marks]
+    return b"\n".join(documents).strip(), "\0".join(marks).replace(" ", "_").replace("\0", " ")
 
 
 def _text(part: Part) -> tuple[str, list[str]]:
@@ -48,7 +49,7 @@ def _text(part: Part) -> tuple[str, list[str]]:
     marks: list[str] = []
     text = part.text[:_TEXT]
     if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
-        page = read_html(part.text[:_PAGE])
+        page = read_html(part.text[:_PAGE], _TAGS)
         text, links = page.visible[:_TEXT], page.links
         marks = _page(page)
     folded, tricks = fold_text(text)

@@ -84,11 +84,13 @@ _ADDRESSED = frozenset(
 )
 
 
-def read(fields: Sequence[tuple[str, str]]) -> list[str]:
-    """The tokens of the header fields, in order.
+def read(fields: Sequence[tuple[str, str]]) -> str:
+    """The tokens of the header fields, in order, with spaces between.
 
-    >>> read([("from", "Ann <ann@mail.example.com>"), ("date", "Fri, 23 Aug 2002 23:10:22 +0800")])[:4]
-    ['>from', 'from:ann@mail.example.com', 'from:@mail.example.com', 'from:@example.com']
+    >>> read([("from", "Ann <ann@mail.example.com>"), ("date", "Fri, 23 Aug 2002 23:10:22 +0800")]).split()[
+    ...     :4
+    ... ]
+    ['from:ann@mail.example.com', 'from:@mail.example.com', 'from:@example.com', 'from:ann']
     """
     found: list[str] = []
     before = ""
@@ -99,17 +101,16 @@ def read(fields: Sequence[tuple[str, str]]) -> list[str]:
             if before == name:
                 continue
         else:
-            found += (_field if name in _ONCE else _repeated)(name, value[:_LONG])
+            found.append((_field if name in _ONCE else _repeated)(name, value[:_LONG]))
         found.append(f"{before}>{name}")
         before = name
     found.append(f"{before}>")
     found.append(f"received~{len(hops)}")
-    for hop in hops[-_HOPS:]:
-        found += _hop(_QUEUE.sub("", hop[:_LONG].partition(";")[0].lower()))
-    return found
+    found += [_hop(_QUEUE.sub("", hop[:_LONG].partition(";")[0].lower())) for hop in hops[-_HOPS:]]
+    return " ".join(found)
 
 
-def _field(name: str, value: str) -> tuple[str, ...]:
+def _field(name: str, value: str) -> str:
     found: list[str] = []
     if name in _ADDRESSED:
         _address(name, value, found)
@@ -120,7 +121,7 @@ def _field(name: str, value: str) -> tuple[str, ...]:
             ]
     else:
         _READERS.get(name, _plain)(name, value, found)
-    return tuple(found)
+    return " ".join(found)
 
 
 def _address(name: str, value: str, found: list[str]) -> None:
@@ -179,7 +180,7 @@ def _plain(name: str, value: str, found: list[str]) -> None:
 
 
 @lru_cache(4096)
-def _hop(value: str) -> tuple[str, ...]:
+def _hop(value: str) -> str:
     found: list[str] = []
     for host in _HOST.findall(value)[:8]:
         if host.replace(".", "").isdecimal():
@@ -187,7 +188,7 @@ def _hop(value: str) -> tuple[str, ...]:
         elif "." in host.strip("."):
             found += [f"received:{domain}" for domain in hosts(host)]
     found += [f"received:with-{protocol}" for protocol in _PROTOCOL.findall(value)]
-    return tuple(found)
+    return " ".join(found)
 
 
 _repeated = lru_cache(4096)(_field)  # mail of one list, shop or friend has most fields in common

@@ -28,7 +28,7 @@ def hostile_mail() -> Labelled:
             # labels by coin, so that there are misses
             yield Letter(raw, f"<script>{number}\x1b", number), number % 3 == 0
 
-    return Labelled("<script>alert('name')</script>\x1b", (Part("", letters, 60, tuple),))
+    return Labelled("<script>alert('name')</script>\x1b", (Part("", letters, lambda: 60, tuple),))
 
 
 class Reader(HTMLParser):
@@ -112,7 +112,7 @@ def test_a_handful_of_messages_can_be_drawn(kept: int) -> None:
     def letters() -> Iterator[tuple[Letter, bool]]:
         return ((Letter(one.raw, "", 0), one.label == "spam") for one in chosen)
 
-    found = report(Labelled("few", (Part("", letters, 0, tuple),)))
+    found = report(Labelled("few", (Part("", letters, lambda: 0, tuple),)))
     assert found.study.measures.messages >= 1
     parsed(page(found))
 

@@ -47,7 +47,7 @@ def test_any_bytes_have_tokens_without_space_in_them(raw: bytes) -> None:
     found = read(raw)
     assert len(found.head) <= 1500
     for document in (found.headers, found.marks):
-        assert not re.search(rb"[\t\n\r\x0b\x0c]", document)
+        assert b"\n" not in document
     assert not re.search(rb"[\t\r\x0b\x0c]", found.words)
 
 

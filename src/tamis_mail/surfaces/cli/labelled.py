@@ -39,7 +39,7 @@ class Reading:
         self._mail = mail
         self._line = Line(sys.stderr)
         self._shown = self._line.is_terminal and not quiet
-        self._size = sum(part.size for part in mail.parts) if self._shown else 0
+        self._size = sum(part.size() for part in mail.parts) if self._shown else 0
         self._begun = time.monotonic()
         self._passed = self._last = 0
         self.read = 0

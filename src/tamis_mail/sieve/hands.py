@@ -1,0 +1,58 @@
+"""jobs → results: by this process where messages are few, else by others, which stay for the next mailbox."""
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tamis_mail.sieve.pool import Pool
+
+__all__ = ["Hands", "Work", "here"]
+
+Work = Callable[
+    [str, Iterable[tuple[Any, ...]]], Iterator[Any]
+]  # the name of a job, its inputs → its results
+
+_FEW = 150  # messages that are done before other processes have started
+_JOBS = "tamis_mail.sieve.jobs"
+
+
+def here(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """Do jobs in this process."""
+    work = getattr(import_module(_JOBS), job)
+    return (work(*given) for given in inputs)
+
+
+class Hands:
+    """Whoever is at hand."""
+
+    def __init__(self) -> None:
+        self._pool: Pool | None = None
+
+    def for_all(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], Work]:
+        """The messages, and who will do the jobs that they make."""
+        rest = iter(messages)
+        first = list(islice(rest, _FEW + 1)) if processes != 1 else []
+        return chain(first, rest), self._others(processes) if len(first) > _FEW else here
+
+    def _others(self, processes: int | None) -> Work:
+        if self._pool is None:
+            pool = import_module("tamis_mail.sieve.pool")
+            self._pool = pool.Pool(processes or pool.cores())
+        return self._ask
+
+    def _ask(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        if self._pool is None:
+            raise AssertionError("asked for work after the pool was closed")
+        try:
+            yield from self._pool.map(getattr(import_module(_JOBS), job), inputs)
+        except BaseException:  # whoever interrupts this does not wait for what is under way
+            self.close(at_once=True)
+            raise
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Let the others go."""
+        if self._pool is not None:
+            self._pool.close(at_once=at_once)
+            self._pool = None

@@ -1,0 +1,118 @@
+"""messages and a label → one transaction: the journal as each message is read, the counts as they are made.
+
+While this process reads and notes messages, others count those that it has noted; nothing is in the store
+before all is.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tamis_mail import tokens
+from tamis_mail.labels import GUESSES, SHARES
+from tamis_mail.message import canonical, digest
+from tamis_mail.sieve.hands import Work
+from tamis_mail.store import Entry, Store, StoreError, Writer
+
+if TYPE_CHECKING:
+    from tamis_mail.sieve.jobs import Change
+
+__all__ = ["JOB", "Plan", "Receipt"]
+
+JOB = 125  # messages of which a worker adds up the counts
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a message: learned, moved, known already, forgotten, or unknown and so not forgotten."""
+
+    action: str
+    label: str | None
+    before: str | None
+    digest: bytes
+
+
+class Plan:
+    """What a transaction changes."""
+
+    def __init__(self, store: Store, writer: Writer, source: str) -> None:
+        self._store = store
+        self._writer = writer
+        self._source = source
+        self._unit, self._era, self._now = store.unit(), store.era(), int(time.time())
+        self._work: list[tuple[bytes, Change]] = []
+        self._pruned: list[tuple[bytes, Change]] = []  # to be taken from counts of which some may have gone
+
+    def learn(self, raw: bytes, label: str) -> Receipt:
+        """Note that a message is of a label."""
+        plain = canonical(raw)
+        name = digest(plain)
+        old = self._store.find(name)
+        if old is not None:
+            if old.label == label:
+                return Receipt("known", label, label, name)
+            self._take(plain, old)
+        self._give(
+            plain, Entry(name, label, self._unit, 0, tokens.VERSION, self._era, self._source, self._now)
+        )
+        return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
+
+    def guess(self, plain: bytes, share: int) -> None:
+        """Note that a message, in canonical form, is spam by so many SHARES."""
+        units = (share * self._unit, (SHARES - share) * self._unit)
+        likelier = int(units[0] < units[1])
+        label, weight, rest = GUESSES[likelier], units[likelier], units[1 - likelier]
+        name = digest(plain)
+        self._give(
+            plain, Entry(name, label, weight, rest, tokens.VERSION, self._era, self._source, self._now)
+        )
+
+    def forget(self, raw: bytes) -> Receipt:
+        """Note that a message is to be forgotten."""
+        plain = canonical(raw)
+        name = digest(plain)
+        old = self._store.find(name)
+        if old is None:
+            return Receipt("unknown", None, None, name)
+        self._take(plain, old)
+        return Receipt("forgotten", None, old.label, name)
+
+    def _give(self, plain: bytes, entry: Entry) -> None:
+        self._writer.remember(entry)
+        self._work.append((plain, tuple((self._writer.column(name), units) for name, units in entry.columns)))
+
+    def _take(self, plain: bytes, old: Entry) -> None:
+        if old.version != tokens.VERSION:
+            raise StoreError(
+                f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
+                f"this tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
+            )
+        self._writer.drop(old.digest)
+        work = self._pruned if self._era else self._work
+        work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))
+
+    def carry_out(self, steps: Iterable[Receipt], work: Work) -> list[Receipt]:
+        """Take the steps, one by one, and count meanwhile; the receipts."""
+        receipts: list[Receipt] = []
+
+        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+            for receipt in steps:
+                receipts.append(receipt)
+                if len(self._work) >= JOB:
+                    yield self._job(self._work)
+            while self._work:
+                yield self._job(self._work)
+
+        counted = list(work("count", jobs()))
+        taken = list(work("count", (self._job(self._pruned) for _ in range(-(-len(self._pruned) // JOB)))))
+        for tables, put in ((counted, self._writer.add), (taken, self._writer.take)):
+            if tables:
+                put(import_module("tamis_mail.store.tables").Table.total(tables, self._writer.width))
+        return receipts
+
+    def _job(self, noted: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
+        part = noted[:JOB]
+        del noted[:JOB]
+        return [plain for plain, _ in part], [change for _, change in part], self._writer.width
