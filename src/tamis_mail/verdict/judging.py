@@ -10,7 +10,7 @@ from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
 
 __all__ = ["AS_SUCH", "concluded", "judge", "others", "sigmoid", "trust"]
 
-AS_SUCH = "(as much header as this)"  # what the length of the head says, whatever is in it
+AS_SUCH = "(length of the headers)"  # what the length of the head says, whatever is in it
 
 
 def judge(
