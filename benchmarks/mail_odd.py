@@ -2,8 +2,8 @@
 
     python -m benchmarks.mail_odd FOLDER … [--slowest 5]
 
-Shows that nothing raises, how long the slowest took, that what is passed through is the same to the byte once the
-added headers are removed, and that the store is empty when all is forgotten.
+Shows that nothing raises, how long the slowest took, that what is passed through is the same to the byte once
+the added headers are removed, and that the store is empty when all is forgotten.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def main() -> int:
             sieve.forget(path.read_bytes())
         left = sum(len(table.keys) for table in sieve.store.tables())
         faults += upkeep.check(sieve.store)
-    sys.stdout.write(f"{len(times):,} messages, {len(faults)} faults, {left} features left when all is forgotten\n")
+    sys.stdout.write(f"{len(times):,} messages, {len(faults)} faults, {left} features left at the end\n")
     for seconds, name in sorted(times, reverse=True)[: options.slowest]:
         sys.stdout.write(f"{seconds:8.3f} s  {name}\n")
     sys.stdout.writelines(f"{fault}\n" for fault in faults[:50])

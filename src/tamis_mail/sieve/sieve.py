@@ -46,7 +46,7 @@ class Sieve:
     >>> sieve.forget(b"Subject: Lunch?\\n\\nAt noon, as always?").action
     'forgotten'
     >>> sieve.close()
-    ... folder.cleanup()
+    >>> folder.cleanup()
     """
 
     def __init__(self, store: Store) -> None:

@@ -26,7 +26,8 @@ def documents(found: Tokens) -> list[str]:
     lines = [f"version {tokens.VERSION}"]
     for name in ("head", "headers", "words", "marks"):
         text = getattr(found, name).decode("utf-8", "backslashreplace")
-        lines += [f"{name}:", *(f"    {piece}" for piece in (text.split("\n") if name == "head" else text.split()))]
+        pieces = text.split("\n") if name == "head" else text.split()
+        lines += [f"{name}:", *(f"    {piece}" for piece in pieces)]
     return lines
 
 
