@@ -27,8 +27,8 @@ __all__ = ["Receipt", "Sieve"]
 
 Progress = Callable[[int], None]  # called now and then with the number of messages that are done
 
-_LEARNED = 2000  # messages of a transaction: a second or so of work that a kill may cost
-_SORTED = 500  # messages that are judged together: each batch reads most of a small store
+_LEARNED = 5000  # messages of a transaction: two seconds or so of work that a kill may cost
+_SORTED = 1000  # messages that are judged together: each batch reads most of a small store
 _GUESSED = 8000  # messages that are guessed together: each tells something of the others
 _BYTES = 16 << 20  # of a batch: a few large messages are enough of one
 
