@@ -12,7 +12,6 @@ of their own width, so a common entry costs 6 bytes. Measured against one row fo
 keyed by feature) in experiments/0006-store.
 """
 
-import json
 import sqlite3
 import struct
 from collections.abc import Iterable
@@ -57,31 +56,26 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
         shift, rest = run.shift, (1 << run.shift) - 1
         rows = shelves(connection, {run.start + (key >> shift) for key in wanted})
         entry = struct.Struct("<" + run.format)
-        number = struct.Struct("<" + run.format[0]).unpack_from
-        size, counts_of = entry.size, entry.unpack_from
+        counts_of, size, letters = entry.unpack_from, entry.size, struct.calcsize("<" + run.format[0])
         for key in wanted:
             data = rows.get(run.start + (key >> shift))
             if data is None:
                 continue
-            sought = key & rest
-            low, high = 0, len(data) // size
-            while low < high:
-                middle = (low + high) // 2
-                if number(data, middle * size)[0] < sought:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low * size < len(data):
-                there, *counts = counts_of(data, low * size)
-                if there == sought:
-                    total = found[key]
-                    for column, count in enumerate(counts):
-                        total[column] += count
+            # To search the bytes is some ten times as fast as to bisect the entries one by one.
+            sought = (key & rest).to_bytes(letters, "little")
+            place = data.find(sought)
+            while place > 0 and place % size:
+                place = data.find(sought, place + 1)
+            if place >= 0:
+                total = found[key]
+                for column, count in enumerate(counts_of(data, place)[1:]):
+                    total[column] += count
     return found
 
 
 def shelves(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, bytes]:
-    chosen = json.dumps(sorted(numbers), separators=(",", ":"))
+    """The shelves of these numbers, as far as there are any."""
+    chosen = str(sorted(numbers))  # which is JSON
     rows = connection.execute(
         "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (chosen,)
     )

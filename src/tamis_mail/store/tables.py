@@ -14,7 +14,7 @@ Keys = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 RATIO = 3  # a generation has at least as many times the entries of the next younger one
-_SMALL = 1 << 19  # entries below which a run has few, large shelves, and entries with long keys
+_SMALL = 1 << 19  # entries below which a run has few shelves, and so entries with long keys
 _SLICE = 1 << 21  # entries that are held in memory at once when runs are added up
 
 
@@ -224,10 +224,8 @@ def _record(run: Run) -> np.dtype[np.void]:
 
 
 def _bits(entries: int) -> int:
-    """Of a run: shelves of about a thousand entries in small runs, which are read whole, of 64 in large."""
-    if entries < _SMALL:
-        return max(0, (entries - 1).bit_length() - 10)
-    return max(16, entries.bit_length() - 7)
+    """Of a run: shelves of some 64 entries, or of fewer where that makes their keys short."""
+    return max(0 if entries < _SMALL else 16, entries.bit_length() - 7)
 
 
 class _Writer:

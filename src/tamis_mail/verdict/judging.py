@@ -100,17 +100,19 @@ def _contributions(
         scale = chosen.scale * trust(spam.messages[kind], rest.messages[kind], rule)
         lean += scale * chosen.lean(sizes[kind])
         factors.append(scale / (sizes[kind] + chosen.reluctance))
-    known: dict[
-        tuple[int, float, float], float
-    ] = {}  # most features have been seen once or twice: few weights differ
+    known: dict[tuple[int, ...], float] = {}  # most features were seen once or twice: few weights differ
     contributions = {}
     for key, row in counts.items():
         kind = view(key)
-        case = kind, spam.count(row), rest.count(row)
+        case = (kind, *row)
         worth = known.get(case)
         if worth is None:
-            worth = known[case] = factors[kind] and factors[kind] * rule.views[kind].weigh(
-                case[1], case[2], spam.messages[kind], rest.messages[kind]
+            s, h = spam.count(row), rest.count(row)
+            weight = (
+                rule.views[kind].weigh(s, h, spam.messages[kind], rest.messages[kind])
+                if factors[kind]
+                else 0.0
             )
+            worth = known[case] = factors[kind] * weight
         contributions[key] = worth
     return contributions, lean
