@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["GUESSES", "HAM", "SHARES", "SPAM", "UNSURE", "Label"]
+__all__ = ["GUESSES", "HAM", "SHARES", "SPAM", "UNSURE", "Label", "check_label"]
 
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
@@ -20,3 +20,9 @@ class Label:
     weight: int
     lent: int
     features: int  # the sum of its counts
+
+
+def check_label(name: str) -> None:
+    """Refuse what cannot be the name of a label."""
+    if not name.strip() or len(name) > 40 or not name.isprintable() or name in (*GUESSES, UNSURE):
+        raise ValueError(f"{name!r} cannot be a label: give a short name, such as spam, ham or work")

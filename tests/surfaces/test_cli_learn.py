@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_a_sound_store(store: Path) -> None:
         b"From me Mon Jan  5 10:00:00 2026\nSubject: note %d\n\n" % number
         + b"some words of note %d\n" % number * 60
         + b"\n"
-        for number in range(3500)
+        for number in range(6500)
     )
     process = subprocess.Popen(
         [COMMAND, "learn", "--mbox", "--ham", "-"],
@@ -199,8 +199,8 @@ def test_ctrl_c_leaves_a_sound_store(store: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, b"")
-    assert err == b"tamis learn: interrupted; learned so far: 2,000; run again to go on\n"
-    assert messages(store) == {"ham": 2000}
+    assert err == b"tamis learn: interrupted; learned so far: 5,000; run again to go on\n"
+    assert messages(store) == {"ham": 5000}
     assert spawn("store", "check").status == 0
 
 

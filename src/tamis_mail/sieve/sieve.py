@@ -15,7 +15,7 @@ from importlib import import_module
 from itertools import chain, islice
 
 from tamis_mail import bag, tokens
-from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE
+from tamis_mail.labels import HAM, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.hands import Hands, Work, here
@@ -124,7 +124,7 @@ class Sieve:
         Some thousand messages make a transaction: whatever is interrupted, a message is learned once or not
         at all, and to do it all again does the rest.
         """
-        _refuse_label(label)
+        check_label(label)
         return self._change_many(messages, label, source, processes, progress)
 
     def learn_unlabelled(
@@ -199,7 +199,7 @@ class Sieve:
     def _change(self, messages: Iterable[bytes], label: str | None, source: str, work: Work) -> list[Receipt]:
         """Learn or forget messages in one transaction."""
         if label is not None:
-            _refuse_label(label)
+            check_label(label)
         with self.store.writing() as writer:
             plan = Plan(self.store, writer, source)
             steps = (plan.forget(raw) if label is None else plan.learn(raw, label) for raw in messages)
@@ -217,8 +217,3 @@ def _batches(messages: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _refuse_label(label: str) -> None:
-    if not label.strip() or len(label) > 40 or not label.isprintable() or label in (*GUESSES, UNSURE):
-        raise ValueError(f"{label!r} cannot be a label: give a short name, such as spam, ham or work")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from tamis_mail.labels import check_label
 from tamis_mail.mailbox import Source
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
@@ -70,7 +71,7 @@ def configure(parser: Parser) -> None:
         action=_Take,
         dest="tasks",
         const=UNLABELLED,
-        help="mail of which nobody said what it is: it is guessed, and counts less",
+        help="mail of which nobody said what it is: the surest of it is learned as what it seems to be",
     )
     add_mbox(parser)
     add_store(parser)
@@ -108,6 +109,9 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
     """Learn sources, each under its label; a line for each."""
     total = 0
     status = 0
+    for label, _ in tasks:
+        if label is not UNLABELLED:
+            check_label(label)
     with Sieve.open(options.store) as sieve:
         for label, source in tasks:
             with Work(command, source, quiet=options.quiet) as work:
@@ -120,9 +124,8 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
             total += actions.total()
             status = 3 if source.unread else status
             if not options.quiet:
-                out.write(
-                    summary(source, actions, ("learned", "moved", "known"), label or "unlabelled") + "\n"
-                )
+                names = ("learned", "moved", "known") if label else ("guessed", "unsure", "known")
+                out.write(summary(source, actions, names, label or "unlabelled") + "\n")
                 out.flush()
     if not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message in it\n")
