@@ -33,6 +33,7 @@ class Corpus:
         seen = np.zeros(2)
         prior, pooled, reluctance = (np.array(column) for column in zip(*views))
         scores, sizes, least = np.zeros((len(order), 4)), np.zeros((len(order), 4)), np.zeros(len(order))
+        familiar = np.zeros(len(order))  # grams and headers that were ever seen
         for row, message in enumerate(order):
             ids = self.ids[self.starts[message] : self.starts[message + 1]]
             kind = self.kinds[ids]
@@ -46,16 +47,19 @@ class Corpus:
                 s, h = np.where(known, s, 1), np.where(known, h, 1)
                 w = np.log((s + worth * rate) / (seen[1] + worth)) - np.log((h + worth * rate) / (seen[0] + worth))
                 w[~known] = 0
+                familiar[row] = np.count_nonzero(known & (kind < 2))
                 scores[row] = np.bincount(kind, w, 4) / (sizes[row] + reluctance)
             count[self.y[message], ids] += 1
             seen[self.y[message]] += 1
-        return scores, sizes, least, self.y[order]
+        return scores, sizes, least, familiar, self.y[order]
 
 
-def columns(scores, sizes, least):
+def columns(scores, sizes, least, familiar):
     """What coefficients are fitted to: the four means, one, and how full the first view is, all by m / (m + patience)."""
     full = sizes[:, 0] / (sizes[:, 0] + RULE.views[0].reluctance)
-    return np.column_stack([scores, np.ones(len(scores)), full]) * (least / (least + RULE.patience))[:, None]
+    acquainted = familiar / (familiar + RULE.acquaintance)
+    lean = np.column_stack([np.ones(len(scores)), full]) * acquainted[:, None]
+    return np.column_stack([scores, lean]) * (least / (least + RULE.patience))[:, None]
 
 
 def figures(y, log_odds):
@@ -93,7 +97,7 @@ def main():
 
     def show(name, corpus, order):
         found = corpus.stream(order, VIEWS)
-        print(f"| {name} | {figures(found[3], columns(*found[:3]) @ BUILT)} |", flush=True)
+        print(f"| {name} | {figures(found[4], columns(*found[:4]) @ BUILT)} |", flush=True)
 
     print(HEAD + "\n" + "|---" * 9 + "|")
     for number, order in enumerate(orders):
@@ -124,14 +128,14 @@ def main():
         variants[name] = [*VIEWS[:place], view, *VIEWS[place + 1 :]]
     for name, views in variants.items():
         found = [corpus.stream(order, views) for order in orders]
-        parts = [columns(*one[:3]) for one in found]
-        x, y = np.concatenate(parts), np.concatenate([one[3] for one in found])
+        parts = [columns(*one[:4]) for one in found]
+        x, y = np.concatenate(parts), np.concatenate([one[4] for one in found])
 
         def loss(w):
             return np.logaddexp(0, (1 - 2 * y) * (x @ w)).sum() + 0.02 * w @ w
 
         w = scipy.optimize.minimize(loss, np.ones(6)).x
-        rows = [figures(one[3], part @ w).split(" | ") for one, part in zip(found, parts)]
+        rows = [figures(one[4], part @ w).split(" | ") for one, part in zip(found, parts)]
         print(f"| {name} | {np.mean([float(r[0]) for r in rows]):.4f} | {np.mean([float(r[1]) for r in rows]):.2f} | {loss(w) / len(y):.5f} |", flush=True)
 
 

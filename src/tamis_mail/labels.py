@@ -24,5 +24,12 @@ class Label:
 
 def check_label(name: str) -> None:
     """Refuse what cannot be the name of a label."""
-    if not name.strip() or len(name) > 40 or not name.isprintable() or name in (*GUESSES, UNSURE):
+    if (
+        name != name.strip()
+        or not 0 < len(name) <= 40
+        or not name.isprintable()
+        or name in (*GUESSES, UNSURE)
+    ):
         raise ValueError(f"{name!r} cannot be a label: give a short name, such as spam, ham or work")
+    if name not in (SPAM, HAM) and name.lower() in (SPAM, HAM):
+        raise ValueError(f"{name!r} would be another label than {name.lower()!r}: write it so")

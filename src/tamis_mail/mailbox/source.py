@@ -48,6 +48,8 @@ def open_source(
             return _open_file(given, status.st_size, largest)
     except FileNotFoundError:
         raise SourceError(_missing(given)) from None
+    except SourceError:
+        raise
     except (OSError, ValueError) as error:  # a ValueError: a zero byte in the path
         raise SourceError(_unreadable(given, error)) from None
     raise SourceError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ Work = Callable[
     [str, Iterable[tuple[Any, ...]]], Iterator[Any]
 ]  # the name of a job, its inputs → its results
 
-_FEW = 150  # messages that are done before other processes have started
+_FEW = 150  # messages that are done before other processes have started …
+_SMALL = 4 << 20  # … if they have fewer bytes than this
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -33,8 +34,15 @@ class Hands:
     def for_all(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], Work]:
         """The messages, and who will do the jobs that they make."""
         rest = iter(messages)
-        first = list(islice(rest, _FEW + 1)) if processes != 1 else []
-        return chain(first, rest), self._others(processes) if len(first) > _FEW else here
+        first: list[bytes] = []
+        size = 0
+        while processes != 1 and len(first) <= _FEW and size < _SMALL:
+            raw = next(rest, None)
+            if raw is None:
+                return iter(first), here
+            first.append(raw)
+            size += len(raw)
+        return chain(first, rest), here if processes == 1 else self._others(processes)
 
     def _others(self, processes: int | None) -> Work:
         if self._pool is None:
@@ -47,7 +55,9 @@ class Hands:
             raise AssertionError("asked for work after the pool was closed")
         try:
             yield from self._pool.map(getattr(import_module(_JOBS), job), inputs)
-        except BaseException:  # whoever interrupts this does not wait for what is under way
+        except GeneratorExit:  # who has had enough may ask for something else
+            raise
+        except BaseException:  # who interrupts this does not wait for what is under way
             self.close(at_once=True)
             raise
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JOB", "Plan", "Receipt"]
 
-JOB = 125  # messages of which a worker adds up the counts
+JOB = 125  # messages of which a worker adds up the counts …
+BYTES = 4 << 20  # … or so many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Plan:
         self._source = source
         self._unit, self._era, self._now = store.unit(), store.era(), int(time.time())
         self._work: list[tuple[bytes, Change]] = []
+        self._bytes = 0  # of the messages that were noted and not yet given to be counted
         self._pruned: list[tuple[bytes, Change]] = []  # to be taken from counts of which some may have gone
 
     def learn(self, raw: bytes, label: str) -> Receipt:
@@ -81,6 +83,7 @@ class Plan:
 
     def _give(self, plain: bytes, entry: Entry) -> None:
         self._writer.remember(entry)
+        self._bytes += len(plain)
         self._work.append((plain, tuple((self._writer.column(name), units) for name, units in entry.columns)))
 
     def _take(self, plain: bytes, old: Entry) -> None:
@@ -100,13 +103,17 @@ class Plan:
         def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
             for receipt in steps:
                 receipts.append(receipt)
-                if len(self._work) >= JOB:
+                if len(self._work) >= JOB or self._bytes >= BYTES:
                     yield self._job(self._work)
             while self._work:
                 yield self._job(self._work)
 
+        def undoing() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+            while self._pruned:
+                yield self._job(self._pruned)
+
         counted = list(work("count", jobs()))
-        taken = list(work("count", (self._job(self._pruned) for _ in range(-(-len(self._pruned) // JOB)))))
+        taken = list(work("count", undoing()))
         for tables, put in ((counted, self._writer.add), (taken, self._writer.take)):
             if tables:
                 put(import_module("tamis_mail.store.tables").Table.total(tables, self._writer.width))
@@ -115,4 +122,5 @@ class Plan:
     def _job(self, noted: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
         part = noted[:JOB]
         del noted[:JOB]
+        self._bytes = 0
         return [plain for plain, _ in part], [change for _, change in part], self._writer.width

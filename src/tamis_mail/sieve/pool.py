@@ -1,7 +1,7 @@
 """jobs → results, in order, by processes of our own, one for each core.
 
 The interpreter runs one thread at a time, and reading mail is its work; so there are processes. They are
-programs of their own (`python -m tamis_mail.sieve.worker`), not made by `multiprocessing`: that would run
+programs of their own (`tamis_mail.sieve.worker`), not made by `multiprocessing`: that would run
 the caller's script again in each of them.
 """
 
@@ -16,7 +16,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any
 
-__all__ = ["Pool", "cores"]
+__all__ = ["Pool", "WorkerError", "cores"]
 
 
 def cores() -> int:
@@ -34,10 +34,19 @@ def send(stream: IO[bytes], thing: object) -> None:
 
 def receive(stream: IO[bytes]) -> Any:
     """Read one thing from the other side; EOFError when that has gone."""
-    size = stream.read(8)
-    if len(size) < 8:
+    size = int.from_bytes(_whole(stream, 8), "little")
+    return pickle.loads(_whole(stream, size))  # the other side is our own child, or our parent
+
+
+def _whole(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
         raise EOFError("the other process has ended")
-    return pickle.loads(stream.read(int.from_bytes(size, "little")))  # the other side is our own child
+    return data
+
+
+class WorkerError(Exception):
+    """A process that helped has ended before its work was done."""
 
 
 class Pool:
@@ -65,13 +74,14 @@ class Pool:
             if at_once:
                 worker.kill()
             elif worker.stdin:
-                worker.stdin.close()
+                with suppress(OSError):
+                    worker.stdin.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for worker in self._workers:
             worker.wait()
             for stream in (worker.stdin, worker.stdout):
                 if stream:
-                    with suppress(BrokenPipeError):
+                    with suppress(OSError):
                         stream.close()
 
     def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -91,6 +101,11 @@ class Pool:
                 raise AssertionError("workers are started with pipes")
             send(worker.stdin, (job, given))
             good, result = receive(worker.stdout)
+        except (EOFError, OSError, ValueError) as error:
+            raise WorkerError(
+                "a process that helped was killed, perhaps for want of memory: "
+                "nothing is half-written, run it again"
+            ) from error
         finally:
             self._idle.put(worker)
         if not good:
@@ -99,5 +114,7 @@ class Pool:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tamis_mail.sieve.worker"]
+    """A worker that finds modules where we do, and not in whatever folder we are in."""
+    begin = f"import sys; sys.path[:] = {sys.path!r}; from tamis_mail.sieve.worker import main; main()"
+    command = [sys.executable, "-P", "-c", begin]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -12,10 +12,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
-from itertools import chain, islice
 
 from tamis_mail import bag, tokens
-from tamis_mail.labels import HAM, SPAM, check_label
+from tamis_mail.labels import SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.hands import Hands, Work, here
@@ -30,7 +29,7 @@ Progress = Callable[[int], None]  # called now and then with the number of messa
 _LEARNED = 5000  # messages of a transaction: two seconds or so of work that a kill may cost
 _SORTED = 1000  # messages that are judged together: each batch reads most of a small store
 _GUESSED = 8000  # messages that are guessed together: each tells something of the others
-_BYTES = 16 << 20  # of a batch: a few large messages are enough of one
+_BYTES = 32 << 20  # of a batch: a few large messages are enough of one
 
 
 class Sieve:
@@ -93,7 +92,10 @@ class Sieve:
     # Many messages.
 
     def sort_many(self, messages: Iterable[bytes], *, processes: int | None = None) -> Iterator[Verdict]:
-        """Judge messages, in order, on all cores; a verdict's evidence is found when it is asked for."""
+        """Judge messages, in order, on all cores.
+
+        A verdict's evidence is found when it is asked for, by what the store knows then.
+        """
         waiting: deque[list[bytes]] = deque()
         path = str(self.store.path)
         chosen, work = self._hands.for_all(messages, processes)
@@ -140,10 +142,11 @@ class Sieve:
         The surest count as much as they are thought to be spam, and ham (a step of EM); the others are left.
         To learn one with its label later moves it, to forget it takes all of it away.
         """
-        if {SPAM, HAM} - {label.name for label in self.store.labels() if label.messages + label.lent}:
+        kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
+        if len(kinds) < 2:
             raise StoreError(
-                f"the store {self.store.path} has not learned both spam and ham: to guess labels, first learn"
-                " a few messages of each (tamis learn --spam … --ham …)"
+                f"the store {self.store.path} has not learned spam and other mail: to guess labels, first "
+                "learn a few messages of each (tamis learn --spam … --ham …)"
             )
         actions: Counter[str] = Counter()
         chosen, work = self._hands.for_all(messages, processes)
@@ -189,8 +192,8 @@ class Sieve:
     ) -> Counter[str]:
         actions: Counter[str] = Counter()
         chosen, work = self._hands.for_all(messages, processes)
-        for first in chosen:
-            batch = chain([first], islice(chosen, _LEARNED - 1))
+        most = max(_LEARNED // max(1, len(self.store.labels()) // 2), JOB)  # counts of many labels are wide
+        for batch in _batches(chosen, most):  # read before the store is locked: a source may be slow
             actions.update(receipt.action for receipt in self._change(batch, label, source, work))
             if progress:
                 progress(actions.total())

@@ -31,7 +31,3 @@ def main() -> None:
             send(answers, answer)
         except BrokenPipeError:
             return
-
-
-if __name__ == "__main__":
-    main()

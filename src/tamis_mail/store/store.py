@@ -13,12 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESSES, Label
 from tamis_mail.store import runs
-from tamis_mail.store.database import PATIENCE, connect, explained, reading, writing
+from tamis_mail.store.database import PATIENCE, StoreError, connect, explained, reading, writing
 
 if TYPE_CHECKING:
     from tamis_mail.store.tables import Counts, Keys, Table
@@ -58,6 +59,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
         self.path = Path(path)
+        self._lock = RLock()  # a connection has one transaction at a time, whichever thread began it
         self._connection = connect(path, create=create, readonly=readonly)
 
     def close(self) -> None:
@@ -78,13 +80,13 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """See the store as it is now, whatever a writer does meanwhile."""
-        with reading(self._connection, self.path):
+        """See the store as it is now, whatever a writer does meanwhile; other threads wait."""
+        with self._lock, reading(self._connection, self.path):
             yield
 
     def labels(self) -> list[Label]:
         """In the order of the columns of counts."""
-        with explained(self.path):
+        with self._lock, explained(self.path):
             return [Label(*row) for row in self._connection.execute("SELECT * FROM label ORDER BY id")]
 
     def unit(self) -> int:
@@ -96,7 +98,7 @@ class Store:
         return int(self.setting("era") or 0)
 
     def setting(self, name: str) -> str | None:
-        with explained(self.path):
+        with self._lock, explained(self.path):
             row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -124,7 +126,7 @@ class Store:
 
     def find(self, digest: bytes) -> Entry | None:
         """What the journal says of a message; None if it does not know it."""
-        with explained(self.path):
+        with self._lock, explained(self.path):
             row = self._connection.execute(_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else Entry(*row)
 
@@ -139,7 +141,7 @@ class Store:
     @contextmanager
     def writing(self) -> Iterator["Writer"]:
         """One transaction; nothing of it is there before it ends well."""
-        with writing(self._connection, self.path):
+        with self._lock, writing(self._connection, self.path):
             writer = Writer(self, self._connection)
             yield writer
             writer.close()
@@ -164,6 +166,9 @@ class Store:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self._connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
+
+
+_ROOM = 1 << 62  # no sum of counts is larger: that of two is still 64 bits
 
 
 class Writer:
@@ -228,7 +233,13 @@ class Writer:
         """Add to the counts (or take away: counts may be negative)."""
         tables = _tables()
         tables.add(self._connection, table)
+        sums = {label.id: label.features for label in self._store.labels()}
         for number, total in enumerate(table.counts.sum(axis=0).tolist()):
+            if abs(sums[number] + total) >= _ROOM:
+                raise StoreError(
+                    f"the store {self._store.path} has been decayed so often that its counts are full: "
+                    "learn your mail into a new store"
+                )
             if total:
                 self._connection.execute(
                     "UPDATE label SET features = features + ? WHERE id = ?", (total, number)

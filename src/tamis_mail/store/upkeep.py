@@ -5,12 +5,13 @@ see the store as it was before.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis_mail.bag import KEY_BITS
 from tamis_mail.labels import GUESSES, SHARES, Label
@@ -26,12 +27,14 @@ __all__ = [
     "check",
     "compact",
     "decay",
+    "drop",
     "merge",
     "prune",
     "status",
     "versions",
 ]
 
+Chosen = Callable[[Table, Sequence[Label]], NDArray[np.bool_]]  # which entries of a table
 Progress = Callable[[float], None]  # is told how much is done, from 0 to 1
 
 MOST_EPOCHS = 40  # 2**40 a message leaves 23 bits of a count to tell how many messages
@@ -195,6 +198,8 @@ def decay(store: Store) -> int:
 def compact(store: Store, progress: Progress | None = None) -> int:
     """Put all runs into one generation, give what is free back to the disk, return the bytes left."""
     with store.writing():
+        # What only forgotten messages had: with their features, which no run has now, the last trace of them.
+        store.connection.execute("DELETE FROM source WHERE id NOT IN (SELECT source FROM journal)")
         found = runs.all_runs(store.connection)
         if len({run.generation for run in found}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
@@ -207,29 +212,43 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
     """Drop features that are worth at most a unit / 2**halvings, over all labels.
 
     With halvings=1 those were seen once, and before the store was decayed; with 0, all that were seen
-    once. What a message had given may then be gone: in a store with `era() > 0`, forget by `Writer.take`.
+    once. Verdicts may change, and by much where little was learned: a feature seen once tells a lot when it
+    comes again.
     """
     if halvings < 0:
         raise ValueError(
             f"halvings is {halvings}: give 0 for all features seen once, 1 for those seen once before a decay"
         )
+    least = store.unit() * SHARES >> halvings
+
+    def stale(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
+        guesses = np.array([label.name in GUESSES for label in labels], bool)
+        worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), _ROOM // SHARES) * SHARES
+        found: NDArray[np.bool_] = worth + table.counts[:, guesses].sum(axis=1) <= least
+        return found
+
+    return drop(store, stale, progress)
+
+
+def drop(store: Store, chosen: Chosen, progress: Progress | None = None) -> Pruned:
+    """Drop the features that are chosen.
+
+    What a message had given may then be gone: in a store with `era() > 0`, forget by `Writer.take`.
+    """
     before = _bytes(store)
     with store.writing() as writer:
         labels = store.labels()
-        guesses = np.array([label.name in GUESSES for label in labels], bool)
-        least = store.unit() * SHARES >> halvings
         dropped = np.zeros(len(labels), np.int64)
         features = 0
 
-        def without_stale(table: Table, *_: int) -> Table:
+        def without(table: Table, *_: int) -> Table:
             nonlocal features, dropped
-            worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), _ROOM // SHARES) * SHARES
-            kept = worth + table.counts[:, guesses].sum(axis=1) > least
-            dropped += table.counts[~kept].sum(axis=0)
-            features += int(np.count_nonzero(~kept))
-            return Table(table.keys[kept], table.counts[kept])
+            gone = chosen(table, labels)
+            dropped += table.counts[gone].sum(axis=0)
+            features += int(np.count_nonzero(gone))
+            return Table(table.keys[~gone], table.counts[~gone])
 
-        entries = _rewrite(store, without_stale, progress)
+        entries = _rewrite(store, without, progress)
         for label, total in zip(labels, dropped.tolist(), strict=True):
             store.connection.execute(
                 "UPDATE label SET features = features - ? WHERE id = ?", (total, label.id)

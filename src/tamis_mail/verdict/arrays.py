@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import VIEW_BITS, VIEWS
+from tamis_mail.bag import HEADERS, VIEW_BITS, VIEWS
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import concluded, others, trust
 from tamis_mail.verdict.rule import Rule, Side, View, sides
@@ -76,8 +76,12 @@ def scores(
     sums = np.bincount(place, weights[where], messages * len(VIEWS)).reshape(messages, len(VIEWS))
     sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))
     trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
+    known = (s + h > 0) & (distinct <= HEADERS)
+    familiar = np.bincount(owners, known[where], messages)
+    acquainted = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
-    found: NDArray[np.float64] = (sums + sizes * tilt + reluctance * doubt) / (sizes + reluctance) * trusts
+    lean = (sizes * tilt + reluctance * doubt) * acquainted[:, np.newaxis]
+    found: NDArray[np.float64] = (sums + lean) / (sizes + reluctance) * trusts
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import exp
 
-from tamis_mail.bag import GRAMS, VIEWS, view
+from tamis_mail.bag import GRAMS, HEADERS, VIEWS, view
 from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, Side, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
@@ -49,7 +49,10 @@ def judge(
 
 def others(labels: Sequence[Label]) -> list[str]:
     """What a message may be that is not spam."""
-    return [label.name for label in labels if label.name not in (SPAM, *GUESSES)] or [HAM]
+    held = [
+        label.name for label in labels if label.weight + label.lent and label.name not in (SPAM, *GUESSES)
+    ]
+    return held or [HAM]
 
 
 def concluded(log_odds: float, known: Sequence[str], beside: Mapping[str, float], rule: Rule) -> Judgement:
@@ -94,25 +97,23 @@ def _contributions(
     sizes = [0] * len(VIEWS)
     for key in counts:
         sizes[view(key)] += 1
-    lean = 0.0
-    factors = []
-    for kind, chosen in enumerate(rule.views):
-        scale = chosen.scale * trust(spam.messages[kind], rest.messages[kind], rule)
-        lean += scale * chosen.lean(sizes[kind])
-        factors.append(scale / (sizes[kind] + chosen.reluctance))
-    known: dict[tuple[int, ...], float] = {}  # most features were seen once or twice: few weights differ
+    scales = [
+        chosen.scale * trust(spam.messages[kind], rest.messages[kind], rule)
+        for kind, chosen in enumerate(rule.views)
+    ]
+    known: dict[tuple[int, ...], tuple[float, bool]] = {}  # most were seen once or twice: few weights differ
     contributions = {}
+    familiar = 0
     for key, row in counts.items():
         kind = view(key)
         case = (kind, *row)
-        worth = known.get(case)
-        if worth is None:
+        if case not in known:
             s, h = spam.count(row), rest.count(row)
-            weight = (
-                rule.views[kind].weigh(s, h, spam.messages[kind], rest.messages[kind])
-                if factors[kind]
-                else 0.0
-            )
-            worth = known[case] = factors[kind] * weight
-        contributions[key] = worth
-    return contributions, lean
+            chosen = rule.views[kind]
+            weight = chosen.weigh(s, h, spam.messages[kind], rest.messages[kind]) if scales[kind] else 0.0
+            known[case] = scales[kind] * weight / (sizes[kind] + chosen.reluctance), s + h > 0
+        contributions[key], seen = known[case]
+        familiar += seen and kind <= HEADERS
+    acquainted = familiar / (familiar + rule.acquaintance)
+    leans = (scale * chosen.lean(size) for scale, chosen, size in zip(scales, rule.views, sizes, strict=True))
+    return contributions, acquainted * sum(leans)

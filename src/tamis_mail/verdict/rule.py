@@ -7,7 +7,9 @@ one view repeat each other, so their sum would claim too much. To the mean belon
 nobody saw, so that a view with few features tells little; they weigh `doubt`, and every feature that is
 there weighs `tilt` more than its counts say (a message with hardly any headers is more often ham than
 counts tell, one with all of them less often). The log-odds are the views' scores, each times its scale, and
-all times m / (m + patience), m the smaller class's messages: who has seen little claims little.
+all times m / (m + patience), m the smaller class's messages: who has seen little claims little. What a view
+has whatever its features are counts by k / (k + acquaintance), k the grams and headers of the message
+that were ever seen: of a message of which nothing is known, nothing is said.
 """
 
 import json
@@ -51,6 +53,7 @@ class Rule:
 
     views: tuple[View, View, View, View]
     patience: float
+    acquaintance: float
     spam: float  # the probability from which a message is called spam
     ham: float  # the probability up to which it is called ham
     guessed: float  # the weight of a message whose label was guessed, against one whose label is known
@@ -59,11 +62,17 @@ class Rule:
     def of(cls, store: "Settings") -> "Rule":
         """The rule that was tuned for a store, or the default."""
         written = store.setting("rule")
-        if not written:  # never tuned, or reset
+        if not written:
             return RULE
-        given = json.loads(written)
-        one, two, three, four = (View(**view) for view in given.pop("views"))
-        return cls((one, two, three, four), **given)
+        try:
+            given = json.loads(written)
+            one, two, three, four = (View(**view) for view in given.pop("views"))
+            return cls((one, two, three, four), **given)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RuleError(
+                "the rule that was tuned for this store cannot be read: "
+                "tamis tune --reset goes back to the default"
+            ) from error
 
     def written(self) -> str:
         """As `of` reads it."""
@@ -73,6 +82,10 @@ class Rule:
         """With other scales of the views."""
         one, two, three, four = (replace(view, scale=s) for view, s in zip(self.views, scales, strict=True))
         return replace(self, views=(one, two, three, four))
+
+
+class RuleError(Exception):
+    """A tuned rule that makes no sense."""
 
 
 class Settings(Protocol):
@@ -95,13 +108,16 @@ class Side:
 def sides(
     labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
 ) -> tuple[Side, Side]:
-    """A label on one side, others on the other; guessed mail joins spam and what is not spam."""
-    return _side(labels, {chosen}, unit, guessed), _side(labels, set(against), unit, guessed)
+    """A label on one side, others on the other; guessed mail is on a side if the question is spam."""
+    guesses = GUESSES if chosen == SPAM else ("", "")
+    return (
+        _side(labels, {chosen}, guesses[0], unit, guessed),
+        _side(labels, set(against), guesses[1], unit, guessed),
+    )
 
 
-def _side(labels: Sequence[Label], names: set[str], unit: int, guessed: float) -> Side:
+def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guessed: float) -> Side:
     columns, learned, lent = [], 0.0, 0.0
-    guess = GUESSES[0] if SPAM in names else GUESSES[1]
     for label in labels:
         if label.name in names:
             worth = 1 / unit
@@ -123,6 +139,7 @@ RULE = Rule(
         View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
     ),
     patience=2,
+    acquaintance=10,
     spam=0.95,
     ham=0.1,
     guessed=1.0,

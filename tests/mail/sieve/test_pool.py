@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tamis_mail import Sieve
 from tamis_mail.sample import messages
-from tamis_mail.sieve.pool import Pool
+from tamis_mail.sieve.pool import Pool, WorkerError
 from tamis_mail.store import StoreError, upkeep
 
 SAMPLE = [(one.raw, one.label) for one in messages()]
@@ -103,9 +104,75 @@ def _is_alive(pid: int) -> bool:
     return not state.exists() or state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
 
 
-@pytest.mark.parametrize("label", ["", " ", "unsure", "spam?", "a\nb", "x" * 41])
+def test_a_worker_that_is_killed_is_told_of(tmp_path: Path) -> None:
+    with Pool(2) as pool:
+        for worker in pool._workers:
+            worker.kill()
+        with pytest.raises(WorkerError, match="run it again"):
+            list(pool.map(double, ((n,) for n in range(20))))
+
+
+def test_modules_in_the_current_folder_are_not_run(tmp_path: Path) -> None:
+    (tmp_path / "queue.py").write_text("open('PWNED', 'w').close()\n", encoding="utf-8")
+    (tmp_path / "numpy.py").write_text("open('PWNED', 'w').close()\n", encoding="utf-8")
+    script = "from tamis_mail.sieve.pool import Pool\nwith Pool(1) as pool: print(*pool.map(abs, [(-3,)]))\n"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "3\n"
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_two_mailboxes_can_be_sorted_by_turns(tmp_path: Path) -> None:
+    ham = [raw for raw, label in SAMPLE if label == "ham"]
+    with Sieve.open(tmp_path / "store") as sieve:
+        sieve.learn_many(ham[:200], "ham", processes=2)
+        first, second = (sieve.sort_many(ham, processes=2) for _ in range(2))
+        assert next(first).probability == next(second).probability
+        first.close()  # type: ignore[attr-defined]
+        assert len(list(second)) == len(ham) - 1
+
+
+def test_threads_wait_for_each_other(tmp_path: Path) -> None:
+    with Sieve.open(tmp_path / "store") as sieve, ThreadPoolExecutor(3) as threads:
+        learned = [threads.submit(sieve.learn, raw, label) for raw, label in SAMPLE[:60]]
+        sorted_ = [threads.submit(sieve.sort, raw) for raw, _ in SAMPLE[:60]]
+        assert {one.result().action for one in learned} == {"learned"}
+        assert all(0 <= one.result().probability <= 1 for one in sorted_)
+        assert upkeep.check(sieve.store) == []
+
+
+def test_a_label_that_was_left_says_nothing(tmp_path: Path) -> None:
+    spam, ham = ([raw for raw, label in SAMPLE if label == kind] for kind in ("spam", "ham"))
+    with Sieve.open(tmp_path / "store") as sieve:
+        sieve.learn_many(spam[:50], "spam")
+        sieve.learn_many(ham[:50], "ham")
+        before = [sieve.sort(raw).judgement for raw in ham[50:60]]
+        sieve.learn(ham[70], "wrok")
+        sieve.forget(ham[70])
+        assert [sieve.sort(raw).judgement for raw in ham[50:60]] == before
+
+
+def test_of_a_message_of_which_nothing_is_known_nothing_is_said(tmp_path: Path) -> None:
+    with Sieve.open(tmp_path / "store") as sieve:
+        for label in ("spam", "ham"):
+            sieve.learn_many([raw for raw, kind in SAMPLE if kind == label], label)
+        for raw in (b"", b"\n", b"\nxyzzy\n", b"X-Odd: q\n\nplugh"):
+            assert sieve.sort(raw).label == "unsure"
+
+
+def test_messages_may_be_large_and_many(tmp_path: Path) -> None:
+    large = (b"Subject: %d\n\n" % n + b"word " * 400_000 for n in range(12))
+    with Sieve.open(tmp_path / "store") as sieve:
+        assert sieve.learn_many(large, "ham", processes=2) == {"learned": 12}
+
+
+@pytest.mark.parametrize("label", ["", " ", "unsure", "spam?", "a\nb", "x" * 41, " spam", "Spam", "HAM"])
 def test_what_cannot_be_a_label_is_refused(tmp_path: Path, label: str) -> None:
-    with Sieve.open(tmp_path / "store") as sieve, pytest.raises(ValueError, match="cannot be a label"):
+    with (
+        Sieve.open(tmp_path / "store") as sieve,
+        pytest.raises(ValueError, match=r"cannot be a label|would be another label"),
+    ):
         sieve.learn(b"Subject: x\n\ny", label)
 
 

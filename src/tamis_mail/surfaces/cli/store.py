@@ -25,7 +25,7 @@ ACTIONS = {
     "export": "write all that the store remembers as text",
     "import": "read an export, or what bogofilter or SpamAssassin has counted",
     "merge": "add all that another store remembers",
-    "prune": "drop features that were seen too seldom to matter, for less disk",
+    "prune": "drop features that hardly matter, for less disk",
     "decay": "halve the weight of all that was learned so far",
     "compact": "give unused room back to the disk",
     "check": "look for damage; exits with 3 if there is any",
@@ -121,22 +121,27 @@ def _configure_import(parser: Parser) -> None:
 
 def _configure_prune(parser: Parser) -> None:
     parser.description = (
-        "Drop features that weigh no more than one message did some halvings ago: mostly what was seen once. "
-        "Verdicts change little. What was pruned cannot be got back but by learning anew."
+        "Drop words that were seen once and have decayed so far that all of them together move the log-odds of "
+        "no message by more than a bound. With --halvings, drop whatever weighs no more than one message did "
+        "that many decays ago instead: that saves the most, and verdicts may change. What was pruned comes back "
+        "by learning anew only."
+    )
+    parser.add_argument(
+        "--bound",
+        type=float,
+        default=0.5,
+        metavar="X",
+        help="the most that the log-odds of a message may move (default: 0.5)",
     )
     parser.add_argument(
         "--halvings",
         type=int,
-        default=1,
         metavar="N",
-        help="drop what one message weighs after N decays (default: 1; 0 drops the most)",
+        help="drop what one message weighs after N decays (0: all that was seen once)",
     )
     parser.examples = [
-        (
-            "tamis store decay && tamis store prune",
-            "once a year: old mail counts half, what it alone had goes",
-        ),
-        ("tamis store prune --halvings 0", "all that was seen once"),
+        ("tamis store prune", "what no verdict needs goes"),
+        ("tamis store decay && tamis store prune --halvings 1", "what was seen once, and before, goes"),
     ]
 
 
@@ -248,10 +253,17 @@ def _merge(options: Namespace) -> Answer:
 
 
 def _prune(options: Namespace) -> Answer:
-    if options.halvings < 0:
+    if options.halvings is not None and options.halvings < 0:
         options.parser.error(f"--halvings {options.halvings} makes no sense, expected 0 or more")
+    if not options.bound > 0:
+        options.parser.error(
+            f"--bound {options.bound} makes no sense, expected log-odds above 0, such as 0.5"
+        )
     with _open(options) as store, _progress("prune", options) as progress:
-        done = upkeep.prune(store, options.halvings, progress)
+        if options.halvings is None:
+            done = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
+        else:
+            done = upkeep.prune(store, options.halvings, progress)
     return [
         f"{done.dropped:,} features dropped, {done.kept:,} kept",
         f"{_path(options)} was {size(done.bytes_before)} and is {size(done.bytes_after)}",

@@ -1,0 +1,52 @@
+"""a store + a bound → the store without stale words that no verdict needs: log-odds move by no more than that.
+
+A view's score is a mean of weights, so to drop features that each weigh at most e, whatever the message,
+moves it by at most e, and the log-odds by at most e times the scales of the views that were pruned. Only
+what was seen once, and has decayed since, goes: a common word that tells nothing must stay, or it would
+seem rare when it comes again. Headers stay, by which a store knows what mail it has seen at all.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.bag import PAIRS, VIEW_BITS, WORDS
+from tamis_mail.labels import SPAM, Label
+from tamis_mail.store import Store, upkeep
+from tamis_mail.store.tables import Table
+from tamis_mail.verdict import Rule
+from tamis_mail.verdict.arrays import side_counts, weigh
+from tamis_mail.verdict.judging import others
+from tamis_mail.verdict.rule import sides
+
+__all__ = ["prune"]
+
+
+def prune(store: Store, bound: float, progress: upkeep.Progress | None = None) -> upkeep.Pruned:
+    """Drop words and pairs seen once that, all together, move the log-odds of a message by at most `bound`."""
+    if not bound > 0:
+        raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
+    rule, unit = Rule.of(store), store.unit()
+    least = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
+
+    def negligible(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
+        kinds = table.keys & np.uint64((1 << VIEW_BITS) - 1)
+        chosen: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (table.counts.sum(axis=1) <= unit)
+        known = others(labels)
+        questions = [(SPAM, known)]
+        if len(known) > 1:
+            questions += [(name, [other for other in known if other != name]) for name in known]
+        for name, rest in questions:
+            one, other = sides(labels, name, rest, unit, rule.guessed)
+            s, h = side_counts(table.counts, one), side_counts(table.counts, other)
+            for kind in (WORDS, PAIRS):
+                spams, hams = one.messages[kind], other.messages[kind]
+                if not (spams and hams):  # nothing can be said of this yet, and later much
+                    chosen[:] = False
+                    continue
+                asked = np.flatnonzero(chosen & (kinds == kind) & (s + h > 0))
+                chosen[asked] = np.abs(weigh(rule.views[kind], s[asked], h[asked], spams, hams)) <= least
+        return chosen
+
+    return upkeep.drop(store, negligible, progress)
