@@ -1,4 +1,4 @@
-"""a store + a bound → the store without stale words that no verdict needs: log-odds move by no more than that.
+"""a store and a bound → the store without stale words that no verdict needs.
 
 A view's score is a mean of weights, so to drop features that each weigh at most e, whatever the message,
 moves it by at most e, and the log-odds by at most e times the scales of the views that were pruned. Only
@@ -24,7 +24,7 @@ __all__ = ["prune"]
 
 
 def prune(store: Store, bound: float, progress: upkeep.Progress | None = None) -> upkeep.Pruned:
-    """Drop words and pairs seen once that, all together, move the log-odds of a message by at most `bound`."""
+    """Drop words and pairs seen once that, all together, move log-odds by no more than `bound`."""
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
     rule, unit = Rule.of(store), store.unit()

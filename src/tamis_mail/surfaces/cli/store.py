@@ -121,10 +121,10 @@ def _configure_import(parser: Parser) -> None:
 
 def _configure_prune(parser: Parser) -> None:
     parser.description = (
-        "Drop words that were seen once and have decayed so far that all of them together move the log-odds of "
-        "no message by more than a bound. With --halvings, drop whatever weighs no more than one message did "
-        "that many decays ago instead: that saves the most, and verdicts may change. What was pruned comes back "
-        "by learning anew only."
+        "Drop words that were seen once and have decayed so far that all of them together move the log-odds "
+        "of no message by more than a bound. With --halvings, drop whatever weighs no more than one message "
+        "did that many decays ago instead: that saves the most, and verdicts may change. What was pruned "
+        "comes back by learning anew only."
     )
     parser.add_argument(
         "--bound",
