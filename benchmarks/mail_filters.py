@@ -4,10 +4,10 @@ tamis is called in this process. The others are commands: a process to judge a m
 it, with the settings they come with. Whatever crashes, or says nothing, has said ham, with score 0.
 """
 
-import compileall
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,11 +118,24 @@ def refuse_missing(names: Sequence[str]) -> None:
 
 
 def installed(folder: Path) -> dict[str, str]:
-    """The environment of a tamis copied and compiled as by `pip install`, whoever edits it meanwhile."""
+    """The environment of a tamis copied and compiled as by `pip install`, whoever edits it meanwhile.
+
+    So is NumPy, which an environment made with PYTHONDONTWRITEBYTECODE has no byte code of.
+    """
     for package in ("tamis", "tamis_mail"):
         shutil.copytree(SOURCE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(folder, quiet=2)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONPYCACHEPREFIX": str(folder / "byte-code")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import tamis_mail.sieve.jobs, tamis_mail.sieve.pool",
+        ],
+        env=environment,
+        check=True,
+    )
+    return environment
 
 
 def bogofilter_scores(
