@@ -1,6 +1,6 @@
 """n-grams of bytes that overlap in a message → the strings they are of, each with the sum of what they weigh.
 
-Hundreds of grams of four and six bytes say one thing, such as a host name in a header, letter by letter.
+Hundreds of grams of a few bytes say one thing, such as a host name in a header, letter by letter.
 Where grams that speak for the same side overlap in the message, they are one strand; each gram counts once,
 where it first occurs, so strands sum to what the grams sum to.
 """
