@@ -236,11 +236,9 @@ class _Writer:
         bits = _bits(entries)
         start = connection.execute("SELECT coalesce(max(start + (1 << bits)), 0) FROM run").fetchone()[0]
         self._runs = {}
-        for width in WIDTHS:
-            # The exceptions are fewer: a few shelves do for them.
-            own = bits if width == 1 else max(0, bits - 6)
-            self._runs[width] = Run(0, generation, start, own, width, labels, 0)
-            start += 1 << own
+        for width in WIDTHS:  # a shelf that has nothing on it is not there, and costs nothing
+            self._runs[width] = Run(0, generation, start, bits, width, labels, 0)
+            start += 1 << bits
         self._entries = dict.fromkeys(WIDTHS, 0)
 
     def write(self, table: Table) -> None:

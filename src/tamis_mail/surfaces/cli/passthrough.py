@@ -90,7 +90,7 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     stars = "*" * max(0, min(_STARS, int(verdict.log_odds)))
     lines.append(f"X-Spam-Level: {stars}".rstrip())
     lines += _folded("X-Spam-Evidence:", _named(verdict.evidence))
-    threshold = round(log(required / (1 - required)), 2)
+    threshold = round(log(required / max(1 - required, 1e-9)), 2)
     # What is no spam stays below what is required, even where both would be rounded to the same.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
     lines.append(
