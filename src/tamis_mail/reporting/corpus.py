@@ -16,6 +16,7 @@ from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import Letter
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve import jobs
+from tamis_mail.sieve.hands import batches
 from tamis_mail.sieve.pool import Pool, cores
 from tamis_mail.verdict.arrays import log_odds, scores
 from tamis_mail.verdict.rule import Rule, sides
@@ -174,22 +175,9 @@ def look(messages: Sequence[bytes]) -> Looked:
 def _looked(messages: Iterator[bytes], processes: int | None) -> Iterator[Looked]:
     first = list(islice(messages, _FEW))
     count = 1 if len(first) < _FEW else processes or cores()
-    inputs = ((part,) for part in _batches(chain(first, messages)))
+    inputs = ((part,) for part in batches(chain(first, messages), _JOB, _BYTES))
     if count == 1:
         yield from (look(*given) for given in inputs)
         return
     with Pool(count) as pool:
         yield from pool.map(look, inputs)
-
-
-def _batches(messages: Iterable[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for raw in messages:
-        batch.append(raw)
-        size += len(raw)
-        if len(batch) >= _JOB or size >= _BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.labels import SHARES
+from tamis_mail.sieve.jobs import judged
 from tamis_mail.store import Store
-from tamis_mail.verdict import Rule
-from tamis_mail.verdict.arrays import judge_many
 
 __all__ = ["shares"]
 
@@ -23,14 +22,9 @@ _PART = 0.1  # of the messages, that are taken on either side at most
 _SURE = 0.9  # the least probability of what is taken
 
 
-def shares(bags: Sequence[NDArray[np.uint64]], store: Store, rule: Rule) -> list[int | None]:
+def shares(bags: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
     """How many of SHARES parts of each message are spam; None where nothing sure can be said."""
-    keys = np.concatenate([*bags, np.empty(0, np.uint64)])
-    starts = np.cumsum([0, *(len(bag) for bag in bags)])
-    distinct, where = np.unique(keys, return_inverse=True)
-    counts = store.count_arrays(distinct)
-    found = judge_many(keys, where, starts, counts, store.labels(), rule, store.unit())
-    probability = np.array([one.probability for one in found])
+    probability = np.array([one.probability for one in judged(bags, store)])
     surest = np.argsort(probability, kind="stable")
     hams, spams = np.count_nonzero(probability <= 1 - _SURE), np.count_nonzero(probability >= _SURE)
     taken = min(int(_PART * len(bags)), int(hams), int(spams))

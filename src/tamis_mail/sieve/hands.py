@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tamis_mail.sieve.pool import Pool
 
-__all__ = ["Hands", "Work", "here"]
+__all__ = ["Hands", "Work", "batches", "here"]
 
 Work = Callable[
     [str, Iterable[tuple[Any, ...]]], Iterator[Any]
@@ -16,6 +16,7 @@ Work = Callable[
 
 _FEW = 150  # messages that are done before other processes have started …
 _SMALL = 4 << 20  # … if they have fewer bytes than this
+_LARGE = 32 << 20  # bytes of a batch: a few large messages are enough of one
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -23,6 +24,20 @@ def here(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Do jobs in this process."""
     work = getattr(import_module(_JOBS), job)
     return (work(*given) for given in inputs)
+
+
+def batches(messages: Iterable[bytes], most: int, largest: int = _LARGE) -> Iterator[list[bytes]]:
+    """The messages, so many or so large at a time."""
+    batch: list[bytes] = []
+    size = 0
+    for raw in messages:
+        batch.append(raw)
+        size += len(raw)
+        if len(batch) >= most or size >= largest:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 class Hands:

@@ -13,7 +13,7 @@ from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = ["Change", "bags", "count", "judge"]
+__all__ = ["Change", "bags", "count", "judge", "judged"]
 
 Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
 
@@ -41,13 +41,16 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """The verdicts, without their evidence, by the store at a path."""
     found = bags([canonical(raw) for raw in messages])
     with Store(path, readonly=True) as store, store.reading():
-        labels = store.labels()
-        rule, unit = Rule.of(store), store.unit()
-        starts = np.cumsum([0, *(len(keys) for keys in found)])
-        keys = np.concatenate(found) if found else np.empty(0, np.uint64)
-        distinct, where = np.unique(keys, return_inverse=True)
-        counts = store.count_arrays(distinct)
-    return judge_many(keys, where, starts, counts, labels, rule, unit)
+        return judged(found, store)
+
+
+def judged(found: Sequence[arrays.Numbers], store: Store) -> list[Judgement]:
+    """The verdicts on messages of which the features are given."""
+    starts = np.cumsum([0, *(len(keys) for keys in found)])
+    keys = np.concatenate([*found, np.empty(0, np.uint64)])
+    distinct, where = np.unique(keys, return_inverse=True)
+    counts = store.count_arrays(distinct)
+    return judge_many(keys, where, starts, counts, store.labels(), Rule.of(store), store.unit())
 
 
 def bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:

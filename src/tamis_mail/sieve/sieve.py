@@ -17,7 +17,7 @@ from tamis_mail import bag, tokens
 from tamis_mail.labels import SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
-from tamis_mail.sieve.hands import Hands, Work, here
+from tamis_mail.sieve.hands import Hands, Work, batches, here
 from tamis_mail.sieve.plan import JOB, Plan, Receipt
 from tamis_mail.store import Store, StoreError
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge
@@ -29,7 +29,6 @@ Progress = Callable[[int], None]  # called now and then with the number of messa
 _LEARNED = 5000  # messages of a transaction: two seconds or so of work that a kill may cost
 _SORTED = 1000  # messages that are judged together: each batch reads most of a small store
 _GUESSED = 8000  # messages that are guessed together: each tells something of the others
-_BYTES = 32 << 20  # of a batch: a few large messages are enough of one
 
 
 class Sieve:
@@ -101,7 +100,7 @@ class Sieve:
         chosen, work = self._hands.for_all(messages, processes)
 
         def jobs() -> Iterator[tuple[str, list[bytes]]]:
-            for batch in _batches(chosen, _SORTED):
+            for batch in batches(chosen, _SORTED):
                 waiting.append(batch)
                 yield path, batch
 
@@ -150,7 +149,7 @@ class Sieve:
             )
         actions: Counter[str] = Counter()
         chosen, work = self._hands.for_all(messages, processes)
-        for batch in _batches(chosen, _GUESSED):
+        for batch in batches(chosen, _GUESSED):
             actions += self._guess(batch, source, work)
             if progress:
                 progress(actions.total())
@@ -168,7 +167,7 @@ class Sieve:
             jobs = ((new[start : start + JOB],) for start in range(0, len(new), JOB))
             bags = [keys for found in work("bags", jobs) for keys in found]
             shares = import_module("tamis_mail.sieve.guessing").shares
-            guesses = shares(bags, self.store, Rule.of(self.store))
+            guesses = shares(bags, self.store)
             for plain, share in zip(new, guesses, strict=True):
                 if share is not None:
                     plan.guess(plain, share)
@@ -193,7 +192,7 @@ class Sieve:
         actions: Counter[str] = Counter()
         chosen, work = self._hands.for_all(messages, processes)
         most = max(_LEARNED // max(1, len(self.store.labels()) // 2), JOB)  # counts of many labels are wide
-        for batch in _batches(chosen, most):  # read before the store is locked: a source may be slow
+        for batch in batches(chosen, most):  # read before the store is locked: a source may be slow
             actions.update(receipt.action for receipt in self._change(batch, label, source, work))
             if progress:
                 progress(actions.total())
@@ -207,16 +206,3 @@ class Sieve:
             plan = Plan(self.store, writer, source)
             steps = (plan.forget(raw) if label is None else plan.learn(raw, label) for raw in messages)
             return plan.carry_out(steps, work)
-
-
-def _batches(messages: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for raw in messages:
-        batch.append(raw)
-        size += len(raw)
-        if len(batch) >= most or size >= _BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
