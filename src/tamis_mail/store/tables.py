@@ -14,7 +14,7 @@ Keys = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 RATIO = 3  # a generation has at least as many times the entries of the next younger one
-_SMALL = 1 << 19  # entries below which a run has few shelves, and so entries with long keys
+_SMALL = 1 << 21  # entries below which a run has few shelves, and so entries with long keys
 _SLICE = 1 << 21  # entries that are held in memory at once when runs are added up
 
 
