@@ -1,8 +1,8 @@
 """mail → a verdict with its evidence: a personal spam filter that learns, explains itself and forgets."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to load than to find out what a mailbox is
 if TYPE_CHECKING:
     from tamis_mail.sieve import Receipt, Sieve
     from tamis_mail.verdict import Evidence, Verdict
