@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 import numpy as np
 
 from tamis_mail.bag import KEY_BITS
-from tamis_mail.labels import GUESSES
+from tamis_mail.labels import GUESSES, check_label
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import Table
@@ -191,6 +191,8 @@ class _Reader:
         name, value = self._strings(line.partition(b" ")[2], 2)
         if name.encode() <= self._last:
             self._refuse(f"the setting {name!r} is out of order")
+        if name in ("epoch", "era") and not (value.isascii() and value.isdecimal() and len(value) < 4):
+            self._refuse(f"the setting {name!r} is {value!r}, expected a small number")
         self._last = name.encode()
         self._writer.set(name, value)
 
@@ -201,6 +203,11 @@ class _Reader:
             self._refuse("a label needs its weight and its name")
         if self._labels and label <= self._labels[-1]:
             self._refuse(f"the label {label!r} is out of order")
+        if label not in GUESSES:
+            try:
+                check_label(label)
+            except ValueError as error:
+                self._refuse(str(error))
         self._labels.append(label)
         self._writer.lend(label, int(lent))
 
