@@ -233,3 +233,12 @@ def test_a_terminal_sees_a_bar_that_goes_away(tmp_path: Path) -> None:
     assert b"messages" in drawn
     assert b" %" in drawn
     assert drawn.endswith(b"\r\x1b[K")
+
+
+def test_mail_cannot_have_two_labels_at_once(typed: Type, tmp_path: Path) -> None:
+    spam, ham = write_mail(tmp_path / "mail")
+    for outer in (spam, spam.parent):
+        answer = typed("learn", "--spam", spam, "--ham", outer)
+        assert answer.status == 3
+        assert "one lies within the other" in answer.err
+    assert typed("learn", "--spam", spam, "--ham", ham).status == 0

@@ -1,6 +1,7 @@
 """mail and what it is → what the store remembers."""
 
 import argparse
+import os
 import sys
 from argparse import Namespace
 from collections import Counter
@@ -102,7 +103,30 @@ def run(out: TextIO, options: Namespace) -> int:
             "standard input is asked for twice, and can be read once: give one of the labels a PATH"
         )
     work = [(label, source) for label, paths in tasks for source in open_sources(paths, mbox=options.mbox)]
+    _refuse_mail_with_two_labels(work)
     return learn(out, "learn", options, work)
+
+
+def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> None:
+    """Of folders within each other the last would have all the mail, whatever the first was said to be."""
+    for place, (label, source) in enumerate(work):
+        for other_label, other in work[place + 1 :]:
+            if label != other_label and (_holds(source, other) or _holds(other, source)):
+                raise ValueError(
+                    f"{source.path} was given one label and {other.path} another, and one lies within the other: "
+                    "name folders that share no mail"
+                )
+
+
+def _holds(outer: Source, inner: Source) -> bool:
+    """Whether all of one source's mail is the other's, too."""
+    if "stdin" in (outer.kind, inner.kind):
+        return False
+    one, other = os.path.realpath(outer.path), os.path.realpath(inner.path)
+    if one == other:
+        return True
+    within = other[len(one) :] if other.startswith(one + os.sep) else ""
+    return outer.kind == "folder" and bool(within) and f"{os.sep}." not in within
 
 
 def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[str | None, Source]]) -> int:
