@@ -113,7 +113,7 @@ def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> N
         for other_label, other in work[place + 1 :]:
             if label != other_label and (_holds(source, other) or _holds(other, source)):
                 raise ValueError(
-                    f"{source.path} was given one label and {other.path} another, and one lies within the other: "
+                    f"{source.path} has one label and {other.path} another, and one lies within the other: "
                     "name folders that share no mail"
                 )
 
