@@ -85,3 +85,12 @@ def write_mail(folder: Path) -> tuple[Path, Path]:
         (spam / f"{number:02}.eml").write_bytes(raw)
     ham.write_bytes(b"".join(b"From me Mon Jan  5 10:00:00 2026\n" + raw + b"\n" for raw in HAM))
     return spam, ham
+
+
+def learn_some(typed: Type, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store, by default everybody's, that has learned some mail."""
+    spam, ham = write_mail(folder / "mail")
+    path = folder / "mail.tamis"
+    monkeypatch.setenv("TAMIS_STORE", str(path))
+    assert typed("learn", "--spam", spam, "--ham", ham).status == 0
+    return path

@@ -8,21 +8,12 @@ import pytest
 
 from tamis_mail.surfaces.cli.strands import strands
 from tamis_mail.verdict import Evidence
-from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, spawn, type_in, write_mail
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
-    return type_in(monkeypatch)
+from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some, spawn
 
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, typed: Type, monkeypatch: pytest.MonkeyPatch) -> Path:
-    spam, ham = write_mail(tmp_path / "mail")
-    path = tmp_path / "mail.tamis"
-    monkeypatch.setenv("TAMIS_STORE", str(path))
-    assert typed("learn", "--spam", spam, "--ham", ham).status == 0
-    return path
+    return learn_some(typed, tmp_path, monkeypatch)
 
 
 def test_it_says_what_and_why(typed: Type) -> None:

@@ -14,12 +14,7 @@ import pytest
 from tamis_mail.sieve import Sieve
 from tamis_mail.store import Store
 from tamis_mail.surfaces.cli.sources import bar
-from tests.surfaces.terminal import COMMAND, HAM, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, type_in, write_mail
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
-    return type_in(monkeypatch)
+from tests.surfaces.terminal import COMMAND, HAM, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, write_mail
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,10 @@ from tamis_mail.surfaces.cli import COMMANDS, command_line
 from tamis_mail.surfaces.cli.completion import SHELLS, script
 from tamis_mail.surfaces.cli.pages import manual, markdown
 from tamis_mail.surfaces.cli.shape import Command, commands
-from tests.surfaces.terminal import Type, spawn, type_in
+from tests.surfaces.terminal import Type, spawn
 
 ROOT = Path(__file__).parents[2]
 FOUND = list(commands(command_line()))
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
-    return type_in(monkeypatch)
 
 
 def named(command: Command) -> str:

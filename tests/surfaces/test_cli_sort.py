@@ -11,12 +11,7 @@ import pytest
 import tamis
 from tamis_mail.surfaces.cli import passthrough
 from tamis_mail.surfaces.cli.version import version
-from tests.surfaces.terminal import COMMAND, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, type_in, write_mail
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
-    return type_in(monkeypatch)
+from tests.surfaces.terminal import COMMAND, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, write_mail
 
 
 @pytest.fixture

@@ -6,21 +6,12 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.surfaces.cli.store import ACTIONS
-from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, type_in, write_mail
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Type:
-    return type_in(monkeypatch)
+from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some
 
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, typed: Type, monkeypatch: pytest.MonkeyPatch) -> Path:
-    spam, ham = write_mail(tmp_path / "mail")
-    path = tmp_path / "mail.tamis"
-    monkeypatch.setenv("TAMIS_STORE", str(path))
-    assert typed("learn", "--spam", spam, "--ham", ham).status == 0
-    return path
+    return learn_some(typed, tmp_path, monkeypatch)
 
 
 def test_a_backup_brings_back_what_was(typed: Type, tmp_path: Path) -> None:

@@ -32,9 +32,10 @@ class Bags:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def owners(self) -> NDArray[np.intp]:
-        """(features,): the message each belongs to."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+def views(keys: Numbers) -> NDArray[np.intp]:
+    """`hashing.view` of each key."""
+    return (keys & np.uint64((1 << hashing.VIEW_BITS) - 1)).astype(np.intp)
 
 
 def features(messages: Sequence[Tokens]) -> Bags:

@@ -4,20 +4,16 @@ Features are numbered in the order of their keys. A message that lies in several
 a store; one that lies among spam and among ham tells nothing, and is left out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import VIEW_BITS
+from tamis_mail.bag.arrays import views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import Letter
-from tamis_mail.message import canonical, digest
-from tamis_mail.sieve import jobs
-from tamis_mail.sieve.hands import batches
-from tamis_mail.sieve.pool import Pool, cores
+from tamis_mail.sieve.hands import Hands, batches
 from tamis_mail.verdict.arrays import log_odds, scores
 from tamis_mail.verdict.rule import Rule, sides
 
@@ -26,7 +22,6 @@ __all__ = ["Corpus", "Counts", "read"]
 Letters = Iterable[tuple[Letter, bool]]
 Numbers = NDArray[np.intp]
 
-_FEW = 600  # messages that are read before other processes have started
 _JOB = 100  # messages of a worker's job …
 _BYTES = 8 << 20  # … or so many bytes
 _AT_ONCE = 1 << 24  # occurrences that are spread out at once: some 0.5 GB
@@ -79,7 +74,7 @@ class Corpus:
     def scores(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
         """(messages, views): what each view says of each chosen message, before its scale."""
         ids, owners = self._of(chosen)
-        kinds = (self.keys & np.uint64((1 << VIEW_BITS) - 1)).astype(np.intp)
+        kinds = views(self.keys)
         spam, ham = sides(known.labels(), SPAM, [HAM], 1, rule.guessed)
         return scores(
             kinds[ids], ids.astype(np.intp), owners, len(chosen), kinds, known.features, rule, spam, ham
@@ -139,9 +134,12 @@ def read(
 
     digests: list[bytes] = []
     bags: list[NDArray[np.uint64]] = []
-    for names, found in _looked(noted(), processes):
+    hands = Hands()
+    chosen, work = hands.for_all(noted(), processes)
+    for names, found in work("look", ((part,) for part in batches(chosen, _JOB, _BYTES))):
         digests += names
         bags += found
+    hands.close()
     first: dict[bytes, int] = {}
     disputed = set()
     for place, name in enumerate(digests):
@@ -161,23 +159,3 @@ def read(
         len(digests) - quarrel - len(places),
         quarrel,
     )
-
-
-Looked = tuple[list[bytes], list[NDArray[np.uint64]]]
-
-
-def look(messages: Sequence[bytes]) -> Looked:
-    """The digests and the features of messages: what a worker does."""
-    plain = [canonical(raw) for raw in messages]
-    return [digest(raw) for raw in plain], jobs.bags(plain)
-
-
-def _looked(messages: Iterator[bytes], processes: int | None) -> Iterator[Looked]:
-    first = list(islice(messages, _FEW))
-    count = 1 if len(first) < _FEW else processes or cores()
-    inputs = ((part,) for part in batches(chain(first, messages), _JOB, _BYTES))
-    if count == 1:
-        yield from (look(*given) for given in inputs)
-        return
-    with Pool(count) as pool:
-        yield from pool.map(look, inputs)

@@ -7,13 +7,13 @@ import numpy as np
 
 from tamis_mail import tokens
 from tamis_mail.bag import arrays
-from tamis_mail.message import canonical, parse
+from tamis_mail.message import canonical, digest, parse
 from tamis_mail.store import Store
 from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = ["Change", "bags", "count", "judge", "judged"]
+__all__ = ["Change", "bags", "count", "judge", "judged", "look"]
 
 Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
 
@@ -51,6 +51,12 @@ def judged(found: Sequence[arrays.Numbers], store: Store) -> list[Judgement]:
     distinct, where = np.unique(keys, return_inverse=True)
     counts = store.count_arrays(distinct)
     return judge_many(keys, where, starts, counts, store.labels(), Rule.of(store), store.unit())
+
+
+def look(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
+    """The digest and the features of each message."""
+    plain = [canonical(raw) for raw in messages]
+    return [digest(raw) for raw in plain], bags(plain)
 
 
 def bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:

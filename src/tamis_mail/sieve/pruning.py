@@ -11,14 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import PAIRS, VIEW_BITS, WORDS
-from tamis_mail.labels import SPAM, Label
+from tamis_mail.bag import PAIRS, WORDS
+from tamis_mail.bag.arrays import views
+from tamis_mail.labels import Label
 from tamis_mail.store import Store, upkeep
 from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.arrays import side_counts, weigh
 from tamis_mail.verdict.judging import others
-from tamis_mail.verdict.rule import sides
+from tamis_mail.verdict.rule import questions, sides
 
 __all__ = ["prune"]
 
@@ -31,13 +32,9 @@ def prune(store: Store, bound: float, progress: upkeep.Progress | None = None) -
     least = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
 
     def negligible(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
-        kinds = table.keys & np.uint64((1 << VIEW_BITS) - 1)
+        kinds = views(table.keys)
         chosen: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (table.counts.sum(axis=1) <= unit)
-        known = others(labels)
-        questions = [(SPAM, known)]
-        if len(known) > 1:
-            questions += [(name, [other for other in known if other != name]) for name in known]
-        for name, rest in questions:
+        for name, rest in questions(others(labels)):
             one, other = sides(labels, name, rest, unit, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):

@@ -82,6 +82,7 @@ class Sieve:
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message is of a label."""
+        check_label(label)
         return self._change([raw], label, source, here)[0]
 
     def forget(self, raw: bytes) -> Receipt:
@@ -200,8 +201,6 @@ class Sieve:
 
     def _change(self, messages: Iterable[bytes], label: str | None, source: str, work: Work) -> list[Receipt]:
         """Learn or forget messages in one transaction."""
-        if label is not None:
-            check_label(label)
         with self.store.writing() as writer:
             plan = Plan(self.store, writer, source)
             steps = (plan.forget(raw) if label is None else plan.learn(raw, label) for raw in messages)

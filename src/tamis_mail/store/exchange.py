@@ -191,8 +191,8 @@ class _Reader:
         name, value = self._strings(line.partition(b" ")[2], 2)
         if name.encode() <= self._last:
             self._refuse(f"the setting {name!r} is out of order")
-        if name in ("epoch", "era") and not (value.isascii() and value.isdecimal() and len(value) < 4):
-            self._refuse(f"the setting {name!r} is {value!r}, expected a small number")
+        if name in ("epoch", "era"):
+            self._refuse(f"the setting {name!r} belongs to the first line")
         self._last = name.encode()
         self._writer.set(name, value)
 

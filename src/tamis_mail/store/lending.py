@@ -15,7 +15,7 @@ import numpy as np
 from tamis_mail.bag import HEADERS, WORDS, key
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.store.database import StoreError
-from tamis_mail.store.store import Store
+from tamis_mail.store.store import ROOM, Store
 from tamis_mail.store.tables import Counts, Keys, Table
 from tamis_mail.store.upkeep import versions
 from tamis_mail.tokens import VERSION
@@ -23,7 +23,6 @@ from tamis_mail.tokens import VERSION
 __all__ = ["LABELS", "Lent", "load_bogofilter", "load_spamassassin"]
 
 LABELS = (SPAM, HAM)
-_ROOM = 1 << 62
 
 _WORD = re.compile(r"(?:[^\W_]|[$!])+")
 _HOST = re.compile(r"(?:[a-z0-9\-]{1,63}\.){1,8}[a-z]{2,24}")
@@ -170,7 +169,7 @@ def _lend(store: Store, name: str, digest: str, total: tuple[int, int], keys: Ke
         summed = Table.total([Table(keys, counts)], 2)
         capped = np.minimum(summed.counts, np.array(total, np.int64))
         unit = store.unit()
-        if max(int(capped.sum()), *total) * unit >= _ROOM - max(
+        if max(int(capped.sum()), *total) * unit >= ROOM - max(
             (label.features for label in store.labels()), default=0
         ):
             raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")

@@ -120,9 +120,7 @@ class Store:
             found = runs.all_runs(self._connection)
             labels = len(self.labels())
             for low, high in tables.slices(sum(run.entries for run in found)):
-                yield tables.Table.total(
-                    [tables.scan(self._connection, run, low, high) for run in found], labels
-                )
+                yield tables.summed(self._connection, found, low, high, labels)
 
     def find(self, digest: bytes) -> Entry | None:
         """What the journal says of a message; None if it does not know it."""
@@ -168,7 +166,7 @@ class Store:
             self._connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
 
 
-_ROOM = 1 << 62  # no sum of counts is larger: that of two is still 64 bits
+ROOM = 1 << 62  # no sum of counts is larger: that of two is still 64 bits
 
 
 class Writer:
@@ -235,7 +233,7 @@ class Writer:
         tables.add(self._connection, table)
         sums = {label.id: label.features for label in self._store.labels()}
         for number, total in enumerate(table.counts.sum(axis=0).tolist()):
-            if abs(sums[number] + total) >= _ROOM:
+            if abs(sums[number] + total) >= ROOM:
                 raise StoreError(
                     f"the store {self._store.path} has been decayed so often that its counts are full: "
                     "learn your mail into a new store"

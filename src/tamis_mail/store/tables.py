@@ -39,7 +39,7 @@ class Table:
         order = np.argsort(keys, kind="stable")  # a merge of sorted pieces
         keys, counts = keys[order], counts[order]
         if len(keys):
-            firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+            firsts = _firsts(keys)
             keys, counts = keys[firsts], np.add.reduceat(counts, firsts, axis=0)
         some = np.zeros(len(keys), bool)
         for column in counts.T:
@@ -50,11 +50,7 @@ class Table:
     def of_bags(cls, keys: Keys) -> "Table":
         """How many messages have each feature: from the features of all, in any order; one column."""
         keys = np.sort(keys)
-        firsts = (
-            np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-            if len(keys)
-            else np.empty(0, np.intp)
-        )
+        firsts = _firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
 
     def between(self, low: int, high: int) -> "Table":
@@ -88,22 +84,13 @@ def add(connection: sqlite3.Connection, table: Table) -> None:
             break
         gathered += entries
         merged.add(generation)
-    replace(connection, [run for run in runs if run.generation in merged], table)
-
-
-def replace(connection: sqlite3.Connection, old: Sequence[Run], more: Table | None = None) -> None:
-    """Put one generation in the place of some runs and what is new."""
-    labels = max(
-        [run.labels for run in old] + ([more.counts.shape[1]] if more is not None else []), default=0
-    )
-    extra = more if more is not None else Table.total([], labels)
-    entries = sum(run.entries for run in old) + len(extra.keys)
+    old = [run for run in runs if run.generation in merged]
+    labels = max([table.counts.shape[1], *(run.labels for run in old)])
 
     def piece(low: int, high: int) -> Table:
-        pieces = [scan(connection, run, low, high) for run in old]
-        return Table.total([*pieces, extra.between(low, high)], labels)
+        return Table.total([summed(connection, old, low, high, labels), table.between(low, high)], labels)
 
-    rewrite(connection, old, piece, entries, labels)
+    rewrite(connection, old, piece, gathered, labels)
 
 
 def rewrite(
@@ -163,19 +150,21 @@ def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table
     return table.between(low, high)
 
 
+def summed(connection: sqlite3.Connection, found: Sequence[Run], low: int, high: int, labels: int) -> Table:
+    """The sum of runs, of all entries with low <= key < high."""
+    return Table.total([scan(connection, run, low, high) for run in found], labels)
+
+
 def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
     """(keys, labels): the counts of keys in ascending order, zeros where nothing is known."""
     counts = np.zeros((len(keys), labels), np.int64)
     for run in all_runs(connection):
         numbers = np.unique(keys >> np.uint64(run.shift))
         if len(numbers) > 1 << run.bits >> 2:
-            first, last = (run.start, run.start + (1 << run.bits) - 1)
-            rows = connection.execute(
-                "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id", (first, last)
-            ).fetchall()
+            table = scan(connection, run, 0, 1 << KEY_BITS)
         else:
             rows = sorted(shelves(connection, (numbers + np.uint64(run.start)).tolist()).items())
-        table = _decoded(rows, run)
+            table = _decoded(rows, run)
         if not len(table.keys):
             continue
         places = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
@@ -219,6 +208,13 @@ def _decoded(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
     return Table(np.repeat(above, sizes) | records["key"], records["counts"].astype(np.int64))
 
 
+def _firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where each value of a sorted array is for the first time."""
+    changes = np.ones(len(ordered), bool)
+    changes[1:] = ordered[1:] != ordered[:-1]
+    return np.flatnonzero(changes)
+
+
 def _record(run: Run) -> np.dtype[np.void]:
     return np.dtype([("key", f"<{run.format[0]}"), ("counts", f"<{WIDTHS[run.width]}", (run.labels,))])
 
@@ -260,7 +256,7 @@ class _Writer:
         records["counts"] = table.counts
         data = records.tobytes()
         numbers = (table.keys >> np.uint64(run.shift)).astype(np.int64)
-        firsts = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
+        firsts = _firsts(numbers)
         ends = np.append(firsts[1:], len(numbers)) * records.itemsize
         rows = zip(
             (numbers[firsts] + run.start).tolist(),

@@ -17,7 +17,7 @@ from tamis_mail.bag import KEY_BITS
 from tamis_mail.labels import GUESSES, SHARES, Label
 from tamis_mail.store import runs, tables
 from tamis_mail.store.database import StoreError
-from tamis_mail.store.store import Store
+from tamis_mail.store.store import ROOM, Store
 from tamis_mail.store.tables import Table
 
 __all__ = [
@@ -38,7 +38,6 @@ Chosen = Callable[[Table, Sequence[Label]], NDArray[np.bool_]]  # which entries 
 Progress = Callable[[float], None]  # is told how much is done, from 0 to 1
 
 MOST_EPOCHS = 40  # 2**40 a message leaves 23 bits of a count to tell how many messages
-_ROOM = 1 << 62  # no count is larger: sums of two are still 64 bits
 _FAULTS = 20  # of one kind that are named
 
 
@@ -223,7 +222,7 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
 
     def stale(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
         guesses = np.array([label.name in GUESSES for label in labels], bool)
-        worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), _ROOM // SHARES) * SHARES
+        worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), ROOM // SHARES) * SHARES
         found: NDArray[np.bool_] = worth + table.counts[:, guesses].sum(axis=1) <= least
         return found
 
@@ -273,7 +272,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
         mine, its = unit // store.unit(), unit // other.unit()
         for one, factor in ((store, mine), (other, its)):
             most = max((max(label.features, label.weight, label.lent) for label in one.labels()), default=0)
-            if most * factor >= _ROOM // 2:
+            if most * factor >= ROOM // 2:
                 raise StoreError(
                     f"the store {one.path} counts too much to be merged at {factor} times: decay less often"
                 )
@@ -349,9 +348,7 @@ def _rewrite(
     labels = len(store.labels())
 
     def piece(low: int, high: int) -> Table:
-        return change(
-            Table.total([tables.scan(connection, run, low, high) for run in old], labels), low, high
-        )
+        return change(tables.summed(connection, old, low, high, labels), low, high)
 
     return tables.rewrite(connection, old, piece, sum(run.entries for run in old) + more, labels, progress)
 

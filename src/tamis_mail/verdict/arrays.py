@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import HEADERS, VIEW_BITS, VIEWS
+from tamis_mail.bag import HEADERS, VIEWS
+from tamis_mail.bag.arrays import views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import concluded, others, trust
-from tamis_mail.verdict.rule import Rule, Side, View, sides
+from tamis_mail.verdict.rule import Rule, Side, View, questions, sides
 from tamis_mail.verdict.verdict import Judgement
 
 __all__ = ["judge_many", "log_odds", "scores", "side_counts", "weigh"]
@@ -25,7 +26,7 @@ def judge_many(
 ) -> list[Judgement]:
     """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j]."""
     known = others(labels)
-    kinds = (keys & np.uint64((1 << VIEW_BITS) - 1)).astype(np.intp)
+    kinds = views(keys)
     distinct = np.zeros(len(counts), np.intp)
     distinct[where] = kinds
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -36,14 +37,10 @@ def judge_many(
             scores(kinds, where, owners, len(starts) - 1, distinct, counts, rule, one, other), rule
         )
 
-    spam = against(SPAM, known)
-    beside = (
-        {name: against(name, [other for other in known if other != name]) for name in known}
-        if len(known) > 1
-        else {}
-    )
+    odds_of = {name: against(name, rest) for name, rest in questions(known)}
+    spam = odds_of.pop(SPAM)
     return [
-        concluded(float(odds), known, {name: float(found[number]) for name, found in beside.items()}, rule)
+        concluded(float(odds), known, {name: float(found[number]) for name, found in odds_of.items()}, rule)
         for number, odds in enumerate(spam)
     ]
 
@@ -68,16 +65,16 @@ def scores(
     """(messages, views): what each view says, before its scale."""
     weights = np.zeros(len(counts))
     s, h = side_counts(counts, spam), side_counts(counts, rest)
+    seen = s + h > 0
+    trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
     for kind, view in enumerate(rule.views):
-        chosen = np.flatnonzero((distinct == kind) & (s + h > 0))
-        if trust(spam.messages[kind], rest.messages[kind], rule):
+        if trusts[kind]:
+            chosen = np.flatnonzero((distinct == kind) & seen)
             weights[chosen] = weigh(view, s[chosen], h[chosen], spam.messages[kind], rest.messages[kind])
     place = owners * len(VIEWS) + kinds
     sums = np.bincount(place, weights[where], messages * len(VIEWS)).reshape(messages, len(VIEWS))
     sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))
-    trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
-    known = (s + h > 0) & (distinct <= HEADERS)
-    familiar = np.bincount(owners, known[where], messages)
+    familiar = np.bincount(owners, (seen & (distinct <= HEADERS))[where], messages)
     acquainted = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
     lean = (sizes * tilt + reluctance * doubt) * acquainted[:, np.newaxis]

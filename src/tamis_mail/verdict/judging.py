@@ -5,7 +5,7 @@ from math import exp
 
 from tamis_mail.bag import GRAMS, HEADERS, VIEWS, view
 from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
-from tamis_mail.verdict.rule import Rule, Side, sides
+from tamis_mail.verdict.rule import Rule, Side, questions, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
 
 __all__ = ["AS_SUCH", "concluded", "judge", "others", "sigmoid", "trust"]
@@ -21,18 +21,14 @@ def judge(
     names: Callable[[], Mapping[int, str]],
 ) -> Verdict:
     """The verdict on a message of which each feature's counts are given, by label."""
-    spam, rest = sides(labels, SPAM, others(labels), unit, rule.guessed)
+    known = others(labels)
+    spam, rest = sides(labels, SPAM, known, unit, rule.guessed)
     contributions, lean = _contributions(counts, rule, spam, rest)
     log_odds = lean + sum(contributions.values())
     beside = {}
-    known = others(labels)
-    if len(known) > 1:
-        for name in known:
-            one, all_else = sides(
-                labels, name, [other for other in known if other != name], unit, rule.guessed
-            )
-            found, aside = _contributions(counts, rule, one, all_else)
-            beside[name] = aside + sum(found.values())
+    for name, against in [*questions(known)][1:]:
+        found, aside = _contributions(counts, rule, *sides(labels, name, against, unit, rule.guessed))
+        beside[name] = aside + sum(found.values())
 
     def explain() -> tuple[Evidence, ...]:
         called = names()

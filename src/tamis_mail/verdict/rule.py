@@ -12,15 +12,15 @@ has whatever its features are counts by k / (k + acquaintance), k the grams and 
 that were ever seen: of a message of which nothing is known, nothing is said.
 """
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from math import log
 from typing import Protocol
 
 from tamis_mail.labels import GUESSES, SHARES, SPAM, Label
 
-__all__ = ["RULE", "Rule", "Side", "View", "sides"]
+__all__ = ["RULE", "Rule", "RuleError", "Side", "View", "questions", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Rule:
         if not written:
             return RULE
         try:
-            given = json.loads(written)
+            given = import_module("json").loads(written)  # most stores have none
             one, two, three, four = (View(**view) for view in given.pop("views"))
             return cls((one, two, three, four), **given)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -76,7 +76,7 @@ class Rule:
 
     def written(self) -> str:
         """As `of` reads it."""
-        return json.dumps(asdict(self))
+        return str(import_module("json").dumps(asdict(self)))
 
     def scaled(self, scales: Sequence[float]) -> "Rule":
         """With other scales of the views."""
@@ -103,6 +103,14 @@ class Side:
 
     def count(self, counts: Sequence[int]) -> float:
         return sum(worth * counts[column] for column, worth in self.columns)
+
+
+def questions(known: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Spam or one of the others? And, if these are several, each of them or one of the rest?"""
+    yield SPAM, [*known]
+    if len(known) > 1:
+        for name in known:
+            yield name, [other for other in known if other != name]
 
 
 def sides(

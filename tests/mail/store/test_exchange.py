@@ -139,6 +139,14 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda data: changed(data, b"setting", lambda line: b'setting "a\n'),
         "strings of JSON",
     ),
+    "a setting of the first line": (
+        lambda data: changed(data, b"setting", lambda line: b'setting "epoch" "zz"\n'),
+        "'epoch' belongs to the first line",
+    ),
+    "a label that is none": (
+        lambda data: changed(data, b"label", lambda line: b'label 0 "Ham"\n'),
+        "would be another label than 'ham'",
+    ),
     "a short message": (
         lambda data: changed(data, b"message", lambda line: b"message 00 1\n"),
         "a message needs digest",

@@ -1,12 +1,14 @@
 """mail → a store that does not remember it."""
 
 from argparse import Namespace
+from collections import Counter
+from functools import partial
 from typing import TextIO
 
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.learn import add_mbox, summary
+from tamis_mail.surfaces.cli.learn import add_mbox
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.sources import Work, open_sources
+from tamis_mail.surfaces.cli.sources import Deed, Work, open_sources, treat
 
 __all__ = ["configure", "run"]
 
@@ -29,21 +31,12 @@ def configure(parser: Parser) -> None:
 
 def run(out: TextIO, options: Namespace) -> int:
     """Forget all that was named."""
-    total = 0
-    status = 0
     sources = open_sources(options.paths, mbox=options.mbox)
     with Sieve.open(options.store, create=False) as sieve:
-        for source in sources:
-            with Work("forget", source, quiet=options.quiet) as work:
-                try:
-                    actions = sieve.forget_many(work.messages(), progress=work.advance)
-                except KeyboardInterrupt:
-                    raise KeyboardInterrupt(
-                        f"interrupted; done so far: {total + work.done:,}; run again to go on"
-                    ) from None
-            total += actions.total()
-            status = 3 if source.unread else status
-            if not options.quiet:
-                out.write(summary(source, actions, ("forgotten", "unknown")) + "\n")
-                out.flush()
+        deeds = [Deed(source, partial(_forgotten, sieve), ("forgotten", "unknown")) for source in sources]
+        _, status = treat(out, "forget", options, deeds, "done so far")
     return status
+
+
+def _forgotten(sieve: Sieve, work: Work) -> Counter[str]:
+    return sieve.forget_many(work.messages(), progress=work.advance)

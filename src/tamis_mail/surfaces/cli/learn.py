@@ -6,15 +6,16 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TextIO
 
 from tamis_mail.labels import check_label
 from tamis_mail.mailbox import Source
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.sources import Work, name_of, open_sources
+from tamis_mail.surfaces.cli.sources import Deed, Work, name_of, open_sources, treat
 
-__all__ = ["add_mbox", "configure", "learn", "run", "summary"]
+__all__ = ["add_mbox", "configure", "learn", "run"]
 
 UNLABELLED = None
 Task = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
@@ -131,26 +132,20 @@ def _holds(outer: Source, inner: Source) -> bool:
 
 def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[str | None, Source]]) -> int:
     """Learn sources, each under its label; a line for each."""
-    total = 0
-    status = 0
     for label, _ in tasks:
         if label is not UNLABELLED:
             check_label(label)
     with Sieve.open(options.store) as sieve:
-        for label, source in tasks:
-            with Work(command, source, quiet=options.quiet) as work:
-                try:
-                    actions = _learned(sieve, label, source, work)
-                except KeyboardInterrupt:
-                    raise KeyboardInterrupt(
-                        f"interrupted; learned so far: {total + work.done:,}; run again to go on"
-                    ) from None
-            total += actions.total()
-            status = 3 if source.unread else status
-            if not options.quiet:
-                names = ("learned", "moved", "known") if label else ("guessed", "unsure", "known")
-                out.write(summary(source, actions, names, label or "unlabelled") + "\n")
-                out.flush()
+        deeds = [
+            Deed(
+                source,
+                partial(_learned, sieve, label, source),
+                ("learned", "moved", "known") if label else ("guessed", "unsure", "known"),
+                label or "unlabelled",
+            )
+            for label, source in tasks
+        ]
+        total, status = treat(out, command, options, deeds, "learned so far")
     if not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message in it\n")
     return status
@@ -163,15 +158,3 @@ def _learned(sieve: Sieve, label: str | None, source: Source, work: Work) -> Cou
         )
         return actions
     return sieve.learn_many(work.messages(), label, source=name_of(source), progress=work.advance)
-
-
-def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
-    """What became of a source's messages.
-
-    >>> summary(
-    ...     Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham"
-    ... )
-    'inbox: 1,200 learned, 0 moved, 3 known (ham)'
-    """
-    said = ", ".join(f"{actions[name]:,} {name}" for name in names)
-    return f"{source.path}: {said}" + (f" ({label})" if label else "")

@@ -1,10 +1,12 @@
-"""paths → letters, with a line on stderr that tells how far the work has come."""
+"""paths → letters, and what became of them, with a line on stderr that tells how far the work has come."""
 
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tamis.progress import Line
 from tamis_mail.mailbox import Letter, Source, open_source
@@ -12,7 +14,7 @@ from tamis_mail.mailbox import Letter, Source, open_source
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Work", "bar", "name_of", "open_sources"]
+__all__ = ["Deed", "Work", "bar", "name_of", "open_sources", "summary", "treat"]
 
 
 def open_sources(paths: Sequence[str], *, mbox: bool = False) -> list[Source]:
@@ -74,6 +76,49 @@ class Work:
 
     def _said(self, share: float, seconds: float) -> str:
         return bar(self._command, self.read, share, seconds)
+
+
+class Deed(NamedTuple):
+    """What is to be done with a source, by which names it is counted, and under which label."""
+
+    source: Source
+    act: Callable[[Work], Counter[str]]
+    names: tuple[str, ...]
+    label: str = ""
+
+
+def treat(
+    out: TextIO, command: str, options: Namespace, deeds: Iterable[Deed], so_far: str
+) -> tuple[int, int]:
+    """Do it, source after source, a line for each; how many messages there were, and the exit status."""
+    total = 0
+    status = 0
+    for deed in deeds:
+        with Work(command, deed.source, quiet=options.quiet) as work:
+            try:
+                actions = deed.act(work)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"interrupted; {so_far}: {total + work.done:,}; run again to go on"
+                ) from None
+        total += actions.total()
+        status = 3 if deed.source.unread else status
+        if not options.quiet:
+            out.write(summary(deed.source, actions, deed.names, deed.label) + "\n")
+            out.flush()
+    return total, status
+
+
+def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
+    """What became of a source's messages.
+
+    >>> summary(
+    ...     Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham"
+    ... )
+    'inbox: 1,200 learned, 0 moved, 3 known (ham)'
+    """
+    said = ", ".join(f"{actions[name]:,} {name}" for name in names)
+    return f"{source.path}: {said}" + (f" ({label})" if label else "")
 
 
 def bar(command: str, read: int, share: float, seconds: float) -> str:
