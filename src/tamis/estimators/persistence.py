@@ -26,22 +26,31 @@ FACES = {
     "NaiveBayes": "tamis.estimators.naive_bayes",
     "PoissonNB": "tamis.estimators.discrete",
 }
-
-
-# Transformers of text: what they have learned they tell and take back themselves.
+# What these have learned they tell and take back themselves.
+LINEAR = {
+    "BayesianLinearRegression": "tamis.estimators.linear_regression",
+    "GeneralizedLinear": "tamis.estimators.generalized_linear",
+    "LogisticRegression": "tamis.estimators.logistic",
+}
 TRANSFORMERS = {
+    "FourierBasis": "tamis.basis",
+    "GaussianBasis": "tamis.basis",
     "LogCounts": "tamis.text.weights",
     "NaiveBayesWeights": "tamis.text.weights",
+    "PolynomialBasis": "tamis.basis",
+    "SigmoidBasis": "tamis.basis",
+    "SplineBasis": "tamis.basis",
     "TfIdf": "tamis.text.weights",
     "TokenCounts": "tamis.text.counts",
     "UnitLength": "tamis.text.weights",
 }
 _PIPELINE = "Pipeline"  # scikit-learn's, of these
-_KNOWN = (*FACES, *TRANSFORMERS, _PIPELINE)
+_TELLING = LINEAR | TRANSFORMERS
+_KNOWN = (*FACES, *_TELLING, _PIPELINE)
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model, a transformer of text or a pipeline of them to a file.
+    """Write a fitted model, a transformer of text or of columns, or a pipeline of them to a file.
 
     >>> import tamis, tempfile
     >>> model = tamis.GaussianNB().fit([[1.0], [1.5], [4.0], [4.5]], ["low", "low", "high", "high"])
@@ -80,14 +89,14 @@ def load(path: str | Path) -> Any:
 def _content(model: Any) -> dict[str, Any]:
     """What a file holds of a model."""
     name, home = type(model).__name__, type(model).__module__
-    if TRANSFORMERS.get(name) == home:
+    if name in _TELLING and f"{home}.".startswith(f"{_TELLING[name]}."):
         given = model.get_params(deep=False)
         params = {name: sorted(x) if isinstance(x, set | frozenset) else x for name, x in given.items()}
         if "dtype" in params:
             params["dtype"] = np.dtype(params["dtype"]).name
         return {"params": params, "state": model._saved()}
     if FACES.get(name) != home:
-        raise TypeError(f"a {name} cannot be saved, expected one of {', '.join((*FACES, *TRANSFORMERS))}")
+        raise TypeError(f"a {name} cannot be saved, expected one of {', '.join((*FACES, *_TELLING))}")
     fitted = model._checked()
     schema = fitted.schema
     return {
@@ -103,8 +112,8 @@ def _content(model: Any) -> dict[str, Any]:
 
 def _made(name: str, content: Any) -> Any:
     """The model that a file holds."""
-    if name in TRANSFORMERS:
-        found = getattr(importlib.import_module(TRANSFORMERS[name]), name)(**content["params"])
+    if name in _TELLING:
+        found = getattr(importlib.import_module(_TELLING[name]), name)(**content["params"])
         found._restore(content["state"])
         return found
     found = getattr(importlib.import_module(FACES[name]), name)(**content["params"])

@@ -20,6 +20,10 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
+_COLUMN_VECTOR = (
+    "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,), "
+    "for example using ravel()."
+)
 _FEW = 16  # rows that may wait to be summed with others
 _EXACT = 2**53  # up to here integers are floats, too
 _PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
@@ -140,12 +144,7 @@ def _one_column(y: Any) -> Any:
     values = y if isinstance(y, np.ndarray) else np.asarray(y)
     y = y if arrays.is_frame(y) else values
     if values.ndim == 2 and values.shape[1] == 1:
-        warnings.warn(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-            "(n_samples,), for example using ravel().",
-            DataConversionWarning,
-            stacklevel=4,
-        )
+        warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=4)
         y = values = values.ravel()
     if values.ndim != 1:
         raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
@@ -154,6 +153,38 @@ def _one_column(y: Any) -> Any:
         if not (np.isfinite(known).all() and (known == np.floor(known)).all()):
             raise ValueError(_CONTINUOUS)
     return y
+
+
+def targets(y: object, rows: int, several: bool = True) -> Array:
+    """Numbers to be predicted: (n,), or (n, q) of several at once where the model takes them."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: pass one number a row")
+    read = arrays.matrix(y)
+    if len(read.values) != rows:
+        raise ValueError(f"got {len(read.values)} targets for {rows} rows, expected one a row")
+    if not np.isfinite(read.values).all():
+        row, column = np.argwhere(~np.isfinite(read.values))[0].tolist()
+        raise ValueError(
+            f"target {row} is {read.values[row, column]}, expected a finite number: y holds NaN or infinity, "
+            "drop or mend that row"
+        )
+    if read.flat:
+        return np.ascontiguousarray(read.values[:, 0])
+    if several:
+        return read.values
+    if read.values.shape[1] != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {read.values.shape} instead.")
+    warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=4)
+    return np.ascontiguousarray(read.values[:, 0])
+
+
+def numbers(table: Table) -> Array:
+    """Dense rows as finite float64 (n, d), or an error that names the column."""
+    values = table.numbers()
+    if not np.isfinite(values).all():
+        column = int((~np.isfinite(values)).any(axis=0).argmax())
+        arrays.Matrix(values, table.names).refuse_broken(column)
+    return values
 
 
 def weights(sample_weight: object, rows: int) -> Array | None:

@@ -1,0 +1,262 @@
+"""rows, given a point → their curvature there → a Gaussian at the top of the posterior: Laplace's approximation.
+
+`observe` takes the slope and the information of rows at a point, `infer` makes Newton's step from it:
+`refine` of the two is Newton's method over any shards. From where the slope is zero the step leads nowhere,
+and what `infer` gives is Laplace's approximation.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.linalg import Cholesky
+from tamis.models.linear.design import Design
+from tamis.models.linear.objective import GaussianPrior, Objective
+from tamis.models.linear.responses import Response
+from tamis.models.linear.softmax import Softmax
+
+_LOG_TWO_PI = float(np.log(2.0 * np.pi))
+_PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearRows:
+    """Rows to learn from."""
+
+    design: Design
+    targets: Array  # (n,)
+    weights: Array | None = None  # (n,)
+    offsets: Array | None = None  # (n,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curvature:
+    """Loss, slope and information of rows, taken at one point; of rows at the same point they add.
+
+    These are plain floats: they serve one step, and the next begins with new ones.
+    """
+
+    at: Array  # (D,): the point
+    weight: float
+    loss: float
+    gradient: Array  # (D,)
+    information: Array  # (D, D), or its diagonal (D,)
+
+    def __add__(self, other: "Curvature") -> "Curvature":
+        return self._combined(other, 1.0)
+
+    def __sub__(self, other: "Curvature") -> "Curvature":
+        return self._combined(other, -1.0)
+
+    def _combined(self, other: "Curvature", sign: float) -> "Curvature":
+        if not np.array_equal(self.at, other.at):
+            raise ValueError("got curvatures taken at two points, expected both given the same posterior")
+        return Curvature(
+            self.at,
+            self.weight + sign * other.weight,
+            self.loss + sign * other.loss,
+            self.gradient + sign * other.gradient,
+            self.information + sign * other.information,
+        )
+
+    def __mul__(self, weight: float) -> "Curvature":
+        return Curvature(
+            self.at,
+            self.weight * weight,
+            self.loss * weight,
+            self.gradient * weight,
+            self.information * weight,
+        )
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Laplace:
+    """A Gaussian over the parameters, about the design's centre, of a precision that may be unknown."""
+
+    mean: Array  # (D,)
+    precision: Array | None  # (D, D) or (D,): that of the prior and the rows' information
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether nothing is known of how parameters vary together."""
+        return self.precision is not None and self.precision.ndim == 1
+
+    def factor(self) -> Cholesky:
+        """Of the whole precision."""
+        if self.precision is None or self.precision.ndim != 2:
+            raise ValueError("the posterior is not kept whole, expected posterior='full'")
+        return Cholesky.of(self.precision, "precision of the posterior")
+
+    def covariance(self) -> Array:
+        """(D, D), or the variances (D,) of a diagonal."""
+        if self.precision is None:
+            raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal'")
+        return 1.0 / self.precision if self.precision.ndim == 1 else self.factor().inverse()
+
+    def draw(self, rng: np.random.Generator, count: int) -> Array:
+        """Parameters (count, D)."""
+        noise = rng.standard_normal((count, len(self.mean)))
+        if self.precision is None:
+            raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal'")
+        if self.precision.ndim == 1:
+            return np.asarray(self.mean + noise / np.sqrt(self.precision))
+        inverse = self.factor().inverse_factor()
+        return np.asarray(self.mean + noise @ inverse)
+
+    def log_volume(self) -> float:
+        """log ∫ exp(−½ (θ − mean)ᵀ Λ (θ − mean)) dθ."""
+        if self.precision is None:
+            raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal'")
+        if self.precision.ndim == 1:
+            determinant = float(np.log(self.precision).sum())
+        else:
+            determinant = float(self.factor().log_determinant())
+        return 0.5 * (len(self.mean) * _LOG_TWO_PI - determinant)
+
+    def score_variances(self, design: Design) -> Array:
+        """Variances of the rows' scores (n,), of one output."""
+        covariance = self.covariance()
+        if covariance.ndim == 1:
+            return _squared_scores(design, covariance)
+        root = self.factor().inverse_factor()
+        parts = design.in_lanes(
+            lambda blocks: [np.square(block.scores(root)).sum(axis=1) for block in blocks]
+        )
+        return np.concatenate([block for part in parts for block in part])
+
+    def score_covariances(self, design: Design, response: Softmax) -> Array:
+        """Covariances of the rows' scores of all classes (n, K, K)."""
+        k, width = response.classes, design.width
+        covariance = self.covariance()
+        found = np.empty((len(design), k - 1, k - 1))
+        if covariance.ndim == 1:
+            found[:] = 0.0
+            for a, own in enumerate(covariance.reshape(k - 1, width)):
+                found[:, a, a] = _squared_scores(design, own)
+        else:
+            cells = covariance.reshape(k - 1, width, k - 1, width)
+            for block in design.blocks(0, len(design)):
+                rows = block.dense()
+                for a in range(k - 1):
+                    for b in range(a, k - 1):
+                        own = np.einsum("ij,ij->i", rows @ cells[a, :, b], rows)
+                        found[block.rows, a, b] = found[block.rows, b, a] = own
+        contrasts = response.contrasts
+        return np.asarray(np.einsum("ka,nab,lb->nkl", contrasts, found, contrasts, optimize=True))
+
+
+def _squared_scores(design: Design, variances: Array) -> Array:
+    """Σ_j v_j x_j² of each row (n,)."""
+    parts = design.in_lanes(lambda blocks: [block.squared_scores(variances) for block in blocks])
+    return np.concatenate([block for part in parts for block in part])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurvedModel:
+    """A linear model of any response: `observe` given a point, `infer` by one step of Newton's."""
+
+    response: Response | Softmax
+    prior: GaussianPrior
+    whole: bool = True  # whether the information is kept whole, not its diagonal alone
+
+    def objective(self, rows: LinearRows) -> Objective:
+        """What these rows and the prior bring down."""
+        return Objective(rows.design, rows.targets, self.response, self.prior, rows.weights, rows.offsets)
+
+    def observe(self, rows: LinearRows, given: Laplace | None = None, /) -> Curvature:
+        """Slope and information at the posterior's mean; at the prior's, if none is given."""
+        at = self.prior.mean if given is None else given.mean
+        objective = self.objective(rows)
+        value, gradient = objective.value_and_gradient(at)
+        belief, pull = self.prior.loss(at)
+        information = objective.curvature(at) if self.whole else objective.diagonal(at)
+        weight = float(len(rows.design)) if rows.weights is None else float(rows.weights.sum())
+        return Curvature(at, weight, value - belief, gradient - pull, information)
+
+    def infer(self, statistic: Curvature, /) -> Laplace:
+        """Newton's step, and the precision at the point where it began."""
+        _, pull = self.prior.loss(statistic.at)
+        gradient = statistic.gradient + pull
+        if statistic.information.ndim == 1:
+            precision = statistic.information + self.prior.diagonal
+            return Laplace(statistic.at - gradient / precision, precision)
+        precision = self.prior.added_to(statistic.information)
+        step = Cholesky.of(precision, "information").solve(gradient[:, None])[:, 0]
+        return Laplace(statistic.at - step, precision)
+
+
+def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior) -> float:
+    """log ∫ p(y | θ) p(θ) dθ, where flat parameters have a density of 1; NaN if all are flat."""
+    matrix = prior.precision
+    if matrix.ndim == 1:
+        proper = matrix > 0
+        known = float(np.log(matrix[proper]).sum())
+        count = int(proper.sum())
+    else:
+        values = np.linalg.eigvalsh(matrix)
+        proper = values > 1e-12 * values[-1]
+        known, count = float(np.log(values[proper]).sum()), int(proper.sum())
+    density = 0.5 * (known - count * _LOG_TWO_PI) - prior.loss(posterior.mean)[0]
+    return log_likelihood + density + posterior.log_volume()
+
+
+def chosen_precision(
+    curvature: Curvature, prior: GaussianPrior, alike: NDArray[np.bool_], most: float = 1e12
+) -> float:
+    """The precision of the `alike` parameters (D,) by evidence, were the likelihood Gaussian from here on.
+
+    In the eigenvectors of the information about the other parameters, which are taken for flat, evidence
+    has one unknown. MacKay's fixed point, α = γ / |w|², is found without going back to the rows.
+    """
+    information = curvature.information
+    if information.ndim == 1:
+        own = information[alike]
+        values, pulls = own, own * curvature.at[alike] - curvature.gradient[alike]
+    else:
+        wanted, other = np.flatnonzero(alike), np.flatnonzero(~alike)
+        target = information @ curvature.at - curvature.gradient
+        matrix, target_own = information[np.ix_(wanted, wanted)], target[wanted]
+        if len(other):
+            cross = information[np.ix_(wanted, other)]
+            factor = Cholesky.of(information[np.ix_(other, other)], "information of the intercept")
+            matrix = matrix - cross @ factor.solve(cross.T)
+            target_own = target_own - cross @ factor.solve(target[other][:, None])[:, 0]
+        values, vectors = np.linalg.eigh(matrix)
+        values, pulls = np.maximum(values, 0.0), vectors.T @ target_own
+    alpha = float(prior.diagonal[alike].mean())
+    for _ in range(1000):
+        weights = pulls / (values + alpha)
+        counted = float((values / (values + alpha)).sum())
+        size = float(weights @ weights)
+        new = min(counted / size, most) if size * most > counted else most
+        if abs(np.log(new / alpha)) < 1e-10:
+            return new
+        alpha = new
+    return alpha
+
+
+def moved_on(posterior: Laplace) -> GaussianPrior:
+    """The posterior of today as the prior of tomorrow."""
+    if posterior.precision is None:
+        raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal' to learn more rows")
+    return GaussianPrior(posterior.mean, posterior.precision)
+
+
+def averaged(scores: Array, variances: Array) -> Array:
+    """E[σ(a)] for a ~ N(score, variance), by the probit's closed form."""
+    return np.asarray(scores / np.sqrt(1.0 + _PROBIT * variances))
+
+
+def averaged_softmax(scores: Array, covariances: Array) -> Array:
+    """Probabilities (n, K) of classes with Gaussian scores: each pair's log-odds shrunk as a probit's are."""
+    own = np.einsum("nkk->nk", covariances)
+    apart = own[:, :, None] + own[:, None, :] - 2.0 * covariances
+    odds = (scores[:, None, :] - scores[:, :, None]) / np.sqrt(1.0 + _PROBIT * np.maximum(apart, 0.0))
+    most = odds.max(axis=2, keepdims=True)
+    log_sums = most[..., 0] + np.log(np.exp(odds - most).sum(axis=2))
+    shares = np.exp(-(log_sums - log_sums.min(axis=1, keepdims=True)))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

@@ -1,0 +1,221 @@
+"""An objective → its lowest point, step by step: Newton's, or by slopes alone in whitened coordinates.
+
+Newton's method takes the whole curvature at each step. Where rows are many, most of that work is wasted: the
+curvature of a sample of the rows, taken near the end, tells the shape well enough for a quasi-Newton method
+(L-BFGS) to need a handful of slopes of all rows. Both stop by the same measure, the decrement ½ gᵀM⁻¹g: by
+how much the log-posterior is still expected to rise, and half the square of the distance left, in standard
+deviations.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.linalg import Cholesky
+from tamis.models.linear.objective import Objective
+from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.whitening import Diagonal, Kronecker, Triangular, Whitening
+
+Solver = Literal["auto", "newton", "whitened", "diagonal"]
+Watch = Callable[[Any], None]
+
+_MEMORY = 12  # steps that L-BFGS remembers
+_ARMIJO = 1e-4  # share of the promised descent that a step must keep
+_HALVINGS = 40
+_ROUNDING = 1e-14  # of the objective: below that, it cannot tell two points apart
+_SAMPLE = 8192  # rows whose curvature stands for that of all …
+_PER_PARAMETER = 8  # … or so many for each parameter, if that is more
+_WHOLE = 3000  # parameters up to which curvatures are kept whole
+_NEAR = 0.05  # decrement for each parameter at which a sample has told all it knows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """Where a step has led."""
+
+    parameters: Array  # (D,)
+    value: float
+    gradient: Array  # (D,)
+    decrement: float  # by how much the value may still fall, as far as is known here
+
+    @property
+    def log_likelihood(self) -> float:
+        """What goes up: the log-posterior, but for constants."""
+        return -self.value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The last step, and how it was reached."""
+
+    last: Step
+    iterations: int  # over all rows
+    converged: bool
+
+
+def newton(objective: Objective, start: Array) -> Iterator[Step]:
+    """Newton's steps with the whole curvature, halved until they descend; without end."""
+    at, (value, gradient) = start, objective.value_and_gradient(start)
+    while True:
+        matrix = objective.prior.added_to(objective.curvature(at))
+        direction = -_solved(matrix, gradient)
+        slope = float(gradient @ direction)
+        yield Step(at, value, gradient, -0.5 * slope)
+        found = _descend(objective, at, value, direction, slope)
+        if found is None:
+            return
+        at, value, gradient = found
+
+
+def _solved(matrix: Array, gradient: Array) -> Array:
+    factor, definite = Cholesky.where_definite(matrix)
+    if bool(definite):
+        return factor.solve(gradient[:, None])[:, 0]
+    # Flat in some direction, for want of a prior: the shortest of the lowest points is as good as any.
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
+    found = np.linalg.lstsq(matrix / (scale[:, None] * scale), gradient / scale, rcond=1e-12)[0]
+    return np.asarray(found / scale)
+
+
+def _descend(
+    objective: Objective, at: Array, value: float, direction: Array, slope: float
+) -> tuple[Array, float, Array] | None:
+    """The point a step away, or nearer, where the objective is lower; None where there is none."""
+    share = 1.0
+    slack = _ROUNDING * max(1.0, abs(value))
+    for _ in range(_HALVINGS):
+        there = at + share * direction
+        lower, gradient = objective.value_and_gradient(there)
+        if lower <= value + _ARMIJO * share * slope + slack:
+            return there, lower, gradient
+        share *= 0.5 if np.isfinite(lower) else 0.25
+    return None
+
+
+def quasi_newton(objective: Objective, start: Array, whitening: Whitening) -> Iterator[Step]:
+    """L-BFGS in whitened coordinates; without end."""
+    at, (value, gradient) = start, objective.value_and_gradient(start)
+    white = whitening.gradient(gradient)
+    history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
+    while True:
+        yield Step(at, value, gradient, 0.5 * float(white @ white))
+        direction = -_two_loops(white, history)
+        slope = float(white @ direction)
+        found = _descend(objective, at, value, whitening.step(direction), slope)
+        if found is None and history:  # what was remembered misleads: forget it, and go straight down
+            history.clear()
+            continue
+        if found is None:
+            return
+        there, value, gradient = found
+        before, white = white, whitening.gradient(gradient)
+        moved, turned = _in_white(whitening, there - at, direction), white - before
+        bend = float(moved @ turned)
+        if bend > 1e-12 * float(turned @ turned):
+            history.append((moved, turned, 1.0 / bend))
+        at = there
+
+
+def _in_white(whitening: Whitening, moved: Array, direction: Array) -> Array:
+    """A step that was taken, in whitened coordinates: it is a share of the direction."""
+    whole = whitening.step(direction)
+    reach = float(whole @ whole)
+    return direction * (float(moved @ whole) / reach) if reach > 0 else direction
+
+
+def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]]) -> Array:
+    """The inverse curvature that the history tells of, times the gradient (Nocedal)."""
+    found = gradient.copy()
+    shares = []
+    for moved, turned, scale in reversed(history):
+        share = scale * float(moved @ found)
+        found -= share * turned
+        shares.append(share)
+    if history:
+        moved, turned, scale = history[-1]
+        found /= scale * float(turned @ turned)
+    for (moved, turned, scale), share in zip(history, reversed(shares), strict=True):
+        found += (share - scale * float(turned @ found)) * moved
+    return found
+
+
+def minimise(
+    objective: Objective,
+    start: Array,
+    solver: Solver = "auto",
+    tol: float = 1e-10,
+    max_iter: int = 100,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Go down until less than `tol` is expected to be left."""
+    if solver == "auto":
+        solver = _chosen(objective)
+    if solver == "newton":
+        return _until(newton(objective, start), tol, max_iter, watch)
+    if solver == "diagonal":
+        diagonal = objective.diagonal(start) + objective.prior.diagonal
+        return _until(quasi_newton(objective, start, Diagonal.of(diagonal)), tol, max_iter, watch)
+    start, whitening = _rehearsed(objective, start)
+    return _until(quasi_newton(objective, start, whitening), tol, max_iter, watch)
+
+
+def _chosen(objective: Objective) -> Solver:
+    if objective.size > _WHOLE and not isinstance(objective.response, Softmax):
+        return "diagonal"
+    if objective.design.width > _WHOLE:
+        return "diagonal"
+    few = len(objective.design) <= 2 * _SAMPLE and not isinstance(objective.response, Softmax)
+    return "newton" if few else "whitened"
+
+
+def _until(steps: Iterator[Step], tol: float, max_iter: int, watch: Watch | None) -> Outcome:
+    last, taken = next(steps), 0
+    while last.decrement > tol and taken < max_iter:
+        step = next(steps, None)
+        if step is None:  # no lower point can be told from this one
+            return Outcome(last, taken, bool(last.decrement <= _ROUNDING * max(1.0, abs(last.value)) * 1e3))
+        last, taken = step, taken + 1
+        if watch is not None:
+            watch(last)
+    return Outcome(last, taken, last.decrement <= tol)
+
+
+def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
+    """The lowest point of a sample of the rows, and coordinates that are white there."""
+    n = len(objective.design)
+    enough = max(_SAMPLE, _PER_PARAMETER * objective.size)
+    sample = objective.every(max(1, n // enough)) if n >= 2 * enough else objective
+    first = _level(sample, start)
+    steps = quasi_newton(sample, start, first)
+    near = _until(steps, _NEAR * objective.size, 100, None).last.parameters
+    if objective.size > _WHOLE:
+        return near, first
+    return near, Triangular.of(sample.prior.added_to(sample.curvature(near)))
+
+
+def _level(objective: Objective, start: Array) -> Whitening:
+    """White where all rows have the same score, as they have at the start; it takes one Gram."""
+    design, response = objective.design, objective.response
+    weights = np.ones(len(design)) if objective.weights is None else objective.weights
+    gram = sum(design.in_lanes(lambda blocks: sum(block.gram(weights[block.rows]) for block in blocks)))
+    full = objective.lifted(start)
+    level = full[..., -1:] if design.intercept else np.zeros_like(full[..., :1])
+    if not isinstance(response, Softmax):
+        share = float(response.information(level).item())
+        return Triangular.of(objective.prior.added_to(share * np.asarray(gram)))
+    p = response.probabilities(level.T)[0]
+    contrasts = response.contrasts
+    outputs = contrasts.T @ (np.diag(p) - np.outer(p, p)) @ contrasts
+    # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
+    width = design.width
+    columns = np.asarray(gram, dtype=np.float64).copy()
+    own = objective.prior.diagonal.reshape(-1, width).mean(axis=0)
+    columns[np.diag_indices(width)] += own / (np.trace(outputs) / len(outputs)) + 1e-12 * np.diagonal(columns)
+    factor, definite = Cholesky.where_definite(columns)
+    if not bool(definite):
+        return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)
+    return Kronecker(np.linalg.cholesky(outputs), factor.lower)

@@ -1,0 +1,157 @@
+"""A design, targets and a Gaussian prior → minus the log-posterior, its slope and its curvature.
+
+The parameters are one vector: for each output its coefficients, its intercept last. A response with one
+output has one row of them; softmax has a row for each contrast of classes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.models.linear.design import Block, Design
+from tamis.models.linear.responses import Response
+from tamis.models.linear.softmax import Softmax
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianPrior:
+    """A belief in the parameters: precisions of each, or of all together; 0 is flat."""
+
+    mean: Array  # (D,)
+    precision: Array  # (D,) or (D, D)
+
+    def loss(self, parameters: Array) -> tuple[float, Array]:
+        """½ (θ − m)ᵀ Λ (θ − m) and its slope."""
+        apart = parameters - self.mean
+        slope = self.precision * apart if self.precision.ndim == 1 else self.precision @ apart
+        return 0.5 * float(apart @ slope), slope
+
+    def added_to(self, matrix: Array) -> Array:
+        """Λ + matrix (D, D)."""
+        if self.precision.ndim == 2:
+            return np.asarray(matrix + self.precision)
+        found = matrix.copy()
+        found[np.diag_indices_from(found)] += self.precision
+        return found
+
+    @property
+    def diagonal(self) -> Array:
+        """The precision of each parameter by itself (D,)."""
+        return self.precision if self.precision.ndim == 1 else np.diagonal(self.precision)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """What Newton's method brings down."""
+
+    design: Design
+    targets: Array  # (n,): numbers, or of softmax the places of classes
+    response: Response | Softmax
+    prior: GaussianPrior
+    weights: Array | None = None  # (n,)
+    offsets: Array | None = None  # (n,)
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return len(self.prior.mean)
+
+    def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
+        """The loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
+        full = self.lifted(parameters)
+
+        def lane(blocks: Iterator[Block]) -> tuple[float, Array]:
+            loss, gradient = 0.0, np.zeros(full.shape)
+            for block in blocks:
+                losses, slopes = self._losses(block, full)
+                loss += losses
+                gradient += block.gradient(slopes)
+            return loss, gradient
+
+        parts = self.design.in_lanes(lane)
+        value, slope = self.prior.loss(parameters)
+        with np.errstate(invalid="ignore"):
+            value += sum(loss for loss, _ in parts)
+            gradient = self._lowered(reduce(add, (part for _, part in parts)))
+        return (value if np.isfinite(value) else np.inf), gradient + slope
+
+    def _losses(self, block: Block, full: Array) -> tuple[float, Array]:
+        scores = self._scores(block, full)
+        with np.errstate(invalid="ignore"):
+            losses, slopes = self.response.loss(scores, self.targets[block.rows])
+            if self.weights is None:
+                return float(losses.sum()), slopes
+            weights = self.weights[block.rows]
+            return float(weights @ losses), slopes * (weights if slopes.ndim == 1 else weights[:, None])
+
+    def _scores(self, block: Block, full: Array) -> Array:
+        scores = block.scores(full)
+        if self.offsets is not None:
+            scores += self.offsets[block.rows] if scores.ndim == 1 else self.offsets[block.rows, None]
+        return scores
+
+    def curvature(self, parameters: Array) -> Array:
+        """Fisher's information of the rows (D, D), without the prior."""
+        full, response = self.lifted(parameters), self.response
+
+        def lane(blocks: Iterator[Block]) -> Array:
+            found = np.zeros((full.size, full.size))
+            for block in blocks:
+                scores = self._scores(block, full)
+                weights = None if self.weights is None else self.weights[block.rows]
+                if isinstance(response, Softmax):
+                    found += response.curvature(block, scores, weights)
+                else:
+                    information = response.information(scores)
+                    found += block.gram(information if weights is None else information * weights)
+            return found
+
+        total = reduce(add, self.design.in_lanes(lane))
+        return response.project(total) if isinstance(response, Softmax) else total
+
+    def diagonal(self, parameters: Array) -> Array:
+        """The diagonal of the information of the rows (D,), without the prior."""
+        full, response = self.lifted(parameters), self.response
+
+        def lane(blocks: Iterator[Block]) -> Array:
+            found = np.zeros(self.size)
+            for block in blocks:
+                scores = self._scores(block, full)
+                weights = None if self.weights is None else self.weights[block.rows]
+                if isinstance(response, Softmax):
+                    found += response.diagonal(block, scores, weights)
+                else:
+                    information = response.information(scores)
+                    found += block.squares(information if weights is None else information * weights)
+            return found
+
+        return reduce(add, self.design.in_lanes(lane))
+
+    def lifted(self, parameters: Array) -> Array:
+        """Weights of each output (outputs, width), or (width,) of the only one."""
+        if not isinstance(self.response, Softmax):
+            return parameters
+        return np.asarray(self.response.contrasts @ parameters.reshape(-1, self.design.width))
+
+    def _lowered(self, gradient: Array) -> Array:
+        if not isinstance(self.response, Softmax):
+            return gradient
+        return np.asarray(self.response.contrasts.T @ gradient).ravel()
+
+    def every(self, step: int) -> "Objective":
+        """Each so-manieth row alone, standing for those between."""
+        rows = slice(None, None, step)
+        design = self.design.take(rows)
+        share = len(self.design) / len(design)
+        weights = np.full(len(design), share) if self.weights is None else share * self.weights[rows]
+        return replace(
+            self,
+            design=design,
+            targets=self.targets[rows],
+            weights=weights,
+            offsets=None if self.offsets is None else self.offsets[rows],
+        )
