@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tamis import (
+        basis,
         conjugate,
         decide,
         estimators,
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
     )
     from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
     from tamis.estimators import (
+        BayesianLinearRegression,
         BernoulliNB,
         CategoricalNB,
         ComplementNB,
         FisherDiscriminant,
         GaussianDiscriminant,
         GaussianNB,
+        GeneralizedLinear,
+        LogisticRegression,
         Mixture,
         MultinomialNB,
         NaiveBayes,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BayesianLinearRegression",
     "BernoulliNB",
     "Beta",
     "CategoricalNB",
@@ -49,6 +54,8 @@ __all__ = [
     "Gamma",
     "GaussianDiscriminant",
     "GaussianNB",
+    "GeneralizedLinear",
+    "LogisticRegression",
     "Mixture",
     "MultinomialNB",
     "NaiveBayes",
@@ -56,6 +63,7 @@ __all__ = [
     "NormalInverseWishart",
     "PoissonNB",
     "__version__",
+    "basis",
     "conjugate",
     "decide",
     "estimators",
@@ -72,6 +80,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BayesianLinearRegression": "estimators",
     "BernoulliNB": "estimators",
     "Beta": "conjugate",
     "CategoricalNB": "estimators",
@@ -81,6 +90,8 @@ _HOMES = {
     "Gamma": "conjugate",
     "GaussianDiscriminant": "estimators",
     "GaussianNB": "estimators",
+    "GeneralizedLinear": "estimators",
+    "LogisticRegression": "estimators",
     "Mixture": "estimators",
     "MultinomialNB": "estimators",
     "NaiveBayes": "estimators",
@@ -92,6 +103,7 @@ _HOMES = {
 }
 _SUBMODULES = frozenset(
     {
+        "basis",
         "conjugate",
         "decide",
         "estimators",

@@ -37,7 +37,7 @@ class Matrix:
         row = int(np.flatnonzero(~np.isfinite(self.values[:, column]))[0])
         raise ValueError(
             f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
-            "drop or fill those rows, or use a model that takes missing values"
+            "drop or fill those rows, or use a model that takes NaN"
         )
 
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import eigh, lapack, solve_triangular
 
 from tamis.arrays import Array
 
 _ASYMMETRY = 1e-8  # of √(Mᵢᵢ Mⱼⱼ): what float32 and sums in another order leave is averaged away
+_FLAT = 1e-13  # of the largest, or of a column's own: less of a sum of squares is rounding
+_GRADED = 1e8  # of the largest variance to the least: from here on `eigh` would lose the small ones
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
@@ -130,6 +132,73 @@ def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
     if not kept.any():
         raise ValueError(f"the {what} is zero, expected some variance in some column: {_MORE_ROWS}")
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None])
+
+
+def dependent(gram: Array, flat: float = _FLAT) -> NDArray[np.int64]:
+    """Columns that the others determine, in ascending order, for their Gram matrix or scatter (d, d).
+
+    A column is named if what those before it leave of its variance is at most the share `flat`. Without the
+    columns named, the matrix is definite.
+
+    >>> dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
+    [1]
+    """
+    scaled, live, _ = _in_own_units(gram)
+    _, order, rank, _ = lapack.dpstrf(scaled, tol=flat)
+    kept = np.asarray(order[:rank], dtype=np.int64) - 1
+    if rank < len(scaled):  # the pivots choose by size: to name the later of two twins, go in order
+        in_order = _independent(scaled, flat)
+        kept = in_order if len(in_order) <= rank else kept
+    return np.setdiff1d(np.arange(len(gram)), np.flatnonzero(live)[kept])
+
+
+def _independent(scaled: Array, flat: float) -> NDArray[np.int64]:
+    """The columns that those before do not determine: Cholesky's rows, less those whose pivot is gone."""
+    lower, kept = np.zeros_like(scaled), list[int]()
+    for j in range(len(scaled)):
+        r = len(kept)
+        row = solve_triangular(lower[:r, :r], scaled[kept, j], lower=True, check_finite=False)
+        pivot = scaled[j, j] - row @ row
+        if pivot > flat:
+            lower[r, :r], lower[r, r] = row, np.sqrt(pivot)
+            kept.append(j)
+    return np.asarray(kept, dtype=np.int64)
+
+
+def spectrum(gram: Array) -> tuple[Array, Array]:
+    """Eigenvalues (r,) above rounding, and their vectors (d, r), of a Gram matrix or scatter (d, d).
+
+    Where the columns' scales lie far apart, small eigenvalues would drown in the rounding of large ones:
+    there a pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which keep them.
+    """
+    scaled, live, scale = _in_own_units(gram)
+    if not live.any():
+        return np.empty(0), np.empty((len(gram), 0))
+    if float(scale.max()) <= np.sqrt(_GRADED) * float(scale.min()):
+        values, vectors = eigen(gram)
+        kept = values > _FLAT * max(float(values[-1]), 0.0)
+        return values[kept], vectors[:, kept]
+    factor, order, rank, _ = lapack.dpstrf(scaled, tol=_FLAT, lower=1)
+    tall = np.empty((len(scaled), rank))
+    tall[np.asarray(order, dtype=np.int64) - 1] = np.tril(factor)[:, :rank]
+    roots, left, _, size, _, _ = lapack.dgejsv(scale[:, None] * tall, joba=2)
+    vectors = np.zeros((len(gram), rank))
+    vectors[live] = left[:, :rank]
+    return np.square(roots * (size[0] / size[1])), vectors
+
+
+def completed(vectors: Array) -> Array:
+    """Orthonormal vectors (d, d − r) that make these (d, r) a basis."""
+    whole, _ = np.linalg.qr(vectors, mode="complete")
+    return np.asarray(whole[:, vectors.shape[1] :])
+
+
+def _in_own_units(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:
+    """The matrix of the columns that vary, with a diagonal of ones; which these are; and their scales."""
+    spread = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    live = spread > 0
+    scale = spread[live]
+    return gram[np.ix_(live, live)] / (scale[:, None] * scale), live, scale
 
 
 def _refuse_unless_square(matrix: Array, what: str) -> None:

@@ -60,7 +60,7 @@ def test_what_is_not_finite_is_refused_with_its_place(observe: Callable[[Any], S
     data = spoiled(value)
     expected = (
         f"holds {value} in row 2, expected finite numbers: "
-        "drop or fill those rows, or use a model that takes missing values"
+        "drop or fill those rows, or use a model that takes NaN"
     )
     assert refusal(lambda: observe(data)) == f"column 1 {expected}"
     for frame in frames(data):

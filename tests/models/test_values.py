@@ -282,7 +282,8 @@ def moments(form: str = "none", keys: Any = None, second: Any = None) -> dict[st
 
 
 def gram(width: Any, targets: Any) -> dict[str, Any]:
-    return {"keys": None, "weight": EXACT, "products": EXACT, "width": width, "targets": targets}
+    sums = {"weight": EXACT, "first": EXACT, "products": EXACT}
+    return {"keys": None, **sums, "width": width, "targets": targets}
 
 
 def beta(a: Any, keys: Any = None) -> dict[str, Any]:

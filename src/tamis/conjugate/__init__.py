@@ -14,6 +14,7 @@ from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.lomax import Lomax
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.negative_binomial import NegativeBinomial
+from tamis.conjugate.normal import Normal
 from tamis.conjugate.normal_inverse_gamma import NormalInverseGamma
 from tamis.conjugate.normal_inverse_wishart import NormalInverseWishart
 from tamis.conjugate.normals import MeanCovariance, MeanVariance
@@ -35,6 +36,7 @@ __all__ = [
     "MeanVariance",
     "MultivariateT",
     "NegativeBinomial",
+    "Normal",
     "NormalInverseGamma",
     "NormalInverseWishart",
     "Prior",

@@ -1,6 +1,7 @@
 """What a predictive distribution answers: density, cumulative function, quantiles, and draws from it."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,6 +66,24 @@ class Univariate(Distribution):
         """The interval that leaves equal tails on both sides (of a count: at most these tails)."""
         tail = tail_of(coverage)
         return self.quantile(tail), self.quantile(1.0 - tail)
+
+    # SciPy's names for the same.
+
+    def pdf(self, x: ArrayLike) -> Array:
+        """`density`, by SciPy's name; of a count, its mass."""
+        return self.density(x)
+
+    def logpdf(self, x: ArrayLike) -> Array:
+        """`log_density`, by SciPy's name."""
+        return self.log_density(x)
+
+    def ppf(self, probability: ArrayLike) -> Array:
+        """`quantile`, by SciPy's name."""
+        return self.quantile(probability)
+
+    def rvs(self, size: Size = (), random_state: Any = None) -> Array:
+        """`sample`, by SciPy's name, from a seed or a generator."""
+        return self.sample(np.random.default_rng(random_state), size)
 
 
 class Counting(Univariate):

@@ -3,11 +3,16 @@
 from tamis.estimators.discrete import BernoulliNB, CategoricalNB, ComplementNB, MultinomialNB, PoissonNB
 from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
 from tamis.estimators.explanation import Explanation
+from tamis.estimators.generalized_linear import GeneralizedLinear
+from tamis.estimators.linear_explanation import LinearExplanation
+from tamis.estimators.linear_regression import BayesianLinearRegression
+from tamis.estimators.logistic import LogisticRegression
 from tamis.estimators.mixture import Mixture
 from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
 from tamis.estimators.persistence import load, save
 
 __all__ = [
+    "BayesianLinearRegression",
     "BernoulliNB",
     "CategoricalNB",
     "ComplementNB",
@@ -15,6 +20,9 @@ __all__ = [
     "FisherDiscriminant",
     "GaussianDiscriminant",
     "GaussianNB",
+    "GeneralizedLinear",
+    "LinearExplanation",
+    "LogisticRegression",
     "Mixture",
     "MultinomialNB",
     "NaiveBayes",

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from tamis import validate
 from tamis.arrays import Array
-from tamis.estimators.explanation import Explanation
+from tamis.estimators.explanation import Explanation, pairs
 from tamis.estimators.reading import Schema, label_array
 from tamis.estimators.state import Fitted
 from tamis.models import Contrast, Evidence, Generative, Posterior
@@ -56,6 +56,19 @@ def place_of(keys: Keys, label: object) -> int:
     return int(keys.find([label])[0])
 
 
+def opponents(
+    joint: Array, keys: Keys, for_: object = None, against: object = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The two classes of each row that an explanation compares: those that are named, and the likeliest."""
+    one, other = pairs(joint)
+    for named, place in ((for_, one), (against, other)):
+        if named is not None:
+            place[:] = place_of(keys, named)
+    if for_ is not None and against is not None and for_ == against:
+        raise ValueError(f"got class {for_!r} against itself, expected two classes")
+    return apart(joint, one, other, moves=for_ is None) if (one == other).any() else (one, other)
+
+
 def apart(
     joint: Array, one: NDArray[np.int64], other: NDArray[np.int64], moves: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -94,6 +107,19 @@ def explanation(
         terms = frame(dict(zip(names, terms.T, strict=True)), library, like=X)
     labels = face.classes_
     return Explanation(terms, rest, prior, labels[one], labels[other], names)
+
+
+def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema, like: object) -> Any:
+    """(x − mean) · coefficients of each row (n, d): sparse for sparse rows, a frame for a frame."""
+    if table.sparse is not None:
+        rows = table.sparse.matrix()
+        each = np.repeat(np.arange(len(coefficients)), np.diff(rows.indptr))
+        rows.data = rows.data * coefficients[each, rows.indices]
+        return rows
+    terms = (table.numbers() - mean) * coefficients
+    if schema.names is None or table.names is None:
+        return terms
+    return frame(dict(zip(schema.names, terms.T, strict=True)), type(like).__module__.partition(".")[0], like)
 
 
 def frame(columns: dict[Any, Any], library: str | None, like: Any = None) -> Any:
@@ -148,18 +174,32 @@ def held_out(
     model: Generative, evidence: Evidence, folds: int | str | ArrayLike, groups: Any, random_state: Any
 ) -> validate.HeldOut:
     """Cross-validation by what `folds` says."""
+    fold = fold_of_each(folds, len(evidence.rows), evidence.filed.group, groups, random_state)
+    if fold is None:
+        return validate.leave_one_out(model, evidence)
+    return validate.cross_validate(model, evidence, fold)
+
+
+def fold_of_each(
+    folds: int | str | ArrayLike,
+    rows: int,
+    group: NDArray[np.int64] | None,
+    groups: Any,
+    random_state: Any,
+) -> NDArray[np.int64] | None:
+    """The fold of each row by what `folds` says; None to leave out one at a time."""
     if isinstance(folds, str):
         if folds != "leave-one-out":
             raise ValueError(f"got folds={folds!r}, expected a number, folds of rows, or 'leave-one-out'")
-        return validate.leave_one_out(model, evidence)
+        return None
     if np.ndim(folds) == 0:
         rng = None if random_state is None else generator(random_state)
         if np.asarray(folds).dtype.kind not in "iu":
             raise TypeError(
                 f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
             )
-        stratify = evidence.filed.group if groups is None else None
-        fold = validate.split(len(evidence.rows), int(np.asarray(folds)), rng, stratify, groups)
-    else:
-        _, fold = Keys.of(np.asarray(folds))
-    return validate.cross_validate(model, evidence, fold)
+        return validate.split(rows, int(np.asarray(folds)), rng, group if groups is None else None, groups)
+    _, fold = Keys.of(np.asarray(folds))
+    if len(fold) != rows:
+        raise ValueError(f"got {len(fold)} folds for {rows} rows, expected one a row")
+    return fold

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from tamis import decide
 from tamis.arrays import Array
 from tamis.estimators import answers, persistence
-from tamis.estimators.explanation import Explanation, contrasted, pairs
+from tamis.estimators.explanation import Explanation, contrasted
 from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import Schema, label_array, next_table
 from tamis.estimators.state import Fitted
@@ -247,14 +247,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         if len(posterior.keys) < 2:
             raise ValueError("got a model of one class, expected two or more to compare")
         joint = posterior.log_joint(rows)
-        one, other = pairs(joint)
-        for named, place in ((for_, one), (against, other)):
-            if named is not None:
-                place[:] = answers.place_of(posterior.keys, named)
-        if for_ is not None and against is not None and for_ == against:
-            raise ValueError(f"got class {for_!r} against itself, expected two classes")
-        if (one == other).any():
-            one, other = answers.apart(joint, one, other, moves=for_ is None)
+        one, other = answers.opponents(joint, posterior.keys, for_, against)
         contrasts, prior = contrasted(posterior, rows, one, other)
         return answers.explanation(self, contrasts, prior, one, other, X, table)
 

@@ -41,9 +41,13 @@ class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             return first_table(X, self._sparse)
         return next_table(X, fitted.schema, type(self).__name__, self._sparse), fitted.schema
 
+    def _table(self, X: object) -> Table:
+        """Rows to answer for."""
+        return next_table(X, self._checked().schema, type(self).__name__, self._sparse)
+
     def _rows(self, X: object) -> Array:
         """Dense rows to answer for (n, d)."""
-        return numbers(next_table(X, self._checked().schema, type(self).__name__, self._sparse))
+        return numbers(self._table(X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_fitted" in self.__dict__

@@ -36,7 +36,7 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {
     Exact: ("words", "low"),
     Tally: ("keys", "weight", "total", "terms"),
     Moments: ("keys", "weight", "first", "second", "form"),
-    Gram: ("keys", "weight", "products", "width", "targets"),
+    Gram: ("keys", "weight", "first", "products", "width", "targets"),
     Joint: ("parts",),
     Beta: ("a", "b", "likelihood", "keys"),
     Dirichlet: ("concentration", "keys", "terms"),
@@ -357,14 +357,12 @@ def _fit_moments(keys: Keys | None, weight: Any, first: Any, second: Any, form: 
     return known and weight.shape == batch and _named(keys, weight)
 
 
-def _fit_gram(keys: Keys | None, weight: Any, products: Any, width: Any, targets: Any) -> bool:
-    if not isinstance(weight, Exact) or not isinstance(products, Exact):
+def _fit_gram(keys: Keys | None, weight: Any, first: Any, products: Any, width: Any, targets: Any) -> bool:
+    if not all(isinstance(part, Exact) for part in (weight, first, products)):
         return False
-    side = width + targets
-    packed = (*weight.shape, side * (side + 1) // 2)
-    return (
-        type(side) is int and min(width, targets) >= 0 and products.shape == packed and _named(keys, weight)
-    )
+    side, batch = width + targets, weight.shape
+    fit = first.shape == (*batch, side) and products.shape == (*batch, side * (side + 1) // 2)
+    return type(side) is int and min(width, targets) >= 0 and fit and _named(keys, weight)
 
 
 def _fit_joint(parts: Any) -> bool:

@@ -1,4 +1,4 @@
-"""data → Gram: ΣWφφᵀ, ΣWφz, ΣWz², the normal equations of every linear model."""
+"""data → Gram: ΣW, ΣW[φ z] and ΣW[φ z][φ z]ᵀ, the normal equations of every linear model."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,14 +8,14 @@ import numpy as np
 from tamis import arrays
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
-from tamis.stats.products import second_moments, unpack
+from tamis.stats.products import Pairs, are_impossible, scatter_of, second_moments, triangle, unpack
 from tamis.stats.rows import Rows
-from tamis.stats.sums import Sums
+from tamis.stats.sums import Sums, refuse_too_much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gram(Sums):
-    """Products of features φ and targets z, summed.
+    """Products of features φ and targets z, summed: about zero, and read out about the mean too.
 
     >>> phi, z = [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]
     >>> gram = Gram.observe(phi, z)
@@ -24,6 +24,7 @@ class Gram(Sums):
     """
 
     weight: Exact  # batch
+    first: Exact  # batch + (p + q,): ΣW[φ z]
     products: Exact  # batch + packed upper triangle of [φ z][φ z]ᵀ
     width: int  # columns of φ
     targets: int  # columns of z
@@ -51,9 +52,11 @@ class Gram(Sums):
             z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
         )
         rows = Rows.of(arrays.Matrix(np.hstack([phi.values, z.values]), names), weights, by)
+        first = rows.first()
         return cls(
             weight=rows.weight(),
-            products=second_moments(rows, exact),
+            first=first,
+            products=second_moments(rows, exact, first),
             width=phi.values.shape[1],
             targets=z.values.shape[1],
             keys=rows.keys,
@@ -75,5 +78,31 @@ class Gram(Sums):
         return self._matrix[..., self.width :, self.width :]
 
     @property
+    def mean(self) -> Floats:
+        """The mean of [φ z] (..., p + q); NaN where nothing was seen."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.first.value / self.weight.value[..., None])
+
+    @property
+    def scatter(self) -> Floats:
+        """ΣW of products of [φ z] less its mean (..., p + q, p + q); 0 where nothing was seen.
+
+        Good to a few units in the last place whatever the mean: see `products.scatter_of`.
+        """
+        return unpack(scatter_of(self.weight, self.first, self.products, self._pairs), self._side)
+
+    def refuse_impossible(self) -> None:
+        """Raise if no rows have these sums: more was taken away than was there."""
+        refuse_too_much(are_impossible(self.weight, self.first, self.products, self._pairs))
+
+    @property
+    def _side(self) -> int:
+        return self.width + self.targets
+
+    @property
+    def _pairs(self) -> Pairs:
+        return triangle(self._side)
+
+    @property
     def _matrix(self) -> Floats:
-        return unpack(self.products.value, self.width + self.targets)
+        return unpack(self.products.value, self._side)

@@ -8,7 +8,16 @@ import numpy as np
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
-from tamis.stats.products import centre_of, crossing, pack, second_moments, triangle, unpack
+from tamis.stats.products import (
+    Pairs,
+    are_impossible,
+    crossing,
+    pack,
+    scatter_of,
+    second_moments,
+    triangle,
+    unpack,
+)
 from tamis.stats.rows import Rows
 from tamis.stats.sums import Sums, refuse_too_much
 
@@ -94,21 +103,7 @@ class Moments(Sums):
 
     def refuse_impossible(self) -> None:
         """Raise if no rows have these moments: more was taken away than was there."""
-        weight = self.weight.value
-        total = weight[..., None] if self.form == "full" else weight
-        wrong = (weight < 0).any() or ((total == 0) & (self.first.value != 0)).any()
-        if self.second is not None and not wrong:
-            second = self.second.value
-            on_diagonal = np.full(second.shape[-1:], True)
-            if self.form == "full":
-                left, right = triangle(self.first.shape[-1])
-                on_diagonal = left == right
-            squares = second[..., on_diagonal]
-            with np.errstate(over="ignore", invalid="ignore"):
-                # n Σx² ≥ (Σx)², but for the rounding of both sides
-                wrong = bool((squares * total < np.square(self.first.value) * (1 - 1e-12)).any())
-            wrong |= bool(((total == 0) & (squares != 0)).any())
-        refuse_too_much(bool(wrong))
+        refuse_too_much(are_impossible(self.weight, self.first, self.second, self._pairs))
 
     @property
     def mean(self) -> Floats:
@@ -120,25 +115,12 @@ class Moments(Sums):
     def scatter(self) -> Floats:
         """Σ(x − mean)(x − mean)ᵀ: (..., d, d) full, (..., d) diagonal; 0 where nothing was seen.
 
-        The sums are moved to a float next to the mean without rounding, so nothing cancels: the result is
-        good to a few units in the last place whatever the mean.
+        Good to a few units in the last place whatever the mean: see `products.scatter_of`.
         """
         if self.second is None:
             raise ValueError("these Moments hold no squares: observe with form='diagonal' or form='full'")
-        full = self.form == "full"
-        centre = centre_of(self.weight, self.first)
-        pairs = triangle(self.first.shape[-1]) if full else None
-        about = (self.second - crossing(self.weight, self.first, centre, pairs)).value
-        weight = self.weight.reindex(lambda w: w[..., None]) if full else self.weight
-        rest = (self.first - weight.times(centre)).value
-        total = weight.value
-        square = rest * rest if pairs is None else rest[..., pairs[0]] * rest[..., pairs[1]]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scatter = about - np.where(total != 0, square / total, 0.0)
-        # about ≥ square / total by Cauchy and Schwarz; only rounding can say otherwise
-        on_diagonal = True if pairs is None else pairs[0] == pairs[1]
-        scatter = np.where(on_diagonal & (total > 0), np.maximum(scatter, 0.0), scatter)
-        return unpack(scatter, self.first.shape[-1]) if full else scatter
+        scatter = scatter_of(self.weight, self.first, self.second, self._pairs)
+        return unpack(scatter, self.first.shape[-1]) if self.form == "full" else scatter
 
     @property
     def variance(self) -> Floats:
@@ -154,6 +136,10 @@ class Moments(Sums):
             raise ValueError(f"these Moments are {self.form}: observe with form='full' for a covariance")
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.scatter / self.weight.value[..., None, None])
+
+    @property
+    def _pairs(self) -> Pairs | None:
+        return triangle(self.first.shape[-1]) if self.form == "full" else None
 
     def _weight_by_column(self) -> Floats:
         return self.weight.value if self.form != "full" else self.weight.value[..., None]

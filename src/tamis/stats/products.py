@@ -119,6 +119,38 @@ def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -
     ).times(centre[..., right])
 
 
+def scatter_of(weight: Exact, first: Exact, second: Exact, pairs: Pairs | None) -> Floats:
+    """Σ w (x − mean)(x − mean)ᵀ from sums about zero, packed as `second` is; 0 where nothing was seen.
+
+    The sums are moved to a float next to the mean without rounding, so nothing cancels: the result is good
+    to a few units in the last place whatever the mean. `pairs` as for `crossing`.
+    """
+    centre = centre_of(weight, first)
+    about = (second - crossing(weight, first, centre, pairs)).value
+    own = weight if pairs is None else weight.reindex(lambda w: w[..., None])
+    rest = (first - own.times(centre)).value
+    total = own.value
+    square = rest * rest if pairs is None else rest[..., pairs[0]] * rest[..., pairs[1]]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scatter = about - np.where(total != 0, square / total, 0.0)
+    # about ≥ square / total by Cauchy and Schwarz; only rounding can say otherwise
+    on_diagonal = True if pairs is None else pairs[0] == pairs[1]
+    return np.where(on_diagonal & (total > 0), np.maximum(scatter, 0.0), scatter)
+
+
+def are_impossible(weight: Exact, first: Exact, second: Exact | None, pairs: Pairs | None) -> bool:
+    """Whether no rows have these sums: more was taken away than was there."""
+    total = weight.value if pairs is None else weight.value[..., None]
+    wrong = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
+    if wrong or second is None:
+        return wrong
+    squares = second.value if pairs is None else second.value[..., pairs[0] == pairs[1]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        # n Σx² ≥ (Σx)², but for the rounding of both sides
+        wrong = bool((squares * total < np.square(first.value) * (1 - 1e-12)).any())
+    return wrong or bool(((total == 0) & (squares != 0)).any())
+
+
 def _centred_products(rows: Rows, centres: Floats) -> list[list[Floats]]:
     """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; blocks are dealt out to threads, if many."""
     order, edges = rows.filed()

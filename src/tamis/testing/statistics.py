@@ -163,11 +163,13 @@ def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
         assert (difference <= tolerance * scale).all(), (
             f"{name}: {difference.max()} apart at a size of {scale}"
         )
+    if isinstance(left, Gram) and isinstance(right, Gram):
+        _assert_scatter_same(left, right, tolerance)
     if isinstance(left, Moments) and isinstance(right, Moments) and left.form == "full":
         _assert_scatter_same(left, right, tolerance)
 
 
-def _assert_scatter_same(left: Moments, right: Moments, tolerance: float) -> None:
+def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance: float) -> None:
     """The scatter about the mean, which large means would drown in the sums about zero, agrees as well."""
     variation = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
     rounding = (

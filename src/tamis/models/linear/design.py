@@ -22,6 +22,7 @@ R = TypeVar("R")
 _LANES = 8
 _CELLS = 1 << 17  # of a dense block: 1 MB, which stays in a core's cache from one product to the next
 _SMALL = 1 << 18  # cells up to which one lane is faster than handing out several
+_CONSTANT = 1e-14  # of a mean: columns that stray from it no further do not vary
 _FAR = 100.0  # means beyond so many standard deviations are taken off: products would lose their digits
 
 
@@ -72,6 +73,12 @@ class Design(ABC):
             found = threads.in_row_chunks(_LANES, max(self.cells, threads.ENOUGH), run)
         return [each for lane in found for each in lane]
 
+    def extent(self) -> tuple[float, Array]:
+        """The longest row, and the largest number in each column, but for signs (width,)."""
+        parts = self.in_lanes(lambda blocks: [block.extent() for block in blocks])
+        found = [each for part in parts for each in part]
+        return max(length for length, _ in found), np.maximum.reduce([sizes for _, sizes in found])
+
     def scores(self, weights: Array) -> Array:
         """Xw, (n, outputs) for weights (outputs, width); (n,) for weights (width,)."""
         parts = self.in_lanes(lambda blocks: [block.scores(weights) for block in blocks])
@@ -105,6 +112,10 @@ class Block(ABC):
         """Its diagonal (width,)."""
 
     @abstractmethod
+    def extent(self) -> tuple[float, Array]:
+        """The length of the longest row, and the largest number in each column, but for signs (width,)."""
+
+    @abstractmethod
     def dense(self) -> Array:
         """The rows with their ones (k, width)."""
 
@@ -129,6 +140,7 @@ class DenseDesign(Design):
             if (np.abs(mean) > _FAR * spread).any():
                 centre = mean
                 values = values - centre
+                values[:, np.abs(values).max(axis=0) <= _CONSTANT * np.abs(centre)] = 0.0
         return cls(centre, intercept, np.ascontiguousarray(values))
 
     def __len__(self) -> int:
@@ -179,6 +191,11 @@ class DenseBlock(Block):
 
     def squares(self, curvature: Array) -> Array:
         return self._with_ones(curvature @ np.square(self.values), curvature.sum())
+
+    def extent(self) -> tuple[float, Array]:
+        lengths = np.einsum("ij,ij->i", self.values, self.values)
+        sizes = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
+        return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
 
     def dense(self) -> Array:
         if not self.intercept:
@@ -256,6 +273,11 @@ class SparseBlock(Block):
 
     def squares(self, curvature: Array) -> Array:
         return self._with_ones(self.matrix.power(2).T @ curvature, curvature.sum())
+
+    def extent(self) -> tuple[float, Array]:
+        lengths = self.matrix.power(2).sum(axis=1)
+        sizes = abs(self.matrix).max(axis=0).toarray().ravel()
+        return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
 
     def dense(self) -> Array:
         found = self.matrix.toarray()

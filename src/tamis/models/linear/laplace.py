@@ -1,4 +1,4 @@
-"""rows, given a point → their curvature there → a Gaussian at the top of the posterior: Laplace's approximation.
+"""rows, given a point → their curvature there → a Gaussian at the posterior's top: Laplace's approximation.
 
 `observe` takes the slope and the information of rows at a point, `infer` makes Newton's step from it:
 `refine` of the two is Newton's method over any shards. From where the slope is zero the step leads nowhere,
@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.linalg import Cholesky
+from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.design import Design
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
+_NOT_KEPT = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
 _PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
 
 
@@ -94,14 +95,14 @@ class Laplace:
     def covariance(self) -> Array:
         """(D, D), or the variances (D,) of a diagonal."""
         if self.precision is None:
-            raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal'")
+            raise ValueError(_NOT_KEPT)
         return 1.0 / self.precision if self.precision.ndim == 1 else self.factor().inverse()
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
         """Parameters (count, D)."""
         noise = rng.standard_normal((count, len(self.mean)))
         if self.precision is None:
-            raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal'")
+            raise ValueError(_NOT_KEPT)
         if self.precision.ndim == 1:
             return np.asarray(self.mean + noise / np.sqrt(self.precision))
         inverse = self.factor().inverse_factor()
@@ -110,7 +111,7 @@ class Laplace:
     def log_volume(self) -> float:
         """log ∫ exp(−½ (θ − mean)ᵀ Λ (θ − mean)) dθ."""
         if self.precision is None:
-            raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal'")
+            raise ValueError(_NOT_KEPT)
         if self.precision.ndim == 1:
             determinant = float(np.log(self.precision).sum())
         else:
@@ -197,7 +198,7 @@ def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior
         known = float(np.log(matrix[proper]).sum())
         count = int(proper.sum())
     else:
-        values = np.linalg.eigvalsh(matrix)
+        values, _ = eigen(matrix)
         proper = values > 1e-12 * values[-1]
         known, count = float(np.log(values[proper]).sum()), int(proper.sum())
     density = 0.5 * (known - count * _LOG_TWO_PI) - prior.loss(posterior.mean)[0]
@@ -225,7 +226,7 @@ def chosen_precision(
             factor = Cholesky.of(information[np.ix_(other, other)], "information of the intercept")
             matrix = matrix - cross @ factor.solve(cross.T)
             target_own = target_own - cross @ factor.solve(target[other][:, None])[:, 0]
-        values, vectors = np.linalg.eigh(matrix)
+        values, vectors = eigen(matrix)
         values, pulls = np.maximum(values, 0.0), vectors.T @ target_own
     alpha = float(prior.diagonal[alike].mean())
     for _ in range(1000):
@@ -239,10 +240,51 @@ def chosen_precision(
     return alpha
 
 
+def combined(parts: list[Laplace], factors: list[float], prior: GaussianPrior) -> Laplace:
+    """The prior, times what each part says beyond it, to these powers."""
+    whole = not any(part.is_diagonal for part in parts)
+    belief = prior.added_to(np.zeros((len(prior.mean),) * 2)) if whole else prior.diagonal
+    precision, pull = belief.copy(), _times(belief, prior.mean)
+    for part, factor in zip(parts, factors, strict=True):
+        own = _own_precision(part, whole)
+        precision = precision + factor * (own - belief)
+        pull = pull + factor * (_times(own, part.mean) - _times(belief, prior.mean))
+    if whole:
+        mean = Laplace(prior.mean, precision).factor().solve(pull[:, None])[:, 0]
+        return Laplace(mean, precision)
+    return Laplace(pull / precision, precision)
+
+
+def _own_precision(part: Laplace, whole: bool) -> Array:
+    if part.precision is None:
+        raise ValueError(_NOT_KEPT)
+    return part.precision if whole or part.precision.ndim == 1 else np.diagonal(part.precision)
+
+
+def _times(precision: Array, vector: Array) -> Array:
+    return np.asarray(precision @ vector if precision.ndim == 2 else precision * vector)
+
+
+def recentred(posterior: Laplace, by: Array, width: int) -> Laplace:
+    """The same belief, of columns about a centre that was moved `by` (d,), of parameters with an intercept each."""
+    if not by.any():
+        return posterior
+    move = np.eye(width)
+    move[-1, :-1] = by  # (x − c)ᵀw + b = (x − c − by)ᵀw + (b + byᵀw)
+    cells = posterior.mean.reshape(-1, width)
+    mean = (cells @ move.T).ravel()
+    if posterior.precision is None or posterior.precision.ndim == 1:
+        return Laplace(mean, posterior.precision)
+    back = np.eye(width)
+    back[-1, :-1] = -by
+    turn = np.kron(np.eye(len(cells)), back)
+    return Laplace(mean, np.asarray(turn.T @ posterior.precision @ turn))
+
+
 def moved_on(posterior: Laplace) -> GaussianPrior:
     """The posterior of today as the prior of tomorrow."""
     if posterior.precision is None:
-        raise ValueError("no posterior was kept, expected posterior='full' or 'diagonal' to learn more rows")
+        raise ValueError(_NOT_KEPT)
     return GaussianPrior(posterior.mean, posterior.precision)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.linalg import Cholesky
+from tamis.linalg import whitening as whitened_directions
 from tamis.models.linear.objective import Objective
 from tamis.models.linear.softmax import Softmax
 from tamis.models.linear.whitening import Diagonal, Kronecker, Triangular, Whitening
@@ -29,7 +30,8 @@ _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective: below that, it cannot tell two points apart
 _SAMPLE = 8192  # rows whose curvature stands for that of all …
 _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
-_WHOLE = 3000  # parameters up to which curvatures are kept whole
+WHOLE = 3000  # parameters up to which curvatures are kept whole
+_FLAT = 1e-13  # of the curvature, in units of the parameters' own: rounding
 _NEAR = 0.05  # decrement for each parameter at which a sample has told all it knows
 
 
@@ -75,10 +77,9 @@ def _solved(matrix: Array, gradient: Array) -> Array:
     factor, definite = Cholesky.where_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
-    # Flat in some direction, for want of a prior: the shortest of the lowest points is as good as any.
-    scale = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
-    found = np.linalg.lstsq(matrix / (scale[:, None] * scale), gradient / scale, rcond=1e-12)[0]
-    return np.asarray(found / scale)
+    # Flat in some direction, but for rounding: no step goes there.
+    directions = whitened_directions(matrix, "curvature", _FLAT)
+    return np.asarray(directions @ (directions.T @ gradient))
 
 
 def _descend(
@@ -164,9 +165,9 @@ def minimise(
 
 
 def _chosen(objective: Objective) -> Solver:
-    if objective.size > _WHOLE and not isinstance(objective.response, Softmax):
+    if objective.size > WHOLE and not isinstance(objective.response, Softmax):
         return "diagonal"
-    if objective.design.width > _WHOLE:
+    if objective.design.width > WHOLE:
         return "diagonal"
     few = len(objective.design) <= 2 * _SAMPLE and not isinstance(objective.response, Softmax)
     return "newton" if few else "whitened"
@@ -192,7 +193,7 @@ def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
     first = _level(sample, start)
     steps = quasi_newton(sample, start, first)
     near = _until(steps, _NEAR * objective.size, 100, None).last.parameters
-    if objective.size > _WHOLE:
+    if objective.size > WHOLE:
         return near, first
     return near, Triangular.of(sample.prior.added_to(sample.curvature(near)))
 
@@ -200,22 +201,21 @@ def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
 def _level(objective: Objective, start: Array) -> Whitening:
     """White where all rows have the same score, as they have at the start; it takes one Gram."""
     design, response = objective.design, objective.response
-    weights = np.ones(len(design)) if objective.weights is None else objective.weights
-    gram = sum(design.in_lanes(lambda blocks: sum(block.gram(weights[block.rows]) for block in blocks)))
+    gram = objective.gram()
     full = objective.lifted(start)
     level = full[..., -1:] if design.intercept else np.zeros_like(full[..., :1])
     if not isinstance(response, Softmax):
         share = float(response.information(level).item())
-        return Triangular.of(objective.prior.added_to(share * np.asarray(gram)))
+        return Triangular.of(objective.prior.added_to(share * gram))
     p = response.probabilities(level.T)[0]
     contrasts = response.contrasts
     outputs = contrasts.T @ (np.diag(p) - np.outer(p, p)) @ contrasts
     # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
     width = design.width
-    columns = np.asarray(gram, dtype=np.float64).copy()
+    columns = gram.copy()
     own = objective.prior.diagonal.reshape(-1, width).mean(axis=0)
     columns[np.diag_indices(width)] += own / (np.trace(outputs) / len(outputs)) + 1e-12 * np.diagonal(columns)
     factor, definite = Cholesky.where_definite(columns)
     if not bool(definite):
         return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)
-    return Kronecker(np.linalg.cholesky(outputs), factor.lower)
+    return Kronecker(Cholesky.of(outputs, "spread of the classes").lower, factor.lower)

@@ -113,6 +113,19 @@ class Objective:
         total = reduce(add, self.design.in_lanes(lane))
         return response.project(total) if isinstance(response, Softmax) else total
 
+    def gram(self) -> Array:
+        """Σ weight · row rowᵀ (width, width)."""
+        design = self.design
+        weights = np.ones(len(design)) if self.weights is None else self.weights
+
+        def lane(blocks: Iterator[Block]) -> Array:
+            found = np.zeros((design.width, design.width))
+            for block in blocks:
+                found += block.gram(weights[block.rows])
+            return found
+
+        return reduce(add, design.in_lanes(lane))
+
     def diagonal(self, parameters: Array) -> Array:
         """The diagonal of the information of the rows (D,), without the prior."""
         full, response = self.lifted(parameters), self.response

@@ -1,0 +1,182 @@
+"""What the bases share: rows are read and checked; what is learned are ranges, and what follows from them.
+
+`_plan` says once, from the parameters and the ranges, which functions there are; `_expand` and `_names` know
+nothing but that plan. So a parameter that is set later counts from the next `fit` on.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from tamis.arrays import Array
+from tamis.basis.placing import Range
+from tamis.tables import Table, runs
+
+Plan = dict[str, Any]  # of arrays, lists of arrays, numbers and words: a file can hold it
+
+BIAS = "1"  # what the column of ones is called
+_CELLS = 1 << 15  # rows are expanded in runs of so many cells, which stay in the cache
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The ranges of the columns, and the functions that follow from them."""
+
+    span: Range
+    plan: Plan
+
+
+class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A transformer that puts functions of the columns in place of the columns."""
+
+    include_bias: bool
+    _learned: Learned
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Learn the ranges of the columns from these rows alone."""
+        return self._learn(X, fresh=True)
+
+    def partial_fit(self, X: object, y: object = None) -> Self:
+        """Learn from more rows: ranges grow, and the functions move with them.
+
+        A model that learned the old functions must learn anew; for a stream, give places and widths by hand.
+        """
+        if getattr(self, "placed", None) == "quantiles":
+            raise ValueError(
+                "got rows in parts with placed='quantiles', expected all of them at once, for quantiles of "
+                "parts do not add: call fit, or place evenly"
+            )
+        return self._learn(X, fresh=not self.__sklearn_is_fitted__())
+
+    def transform(self, X: object) -> Any:
+        """The functions of each row (n, functions)."""
+        plan = self._fitted().plan
+        table, values = _read(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        found: NDArray[Any] | None = None
+        for rows in runs(table.rows, table.width, _CELLS):
+            part = values[rows]
+            ones = [np.ones((len(part), 1))] if plan["bias"] else []
+            block = np.concatenate([*ones, *self._expand(plan, part)], axis=1)
+            if found is None:
+                kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+                found = np.empty((table.rows, block.shape[1]), dtype=kind)
+            with np.errstate(over="ignore"):
+                found[rows] = block
+            if not np.isfinite(found[rows]).all():
+                raise ValueError(
+                    f"got values up to {np.abs(part).max():g}, expected such as have functions that "
+                    f"{found.dtype} holds: scale them first, or lower the degree"
+                )
+        return found
+
+    def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> NDArray[np.object_]:
+        """What the functions are called, after the columns that they are of."""
+        plan = self._fitted().plan
+        known = getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else list(known)
+        else:
+            names = list(input_features)
+            if known is not None and names != list(known):
+                raise ValueError("input_features is not equal to feature_names_in_: pass those, or None")
+            if len(names) != self.n_features_in_:
+                raise ValueError(
+                    "input_features should have length equal to the number of columns: "
+                    f"got {len(names)}, expected {self.n_features_in_}"
+                )
+        return np.array([*([BIAS] if plan["bias"] else []), *self._names(plan, names)], dtype=object)
+
+    def _plan(self, values: Array, span: Range) -> Plan:
+        """Which functions there are, from parameters, rows and ranges; "bias" is whether ones come first."""
+        raise NotImplementedError
+
+    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+        """The functions of some rows, in blocks (n, k)."""
+        raise NotImplementedError
+
+    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
+        """What the functions are called, in the order of `_expand`."""
+        raise NotImplementedError
+
+    def _learn(self, X: object, fresh: bool) -> Self:
+        table, values = _read(X)
+        if not fresh:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        span = Range.of(values)
+        if not fresh:
+            span = self._fitted().span + span
+        span.refuse_endless(table.name)
+        plan = self._plan(values, span)
+        if fresh:
+            validate_data(self, X, reset=True, skip_check_array=True)
+        self._learned = Learned(span, plan)
+        return self
+
+    def _fitted(self) -> Learned:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
+            )
+        return self._learned
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__
+
+    def _saved(self) -> dict[str, Any]:
+        """What a file holds of it, besides its parameters."""
+        found = self._fitted()
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "low": found.span.low,
+            "high": found.span.high,
+            "plan": found.plan,
+            "names": None if names is None else names.tolist(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """As it was when it was saved."""
+        span, plan = Range(state["low"], state["high"]), state["plan"]
+        if not isinstance(plan, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:
+            raise TypeError("no ranges")
+        if plan.keys() != type(self)()._plan(span.low[None], span).keys():
+            raise TypeError("its functions are of another kind")
+        self.n_features_in_ = len(span.low)
+        if state["names"] is not None:
+            self.feature_names_in_ = np.array(state["names"], dtype=object)
+        self._learned = Learned(span, plan)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _read(X: object) -> tuple[Table, Array]:
+    """Dense rows of finite numbers, or one line that names the column."""
+    if hasattr(X, "tocsr"):
+        raise TypeError(
+            f"Sparse data was passed: got a {type(X).__name__}, expected dense rows: call .toarray()"
+        )
+    table = Table.of(X)
+    for size, what in ((table.width, "feature(s)"), (table.rows, "sample(s)")):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {what} (shape=({table.rows}, {table.width})) "
+                "while a minimum of 1 is required."
+            )
+    values = table.numbers()
+    broken = ~np.isfinite(values)
+    if broken.any():
+        row, column = np.argwhere(broken)[0].tolist()
+        raise ValueError(
+            f"Input X contains NaN or infinity: got {values[row, column]:g} in row {row} of "
+            f"{table.name(column)}, expected finite numbers: drop or fill those rows"
+        )
+    return table, values

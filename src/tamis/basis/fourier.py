@@ -1,0 +1,75 @@
+"""x → sin 2πhx / P, cos 2πhx / P for h = 1, 2, …: waves that a period repeats."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array
+from tamis.basis.base import Basis, Plan
+from tamis.basis.placing import Range, positive, whole
+
+
+class FourierBasis(Basis):
+    """Waves sin 2πhx / P and cos 2πhx / P for the harmonics h = 1 to `order` of a period P.
+
+    Whole periods are taken off first, without rounding, so that the millionth day is as sharp as the first.
+
+    >>> FourierBasis(order=1, period=24).fit_transform([[0], [6], [24 * 10**8 + 12]]).round(3).tolist()
+    [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]
+    >>> FourierBasis(order=2, period=24).fit([[0]]).get_feature_names_out(["hour"]).tolist()
+    ['hour sin 1', 'hour cos 1', 'hour sin 2', 'hour cos 2']
+
+    Parameters
+    ----------
+    order : the number of harmonics; each is a sine and a cosine
+    period : after what the waves repeat, for all columns or (d,); None for the range of each column, the ends
+        of which then meet. Hours on a clock have the period 24, and a range of 23: give what is known
+    include_bias : whether a column of ones comes first, for models without an intercept
+    """
+
+    def __init__(
+        self, order: int = 3, period: float | ArrayLike | None = None, include_bias: bool = False
+    ) -> None:
+        self.order = order
+        self.period = period
+        self.include_bias = include_bias
+
+    @property
+    def period_(self) -> Array:
+        """The period of each column (d,)."""
+        found: Array = self._fitted().plan["period"]
+        return found
+
+    def _plan(self, values: Array, span: Range) -> Plan:
+        columns = len(span.low)
+        if self.period is None:
+            wide = span.widened()
+            period = wide.high - wide.low
+        else:
+            period = positive("period", self.period)
+            if period.shape not in ((), (columns,)):
+                raise ValueError(
+                    f"got period of shape {period.shape}, expected a number, or one a column ({columns},)"
+                )
+        return {
+            "period": np.broadcast_to(period, (columns,)).copy(),
+            "order": whole("order", self.order, 1),
+            "bias": bool(self.include_bias),
+        }
+
+    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+        harmonics = np.arange(1, plan["order"] + 1)
+        for j, period in enumerate(plan["period"].tolist()):
+            angle = (
+                2.0 * np.pi * harmonics * (np.fmod(values[:, j], period) / period)[:, None]
+            )  # fmod is exact
+            found = np.empty((len(values), 2 * plan["order"]))
+            np.sin(angle, out=found[:, ::2])
+            np.cos(angle, out=found[:, 1::2])
+            yield found
+
+    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
+        for name in names:
+            for harmonic in range(1, plan["order"] + 1):
+                yield from (f"{name} {wave} {harmonic}" for wave in ("sin", "cos"))

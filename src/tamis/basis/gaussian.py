@@ -1,0 +1,116 @@
+"""x → exp(−(x − c)² / 2s²): bumps, one at each centre."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tamis.arrays import Array
+from tamis.basis.base import Basis, Plan
+from tamis.basis.placing import Placed, Range, finite, places, positive, spread, widths, written
+
+
+class GaussianBasis(Basis):
+    """Bumps exp(−(x − c)² / 2s²), each 1 at its centre c and near 0 some widths s away from it.
+
+    Each column has bumps of its own. Centres with a row of coordinates for each column make a radial basis
+    instead: each bump is then a function of all columns, and falls with the distance from its centre.
+
+    >>> GaussianBasis(centres=[0.0, 1.0], width=0.5).fit_transform([[0.0], [0.5], [1.0]]).round(3).tolist()
+    [[1.0, 0.135], [0.607, 0.607], [0.135, 1.0]]
+    >>> GaussianBasis(centres=3).fit([[0.0], [4.0]]).get_feature_names_out().tolist()
+    ['x0 near 0', 'x0 near 2', 'x0 near 4']
+    >>> radial = GaussianBasis(centres=[[0, 0], [3, 4]], width=5).fit([[0, 0], [3, 4]])
+    >>> radial.transform([[0, 0]]).round(3).tolist(), radial.get_feature_names_out().tolist()
+    ([[1.0, 0.607]], ['near (0, 0)', 'near (3, 4)'])
+
+    Parameters
+    ----------
+    centres : how many a column has; or where they are, (k,) in each column; or (k, d) for a radial basis
+    placed : where that many centres go: "evenly" from the least to the largest value, or at "quantiles"
+        (fewer where these fall together). A constant column has a range of one about it
+    width : None for the spacing of the centres (the mean distance to both neighbours; in a radial basis the
+        distance to the nearest; of one centre alone, the range); or a number, or an array that broadcasts to
+        (k, d): one a column (d,), one a centre (k, 1)
+    include_bias : whether a column of ones comes first, for models without an intercept
+    """
+
+    def __init__(
+        self,
+        centres: int | ArrayLike = 9,
+        placed: Placed = "evenly",
+        width: float | ArrayLike | None = None,
+        include_bias: bool = False,
+    ) -> None:
+        self.centres = centres
+        self.placed = placed
+        self.width = width
+        self.include_bias = include_bias
+
+    @property
+    def centres_(self) -> list[Array] | Array:
+        """Where the bumps are: for each column (k,), or (k, d) of a radial basis."""
+        found: list[Array] | Array = self._fitted().plan["centres"]
+        return found
+
+    @property
+    def width_(self) -> list[Array] | Array:
+        """How wide the bumps are, in the shape of the centres."""
+        found: list[Array] | Array = self._fitted().plan["widths"]
+        return found
+
+    def _plan(self, values: Array, span: Range) -> Plan:
+        columns = len(span.low)
+        bias = bool(self.include_bias)
+        centres = finite("centres", self.centres)
+        if columns > 1 and centres.ndim == 2:
+            if centres.shape[1] != columns or not len(centres):
+                raise ValueError(
+                    f"got centres of shape {centres.shape}, expected (k,) in every column, or (k, {columns}) "
+                    "for a radial basis"
+                )
+            wide = _nearest(centres, span) if self.width is None else positive("width", self.width)
+            return {
+                "centres": centres.copy(),
+                "widths": spread("width", wide, centres.shape).copy(),
+                "bias": bias,
+            }
+        chosen = places("centres", self.centres, self.placed, values, span)
+        return {"centres": chosen, "widths": widths(self.width, chosen, span), "bias": bias}
+
+    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+        centres, wide = plan["centres"], plan["widths"]
+        with np.errstate(over="ignore", under="ignore"):  # far away is 0
+            if isinstance(centres, list):
+                for j, (c, s) in enumerate(zip(centres, wide, strict=True)):
+                    yield np.exp(-0.5 * ((values[:, j, None] - c) / s) ** 2)
+            else:
+                far = np.zeros((len(values), len(centres)))
+                for j in range(values.shape[1]):
+                    far += ((values[:, j, None] - centres[:, j]) / wide[:, j]) ** 2
+                yield np.exp(-0.5 * far)
+
+    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
+        centres = plan["centres"]
+        if isinstance(centres, list):
+            for name, each in zip(names, centres, strict=True):
+                yield from (f"{name} near {place}" for place in written(each))
+        else:
+            coordinates = [
+                dict(zip(each.tolist(), written(each), strict=True)) for each in map(np.unique, centres.T)
+            ]
+            for row in centres.tolist():
+                yield f"near ({', '.join(known[x] for known, x in zip(coordinates, row, strict=True))})"
+
+
+def _nearest(centres: Array, span: Range) -> Array:
+    """How far each centre (k, d) is from the nearest other one (k, 1); one alone, the longest range."""
+    if len(centres) == 1:
+        wide = span.widened()
+        return np.array([[np.max(wide.high - wide.low)]])
+    far = np.linalg.norm(centres[:, None] - centres, axis=2)
+    np.fill_diagonal(far, np.inf)
+    found = far.min(axis=1)
+    if not found.all():
+        raise ValueError("got centres with a place twice, expected each once: drop one, or give a width")
+    return np.asarray(found[:, None])

@@ -1,0 +1,127 @@
+"""x → x, x², x³, …: powers, and products of columns."""
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis.arrays import Array
+from tamis.basis.base import Basis, Plan
+from tamis.basis.placing import Range, finite, whole
+
+
+class PolynomialBasis(Basis):
+    """Powers of each column up to a degree; with interactions, products of columns too.
+
+    By default a column is first moved and scaled to go from −1 to 1, for powers of numbers near 1e8 all look
+    like one another. A model with an intercept can reach the same functions; its weights are those of the
+    scaled columns. `interactions=True, scale=None` is scikit-learn's PolynomialFeatures.
+
+    >>> PolynomialBasis(degree=2).fit_transform([[10.0], [15.0], [20.0]]).tolist()
+    [[-1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+    >>> PolynomialBasis(degree=3, scale=None, include_bias=True).fit_transform([[2.0]]).tolist()
+    [[1.0, 2.0, 4.0, 8.0]]
+    >>> basis = PolynomialBasis(degree=2, interactions=True, scale=None).fit([[2.0, 3.0]])
+    >>> basis.transform([[2.0, 3.0]]).tolist(), basis.get_feature_names_out().tolist()
+    ([[2.0, 3.0, 4.0, 6.0, 9.0]], ['x0', 'x1', 'x0^2', 'x0 x1', 'x1^2'])
+
+    Parameters
+    ----------
+    degree : the highest power; with interactions, of a product in all
+    interactions : whether columns are multiplied with each other; if not, each is expanded by itself
+    scale : "range" to bring the range of each column to −1 … 1 (a constant column has a range of one about
+        it); None for columns as they are; or (centre, half-width) by hand, each a number or (d,)
+    include_bias : whether a column of ones comes first, for models without an intercept
+    """
+
+    def __init__(
+        self,
+        degree: int = 2,
+        interactions: bool = False,
+        scale: Literal["range"] | tuple[ArrayLike, ArrayLike] | None = "range",
+        include_bias: bool = False,
+    ) -> None:
+        self.degree = degree
+        self.interactions = interactions
+        self.scale = scale
+        self.include_bias = include_bias
+
+    @property
+    def powers_(self) -> NDArray[np.int64]:
+        """The power of each column in each function, less the ones (functions, d)."""
+        plan = self._fitted().plan
+        products = _products(plan, len(plan["centre"]))
+        found = np.zeros((len(products), len(plan["centre"])), dtype=np.int64)
+        for row, product in enumerate(products):
+            np.add.at(found[row], list(product), 1)
+        return found
+
+    @property
+    def centre_(self) -> Array:
+        """What is taken off each column (d,)."""
+        found: Array = self._fitted().plan["centre"]
+        return found
+
+    @property
+    def width_(self) -> Array:
+        """What each column is then divided by (d,)."""
+        found: Array = self._fitted().plan["width"]
+        return found
+
+    def _plan(self, values: Array, span: Range) -> Plan:
+        centre, width = self._scaling(span)
+        return {
+            "centre": centre,
+            "width": width,
+            "degree": whole("degree", self.degree, 1),
+            "interactions": bool(self.interactions),
+            "bias": bool(self.include_bias),
+        }
+
+    def _scaling(self, span: Range) -> tuple[Array, Array]:
+        columns = len(span.low)
+        scale: object = self.scale
+        if scale is None:
+            return np.zeros(columns), np.ones(columns)
+        if isinstance(scale, tuple | list) and len(scale) == 2:
+            given = [finite("scale", part) for part in scale]
+            if any(part.shape not in ((), (columns,)) for part in given) or not given[1].all():
+                raise ValueError(
+                    f"got scale={scale!r}, expected (centre, half-width), each a number or one a column "
+                    f"({columns},), and no width of 0"
+                )
+            centre, width = (np.broadcast_to(part, (columns,)).copy() for part in given)
+            return centre, width
+        if not isinstance(scale, str) or scale != "range":
+            raise ValueError(f"got scale={scale!r}, expected 'range', (centre, half-width), or None for none")
+        wide = span.widened()
+        half = 0.5 * (wide.high - wide.low)
+        return wide.low + half, half
+
+    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+        products = _products(plan, values.shape[1])
+        found = np.empty((len(values), len(products)))
+        known: dict[tuple[int, ...], int] = {}
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # too large is refused, small is 0
+            scaled = (values - plan["centre"]) / plan["width"]
+            for place, product in enumerate(products):  # each is one factor more than one before it
+                shorter = known.get(product[:-1])
+                last = scaled[:, product[-1]]
+                found[:, place] = last if shorter is None else found[:, shorter] * last
+                known[product] = place
+        yield found
+
+    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
+        for product in _products(plan, len(names)):
+            powers = {j: product.count(j) for j in product}
+            yield " ".join(names[j] if power == 1 else f"{names[j]}^{power}" for j, power in powers.items())
+
+
+def _products(plan: Plan, columns: int) -> list[tuple[int, ...]]:
+    """The columns, in order, that each function multiplies."""
+    degrees = range(1, plan["degree"] + 1)
+    if plan["interactions"]:
+        return [product for n in degrees for product in combinations_with_replacement(range(columns), n)]
+    return [(j,) * n for j in range(columns) for n in degrees]

@@ -1,0 +1,119 @@
+"""x → B-splines: pieces of polynomials between knots, each of which is 0 but for a few of them."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import BSpline
+
+from tamis.arrays import Array
+from tamis.basis.base import Basis, Plan
+from tamis.basis.placing import Placed, Range, one_of, places, whole
+
+
+class SplineBasis(Basis):
+    """B-splines: smooth bumps over some knots each, which sum to 1 from the first knot to the last.
+
+    Knots beyond the ends continue the distance of the two outermost, so that the functions are those of
+    scikit-learn's SplineTransformer. A model's intercept already is the sum of all, so the last function of
+    each column is left out unless `include_bias` is set.
+
+    >>> basis = SplineBasis(knots=[0.0, 1.0, 2.0], degree=1, include_bias=True).fit([[0.0]])
+    >>> basis.transform([[0.0], [0.5], [2.0], [9.0]]).tolist()
+    [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
+    >>> SplineBasis(knots=3, degree=1).fit([[0.0], [2.0]]).get_feature_names_out().tolist()
+    ['x0 spline 0', 'x0 spline 1']
+
+    Parameters
+    ----------
+    knots : how many a column has, ends included; or where they are, (k,) in every column, or (k, d) with a
+        column for each, from low to high
+    degree : of the pieces: 0 steps, 1 straight lines, 3 cubic
+    placed : where that many knots go: "evenly" from the least to the largest value, or at "quantiles" (fewer
+        where these fall together). A constant column has a range of one about it
+    extrapolation : beyond the first and the last knot, "constant" for the value there, "linear" for value and
+        slope there, or "periodic": the functions repeat, and join smoothly
+    include_bias : whether all functions are kept, for models without an intercept
+    """
+
+    def __init__(
+        self,
+        knots: int | ArrayLike = 5,
+        degree: int = 3,
+        placed: Placed = "evenly",
+        extrapolation: Literal["constant", "linear", "periodic"] = "constant",
+        include_bias: bool = False,
+    ) -> None:
+        self.knots = knots
+        self.degree = degree
+        self.placed = placed
+        self.extrapolation = extrapolation
+        self.include_bias = include_bias
+
+    @property
+    def knots_(self) -> list[Array]:
+        """The knots of each column (k,), less those beyond its ends."""
+        found: list[Array] = self._fitted().plan["knots"]
+        return found
+
+    def _plan(self, values: Array, span: Range) -> Plan:
+        degree = whole("degree", self.degree, 0)
+        one_of("extrapolation", self.extrapolation, ("constant", "linear", "periodic"))
+        knots = places("knots", self.knots, self.placed, values, span, least=2)
+        for each in knots:
+            if (np.diff(each) <= 0).any():
+                raise ValueError(f"got knots {each.tolist()}, expected them from low to high: sort them")
+            if self.extrapolation == "periodic" and len(each) <= degree:
+                raise ValueError(
+                    f"got {len(each)} knots for periodic splines of degree {degree}, expected at least "
+                    f"{degree + 1}: add knots, or lower the degree"
+                )
+        plan: Plan = {
+            "knots": knots,
+            "degree": degree,
+            "extrapolation": self.extrapolation,
+            "all": bool(self.include_bias),
+            "bias": False,  # the ones are the sum of all
+        }
+        if any(_count(plan, each) == 0 for each in knots):
+            raise ValueError(
+                f"got {min(map(len, knots))} knots and degree={degree}, expected more than the one function "
+                "of these, which is constant: add knots, raise the degree, or set include_bias"
+            )
+        return plan
+
+    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+        for j, knots in enumerate(plan["knots"]):
+            yield _splines(plan, knots, np.ascontiguousarray(values[:, j]))[:, : _count(plan, knots)]
+
+    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
+        for name, knots in zip(names, plan["knots"], strict=True):
+            yield from (f"{name} spline {i}" for i in range(_count(plan, knots)))
+
+
+def _count(plan: Plan, knots: Array) -> int:
+    """How many functions of a column are kept."""
+    whole_basis = len(knots) - 1 + (0 if plan["extrapolation"] == "periodic" else plan["degree"])
+    return whole_basis if plan["all"] else whole_basis - 1
+
+
+def _splines(plan: Plan, knots: Array, x: Array) -> Array:
+    """All functions of a column (n, functions)."""
+    degree, low, high = plan["degree"], knots[0], knots[-1]
+    if plan["extrapolation"] == "periodic":
+        period = high - low
+        beyond = np.r_[knots[-(degree + 1) : -1] - period, knots, knots[1 : degree + 1] + period]
+        coefficients = np.eye(len(knots) - 1)
+        curves = BSpline(beyond, np.concatenate([coefficients, coefficients[:degree]]), degree)
+        return np.asarray(curves(np.minimum(low + np.remainder(x - low, period), high)))
+    steps = np.arange(1, degree + 1)
+    beyond = np.r_[low - (knots[1] - low) * steps[::-1], knots, high + (high - knots[-2]) * steps]
+    curves = BSpline(beyond, np.eye(len(knots) - 1 + degree), degree)
+    inside = np.clip(x, low, high)
+    found = np.asarray(curves(inside))
+    outside = np.flatnonzero(inside != x)
+    if plan["extrapolation"] == "linear" and len(outside):
+        slopes = curves(inside[outside], nu=1)
+        found[outside] += (x[outside] - inside[outside])[:, None] * slopes
+    return found

@@ -1,0 +1,60 @@
+"""Normal: an observation whose mean is a belief, and whose noise is known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.conjugate import normals
+from tamis.conjugate.distribution import Univariate, probabilities, together
+from tamis.families.family import Size, generator, positive
+
+_HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normal(Univariate):
+    """location + scale · z, with z standard normal: what a linear model with known noise predicts.
+
+    >>> next_one = Normal(location=10, scale=2)
+    >>> [round(float(end), 3) for end in next_one.interval()], float(next_one.variance)
+    ([6.08, 13.92], 4.0)
+    """
+
+    location: Array  # batch
+    scale: Array  # batch
+
+    def __init__(self, location: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> None:
+        centre, width = together(location=normals.located(location), scale=positive(scale, "scale"))
+        object.__setattr__(self, "location", centre)
+        object.__setattr__(self, "scale", width)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.location.shape
+
+    @property
+    def mean(self) -> Array:
+        return self.location
+
+    @property
+    def variance(self) -> Array:
+        return np.asarray(np.square(self.scale))
+
+    def log_density(self, x: ArrayLike) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(-0.5 * np.square(self._standard(x)) - np.log(self.scale) - _HALF_LOG_TWO_PI)
+
+    def cdf(self, x: ArrayLike) -> Array:
+        return np.asarray(special.ndtr(self._standard(x)))
+
+    def quantile(self, probability: ArrayLike) -> Array:
+        return np.asarray(self.location + self.scale * special.ndtri(probabilities(probability)))
+
+    def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
+        return np.asarray(self.location + self.scale * generator(rng).standard_normal(self._shape(size)))
+
+    def _standard(self, x: ArrayLike) -> Array:
+        return np.asarray((floats(x, "x") - self.location) / self.scale)

@@ -1,0 +1,332 @@
+"""What the faces of linear models by Newton's method share: from rows to a Gaussian posterior, and from it to answers.
+
+Parameters are kept about a centre, next to the columns' mean where that is far from zero; callers see them
+about zero.
+"""
+
+import warnings
+from dataclasses import fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+from sklearn.exceptions import ConvergenceWarning
+
+from tamis.arrays import Array
+from tamis.conjugate.distribution import tail_of
+from tamis.estimators import answers
+from tamis.estimators.curved_state import CurvedState
+from tamis.estimators.linear_face import LinearFace
+from tamis.estimators.progress import watching
+from tamis.estimators.reading import Schema, at_least_zero, numbers
+from tamis.models.linear.design import DenseDesign, Design, SparseDesign
+from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit, gaussian_prior
+from tamis.models.linear.laplace import Curvature, Laplace, LinearRows, combined, log_evidence
+from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.responses import Response
+from tamis.models.linear.softmax import Softmax
+from tamis.tables import Table
+
+_SOLVERS = ("auto", "newton", "whitened", "diagonal")
+_KEPT = ("auto", "full", "diagonal", "none")
+
+
+class SeparationWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
+    """The classes do not overlap and there is no prior: the likelihood rises for ever."""
+
+
+class CurvedFace(LinearFace):
+    """A linear model that has no closed form; a face says what it predicts and how."""
+
+    _sparse: ClassVar[bool] = True
+
+    alpha: Any
+    prior: Any
+    fit_intercept: bool
+    intercept_alpha: float
+    solver: Any
+    posterior: Any
+    tol: float
+    max_iter: int
+    verbose: int
+
+    def _plan(self) -> Plan:
+        for name, allowed in (("solver", _SOLVERS), ("posterior", _KEPT)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"got {name}={getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}"
+                )
+        most: Any = self.max_iter
+        if not isinstance(most, int | np.integer) or most < 1:
+            raise ValueError(f"got max_iter={most!r}, expected a whole number of at least 1")
+        return Plan(self.solver, self.posterior, at_least_zero("tol", self.tol), int(most))
+
+    def _prior(self, columns: int, outputs: int) -> tuple[GaussianPrior, bool]:
+        level = at_least_zero("intercept_alpha", self.intercept_alpha)
+        return gaussian_prior(self.alpha, self.prior, columns, outputs, bool(self.fit_intercept), level)
+
+    def _design(self, table: Table, like: CurvedState | None = None) -> Design:
+        """Rows as the model sees them; about the same centre as before, if there was one."""
+        intercept = bool(self.fit_intercept) if like is None else like.intercept
+        if table.sparse is not None:
+            self._refuse_broken(table)
+            if like is None or not like.centre.any():
+                return SparseDesign.of(table.sparse, intercept)
+            return DenseDesign(like.centre, intercept, table.sparse.dense(slice(None)) - like.centre)
+        values = numbers(table)
+        if like is None:
+            return DenseDesign.of(values, intercept, centred=not self.intercept_alpha)
+        return DenseDesign(like.centre, intercept, values - like.centre if like.centre.any() else values)
+
+    @staticmethod
+    def _refuse_broken(table: Table) -> None:
+        sparse = table.sparse
+        if sparse is not None and not np.isfinite(sparse.values).all():
+            place = int(np.flatnonzero(~np.isfinite(sparse.values))[0])
+            raise ValueError(
+                f"{table.name(int(sparse.indices[place]))} holds {sparse.values[place]}, expected finite numbers: "
+                "drop or fill NaN and infinity"
+            )
+
+    def _climbed(
+        self,
+        rows: LinearRows,
+        response: Response | Softmax,
+        prior: GaussianPrior,
+        start: Array,
+        free: bool,
+        schema: Schema,
+        X: object,
+        y: object,
+    ) -> Fit:
+        """Fit, with a bar and callbacks, and say what went wrong in one line."""
+        plan = self._plan()
+        with watching(self, plan.max_iter, X, y) as watch:
+            try:
+                found = fit(rows, response, prior, start, plan, free, watch)
+            except UnidentifiedError as problem:
+                named = ", ".join(repr(schema.name(int(j))) for j in problem.columns[:5])
+                more = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
+                raise ValueError(
+                    f"columns {named}{more} are determined by the others, and alpha=0 leaves their coefficients "
+                    "open: drop them, or set alpha above 0"
+                ) from None
+        if found.separating is not None:
+            _warn_of_separation(found, schema)
+        elif not found.converged:
+            warnings.warn(
+                f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from the top: "
+                "raise max_iter, or scale the columns",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return found
+
+    def _learned(
+        self,
+        schema: Schema,
+        rows: LinearRows,
+        response: Response | Softmax,
+        found: Fit,
+        mean: Array,
+        log_likelihood: float,
+        **more: Any,
+    ) -> Any:
+        """The state after a fit; `more` is what a face adds."""
+        reach, extent = rows.design.extent()
+        weight = float(len(rows.design)) if rows.weights is None else float(rows.weights.sum())
+        return self._state_kind()(
+            schema=schema,
+            response=response,
+            centre=rows.design.centre,
+            mean=mean,
+            intercept=rows.design.intercept,
+            prior=found.prior,
+            posterior=found.posterior,
+            evidence=_evidence(log_likelihood, found, rows.design),
+            weight=weight,
+            iterations=found.iterations,
+            converged=found.converged,
+            reach=reach,
+            extent=extent,
+            slack=found.slack,
+            **more,
+        )
+
+    def _state_kind(self) -> Any:
+        return CurvedState
+
+    # ── what was learned ──
+
+    def _fitted_for(self, name: str) -> Any:
+        return answers.fitted_attribute(self, name)
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps over all rows."""
+        return int(self._fitted_for("n_iter_").iterations)
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the top was reached."""
+        return bool(self._fitted_for("converged_").converged)
+
+    @property
+    def alpha_(self) -> Any:
+        """The prior precision of the coefficients: one number, or one a column where they differ."""
+        state = self._fitted_for("alpha_")
+        found = state.prior.diagonal[: len(state.centre)]
+        return float(found[0]) if len(found) and (found == found[0]).all() else found.copy()
+
+    @property
+    def log_evidence_(self) -> float:
+        """log p(rows) with the parameters integrated out, by Laplace's approximation.
+
+        An intercept without a prior counts as if it had a density of 1.
+        """
+        state = self._fitted_for("log_evidence_")
+        if np.isnan(state.evidence):
+            raise AttributeError(
+                "log_evidence_ needs a prior on every coefficient and a posterior: set alpha above 0 and "
+                "posterior='full'"
+            )
+        return float(state.evidence)
+
+    def _scale(self) -> float:
+        """What covariances are multiplied by: the dispersion."""
+        return 1.0
+
+    def _covariance(self, name: str) -> tuple[Array, Array]:
+        """Covariances of the coefficients (outputs · d)² or their variances, and variances of the intercepts."""
+        state = self._fitted_for(name)
+        if state.posterior.precision is None:
+            raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
+        d, covariance = len(state.centre), self._scale() * state.posterior.covariance()
+        width = d + state.intercept
+        m = len(state.posterior.mean) // width
+        lift = state.response.contrasts if isinstance(state.response, Softmax) else np.eye(1)
+        if covariance.ndim == 1:
+            own = np.square(lift) @ covariance.reshape(m, width)
+            ends = own[:, :d] @ np.square(state.centre) + (own[:, d] if state.intercept else 0.0)
+            return own[:, :d].ravel(), ends
+        cells = np.einsum("ka,aibj,lb->kilj", lift, covariance.reshape(m, width, m, width), lift, optimize=True)
+        k = len(lift)
+        to_end = np.concatenate([-state.centre, np.ones(1)])[:width]
+        ends = np.einsum("i,kikj,j->k", to_end, cells, to_end)
+        return np.ascontiguousarray(cells[:, :d, :, :d]).reshape(k * d, k * d), ends
+
+    @property
+    def coef_std_(self) -> Array:
+        """Standard deviations of the coefficients under the posterior, in the shape of `coef_`."""
+        covariance, _ = self._covariance("coef_std_")
+        variances = covariance if covariance.ndim == 1 else np.diagonal(covariance)
+        return np.sqrt(variances).reshape(self._coefficients()[0].shape)
+
+    @property
+    def intercept_std_(self) -> Array:
+        """Standard deviations of the intercepts under the posterior; 0 where there is none."""
+        _, ends = self._covariance("intercept_std_")
+        state = self._checked()
+        return np.sqrt(ends).reshape(self._coefficients()[1].shape) if state.intercept else np.zeros_like(ends)
+
+    @property
+    def coef_covariance_(self) -> Array:
+        """The covariance of all coefficients under the posterior, row by row of `coef_`."""
+        covariance, _ = self._covariance("coef_covariance_")
+        if covariance.ndim == 1:
+            raise AttributeError("coef_covariance_ needs posterior='full': see coef_std_")
+        return covariance
+
+    def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
+        """Ends of the intervals that hold each coefficient with this probability, in the shape of `coef_`."""
+        self._checked()
+        coefficients, _ = self._coefficients()
+        reach = -special.ndtri(tail_of(coverage)) * self.coef_std_
+        return coefficients - reach, coefficients + reach
+
+    def _coefficients(self) -> tuple[Array, Array]:
+        """Coefficients and intercepts as the face shows them."""
+        state = self._checked()
+        found, ends = state.about_zero(state.outputs)
+        return found, ends
+
+    def _scores(self, X: object) -> tuple[CurvedState, Design, Array]:
+        """The model, the rows as it sees them, and their scores (n, outputs)."""
+        state, table = self._checked(), self._table(X)
+        design = self._design(table, state)
+        return state, design, design.scores(state.outputs)
+
+    # ── files ──
+
+    def _saved(self) -> dict[str, Any]:
+        state = self._checked()
+        schema = state.schema
+        found = {field.name: getattr(state, field.name) for field in fields(state)}
+        del found["schema"], found["response"], found["gone"], found["before"]
+        for name in ("prior", "posterior"):
+            belief = found[name]
+            found[name] = (belief.mean, belief.precision)
+        if state.before is not None and state.gone is not None:
+            gone = state.gone
+            found["before"] = (state.before.mean, state.before.precision)
+            found["gone"] = (gone.weight, gone.loss, gone.gradient, gone.information)
+        found["schema"] = (schema.width, schema.kinds, schema.names, schema.library)
+        return found
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        given = dict(state)
+        given["schema"] = Schema(*given["schema"])
+        given["prior"], given["posterior"] = GaussianPrior(*given["prior"]), Laplace(*given["posterior"])
+        if "gone" in given:
+            before = Laplace(*given["before"])
+            given["before"], given["gone"] = before, Curvature(before.mean, *given["gone"])
+        given["response"] = self._restored_response(given)
+        self._fitted = self._state_kind()(**given)
+
+    def _restored_response(self, given: dict[str, Any]) -> Response | Softmax:
+        """What the scores of a saved model mean."""
+        raise NotImplementedError
+
+    # ── the algebra ──
+
+    def decay(self, factor: float) -> Any:
+        """Let everything learned so far count `factor` times as much: the posterior widens towards the prior."""
+        state = self._checked()
+        if not 0.0 < float(factor) <= 1.0:
+            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+        self._fitted = replace(
+            state,
+            posterior=combined([state.posterior], [float(factor)], state.prior),
+            evidence=np.nan,
+            weight=state.weight * float(factor),
+            before=None,
+            gone=None,
+        )
+        return self
+
+
+def _evidence(log_likelihood: float, found: Fit, design: Design) -> float:
+    own = found.prior.diagonal.reshape(-1, design.width)[:, : design.columns]
+    if found.posterior.precision is None or not own.all():
+        return float("nan")
+    return log_evidence(log_likelihood, found.posterior, found.prior)
+
+
+def _warn_of_separation(found: Fit, schema: Schema) -> None:
+    columns = found.separating
+    if columns is None or not len(columns):
+        said = "the classes lie apart: a plane has all rows of each on its own side"
+    else:
+        named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
+        said = f"the classes do not overlap along columns {named}"
+    warnings.warn(
+        f"{said}, so that without a prior coefficients grow for ever and those found mean nothing: set alpha
+        above 0", SeparationWarning, stacklevel=5, )
+
+
+def column_means(rows: LinearRows, values: NDArray[Any] | None) -> Array:
+    """The weighted mean of each column of dense rows; zeros for sparse ones, whose zeros should stay."""
+    if values is None:
+        return np.zeros(rows.design.columns)
+    return np.asarray(np.average(values, axis=0, weights=rows.weights))

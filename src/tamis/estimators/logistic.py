@@ -1,0 +1,406 @@
+"""Logistic regression: two classes, or more by softmax, with a Gaussian posterior of the coefficients."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+from sklearn.base import ClassifierMixin
+
+from tamis import validate
+from tamis.arrays import Array
+from tamis.estimators import answers, logistic_folds
+from tamis.estimators.curved_face import CurvedFace, column_means
+from tamis.estimators.curved_state import CurvedState, continued, joined, without
+from tamis.estimators.explanation import Explanation
+from tamis.estimators.progress import with_callbacks
+from tamis.estimators.reading import Schema, first_table, label_array, labels, weights
+from tamis.models.linear.fitting import Kept
+from tamis.models.linear.laplace import LinearRows, averaged, averaged_softmax, moved_on
+from tamis.models.linear.newton import Solver
+from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.responses import Bernoulli, Response
+from tamis.models.linear.softmax import Softmax
+from tamis.stats import Filed, Keys
+from tamis.tables import Table
+
+Predictive = Literal["plugin", "probit", "monte-carlo"]
+
+_PREDICTIVES = ("plugin", "probit", "monte-carlo")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LogisticState(CurvedState):
+    """What a logistic regression has learned."""
+
+    keys: Keys
+
+
+class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # scikit-learn has no types
+    """Logistic regression with its uncertainty: the top of the posterior, and a Gaussian around it.
+
+    Parameters
+    ----------
+    alpha : float, array of a number a column, or "evidence"
+        Precision of the Gaussian prior on each coefficient: scikit-learn's 1/C. 0 is maximum likelihood;
+        "evidence" chooses one for all.
+    prior : (mean, covariance), optional
+        Of the coefficients of two classes, instead of alpha, which is then "evidence".
+    fit_intercept : bool
+    intercept_alpha : float
+        Precision of the prior on intercepts: 0, none.
+    solver : "auto", "newton", "whitened" or "diagonal"
+        "newton" takes the whole curvature at each step; "whitened" that of a sample of the rows once, and then
+        slopes alone; "diagonal" does the same with its diagonal, for very many columns.
+    posterior : "auto", "full", "diagonal" or "none"
+        What to keep of the posterior; "auto" keeps it whole up to 1,000 parameters, and a diagonal beyond.
+    predictive : "plugin", "probit" or "monte-carlo"
+        Whether probabilities are those of the most probable coefficients, or their average over the
+        posterior, by MacKay's closed form or by `n_draws` draws. class_weight : "balanced" or a mapping
+        from labels to weights, optional tol : float Steps end when the log-posterior is expected to rise by
+        less. max_iter, n_draws, random_state, verbose
+
+    Examples
+    --------
+    >>> import tamis
+    >>> rows = [[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]]
+    >>> model = tamis.LogisticRegression().fit(rows, ["no", "no", "yes", "no", "yes", "yes"])
+    >>> (
+    ...     model.predict([[1.5], [5.5]]).tolist(),
+    ...     model.coef_.round(3).tolist(),
+    ...     model.coef_std_.round(3).tolist(),
+    ... )
+    (['no', 'yes'], [[0.927]], [[0.566]])
+    >>> model.set_params(predictive="probit").predict_proba([[9.0]]).round(3).tolist()
+    [[0.051, 0.949]]
+    """
+
+    def __init__(
+        self,
+        alpha: float | ArrayLike | str = 1.0,
+        *,
+        prior: tuple[ArrayLike, ArrayLike] | None = None,
+        fit_intercept: bool = True,
+        intercept_alpha: float = 0.0,
+        solver: Solver = "auto",
+        posterior: Kept = "auto",
+        predictive: Predictive = "plugin",
+        class_weight: Mapping[Any, float] | str | None = None,
+        tol: float = 1e-10,
+        max_iter: int = 100,
+        n_draws: int = 256,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.prior = prior
+        self.fit_intercept = fit_intercept
+        self.intercept_alpha = intercept_alpha
+        self.solver = solver
+        self.posterior = posterior
+        self.predictive = predictive
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_draws = n_draws
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _state_kind(self) -> Any:
+        return LogisticState
+
+    # ── learning ──
+
+    @with_callbacks
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Learn from rows and their labels."""
+        table, schema = first_table(X, self._sparse)
+        filed = self._labels(y, table.rows)
+        self._fitted = self._from_nothing(table, schema, filed, weights(sample_weight, table.rows), X, y)
+        return self
+
+    def _labels(self, y: object, rows: int) -> Filed:
+        filed = labels(y, rows)
+        if (filed.group < 0).any():
+            row = int(np.argmax(filed.group < 0))
+            raise ValueError(
+                f"label {row} is missing, expected one a row: y holds NaN or None, drop that row"
+            )
+        return filed
+
+    def _from_nothing(
+        self,
+        table: Table,
+        schema: Schema,
+        filed: Filed,
+        weighed: Array | None,
+        X: object,
+        y: object,
+        near: LogisticState | None = None,
+    ) -> LogisticState:
+        """Fit, from the top of a model that is near, if there is one."""
+        response = self._response(filed.keys)
+        rows = self._rows_of(table, filed, weighed, near)
+        outputs = response.classes - 1 if isinstance(response, Softmax) else 1
+        prior, free = self._prior(rows.design.columns, outputs)
+        if self.prior is not None and isinstance(response, Softmax):
+            raise ValueError(f"got a prior for {len(filed.keys)} classes, expected two: set alpha instead")
+        start = _start(rows, response, prior) if near is None else near.posterior.mean
+        found = self._climbed(rows, response, prior, start, free, schema, X, y)
+        dense = None if table.sparse is not None else table.numbers()
+        mean = column_means(rows, dense)
+        state: LogisticState = self._learned(
+            schema, rows, response, found, mean, found.log_likelihood, keys=filed.keys
+        )
+        return state
+
+    @staticmethod
+    def _response(keys: Keys) -> Response | Softmax:
+        if len(keys) < 2:
+            raise ValueError(
+                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples of at "
+                "least 2 classes"
+            )
+        return Bernoulli() if len(keys) == 2 else Softmax.of(len(keys))
+
+    def _rows_of(
+        self, table: Table, filed: Filed, weighed: Array | None, like: CurvedState | None = None
+    ) -> LinearRows:
+        design = self._design(table, like)
+        if self.class_weight is not None:
+            own = self._class_weights(filed, weighed)[filed.group]
+            weighed = own if weighed is None else weighed * own
+        if weighed is not None and not weighed.all():
+            kept = np.flatnonzero(weighed)
+            gone = np.setdiff1d(np.arange(len(filed.keys)), np.unique(filed.group[kept]))
+            if len(gone) and like is None:
+                raise ValueError(
+                    f"class {filed.keys[int(gone[0])]!r} has no weight, expected some in every class: this "
+                    "classifier needs samples of at least 2 classes"
+                )
+        return LinearRows(design, filed.group.astype(np.float64), weighed)
+
+    def _class_weights(self, filed: Filed, weighed: Array | None) -> Array:
+        given = self.class_weight
+        if isinstance(given, str):
+            if given != "balanced":
+                raise ValueError(f"got class_weight={given!r}, expected 'balanced' or a mapping from labels")
+            counts = np.bincount(filed.group, minlength=len(filed.keys))
+            return np.asarray(len(filed.group) / (len(filed.keys) * np.maximum(counts, 1)))
+        return np.array([float(given.get(key, 1.0)) for key in filed.keys])  # type: ignore[union-attr]
+
+    def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
+        """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
+
+        All classes must be named, or there, in the first call.
+        """
+        fitted: LogisticState | None = self.__dict__.get("_fitted")
+        table, schema = self._read(X)
+        filed = self._labels(y, table.rows)
+        weighed = weights(sample_weight, table.rows)
+        if fitted is None:
+            if classes is not None:
+                filed = _over(Keys.of(classes)[0], filed)
+            self._fitted = self._from_nothing(table, schema, filed, weighed, X, y)
+            return self
+        filed = _over(fitted.keys, filed)
+        rows = self._rows_of(table, filed, weighed, fitted)
+        prior = moved_on(fitted.posterior)
+        found = self._climbed(rows, fitted.response, prior, prior.mean, False, schema, X, y)
+        mean = fitted.mean if table.sparse is not None else column_means(rows, table.numbers())
+        after = self._learned(
+            schema, rows, fitted.response, found, mean, found.log_likelihood, keys=fitted.keys
+        )
+        self._fitted = continued(fitted, after)
+        return self
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other models learned of the same columns and classes: near what a fit to all rows would be.
+
+        Each posterior is taken for a Gaussian, and their common prior is counted once.
+        """
+        states: list[LogisticState] = [self._checked()]
+        for other in others:
+            if type(other) is not type(self):
+                raise TypeError(
+                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
+                )
+            states.append(other._checked())
+            if states[-1].keys != states[0].keys:
+                raise ValueError(f"got a model of classes {states[-1].keys!r}, expected {states[0].keys!r}")
+        self._fitted = joined(states)
+        return self
+
+    def unlearn_approximately(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Take rows away by one step of Newton's, and bound what is left to do in `removal_bound_`.
+
+        Rows that were not learned are not told from those that were.
+        """
+        fitted: LogisticState = self._checked()
+        table = self._table(X)
+        filed = _over(fitted.keys, self._labels(y, table.rows))
+        rows = self._rows_of(table, filed, weights(sample_weight, table.rows), fitted)
+        self._fitted = without(fitted, rows)
+        return self
+
+    @property
+    def removal_bound_(self) -> float:
+        """How far the exact answer can be after `unlearn_approximately`, in posterior standard deviations.
+
+        More precisely, the slope that is left, in that measure: to first order it is the distance.
+        """
+        return float(self._fitted_for("removal_bound_").bound)
+
+    @property
+    def removal_shift_(self) -> float:
+        """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
+        return float(self._fitted_for("removal_shift_").shift)
+
+    def _restored_response(self, given: dict[str, Any]) -> Response | Softmax:
+        return self._response(given["keys"])
+
+    # ── answers ──
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of all answers."""
+        return label_array(self._fitted_for("classes_").keys)
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients (1, d) of the second class's log-odds, or (classes, d), which sum to zero."""
+        self._fitted_for("coef_")
+        return self._coefficients()[0]
+
+    @property
+    def intercept_(self) -> Array:
+        """See `coef_`."""
+        self._fitted_for("intercept_")
+        return self._coefficients()[1]
+
+    def decision_function(self, X: object) -> Array:
+        """Log-odds of the second class against the first (n,); with more classes, a score each, (n, classes)."""
+        _, _, scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_log_proba(self, X: object) -> Array:
+        """log p(class | x), (n, classes)."""
+        state, design, scores = self._scores(X)
+        if self._averages(state) == "plugin" and isinstance(state.response, Bernoulli):
+            return np.asarray(special.log_expit(np.hstack([-scores, scores])))
+        if self._averages(state) == "plugin":
+            return np.asarray(special.log_softmax(scores, axis=1))
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict_proba(self, X: object) -> Array:
+        """p(class | x), (n, classes); see the parameter `predictive`."""
+        state, design, scores = self._scores(X)
+        by = self._averages(state)
+        if by == "monte-carlo":
+            return self._drawn(state, design)
+        if isinstance(state.response, Softmax):
+            if by == "plugin":
+                return state.response.probabilities(scores)
+            return averaged_softmax(scores, state.posterior.score_covariances(design, state.response))
+        odds = scores[:, 0]
+        if by == "probit":
+            odds = averaged(odds, state.posterior.score_variances(design))
+        return np.column_stack([special.expit(-odds), special.expit(odds)])
+
+    def _averages(self, state: CurvedState) -> Predictive:
+        if self.predictive not in _PREDICTIVES:
+            raise ValueError(
+                f"got predictive={self.predictive!r}, expected one of {', '.join(map(repr, _PREDICTIVES))}"
+            )
+        if self.predictive != "plugin" and state.posterior.precision is None:
+            raise ValueError(
+                f"predictive={self.predictive!r} needs a posterior, expected posterior='full' or 'diagonal'"
+            )
+        return self.predictive
+
+    def _drawn(self, state: CurvedState, design: Any) -> Array:
+        rng = answers.generator(self.random_state)
+        total = np.zeros((len(design), max(2, len(state.outputs))))
+        for cells in state.lifted(state.posterior.draw(rng, int(self.n_draws))):
+            scores = design.scores(cells)
+            if isinstance(state.response, Softmax):
+                total += state.response.probabilities(scores)
+            else:
+                total += special.expit(np.hstack([-scores, scores]))
+        return np.asarray(total / int(self.n_draws))
+
+    def predict(self, X: object) -> NDArray[Any]:
+        """The most probable class of each row; ties go to the first."""
+        state, _, scores = self._scores(X)
+        if isinstance(state.response, Bernoulli):
+            return np.asarray(self.classes_[(scores[:, 0] > 0).astype(np.int64)])
+        best = scores if self.predictive == "plugin" else self.predict_proba(X)
+        return np.asarray(self.classes_[best.argmax(axis=1)])
+
+    def explain(self, X: object, for_: Hashable = None, against: Hashable = None) -> Explanation:
+        """What each column says for one class against another: it sums to the log-odds.
+
+        Of dense rows, what they say beyond the mean row, whose log-odds are `prior`. With two classes the
+        second against the first; with more, each row's likeliest against its next, unless they are named.
+        """
+        _, _, scores = self._scores(X)
+        state: LogisticState = self._checked()
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        one, other = answers.opponents(scores, state.keys, for_, against)
+        table = self._table(X)
+        coefficients, ends = self._coefficients()
+        if len(coefficients) == 1:
+            coefficients, ends = np.vstack([np.zeros_like(coefficients), coefficients]), np.append(0.0, ends)
+        apart = coefficients[one] - coefficients[other]
+        prior = ends[one] - ends[other] + apart @ state.mean
+        terms = answers.linear_terms(table, state.mean, apart, state.schema, X)
+        names = tuple(state.schema.name(j) for j in range(state.schema.width))
+        labels_ = self.classes_
+        return Explanation(terms, np.zeros(len(one)), prior, labels_[one], labels_[other], names)
+
+    def cross_validate(
+        self,
+        X: object,
+        y: object,
+        folds: int | str | ArrayLike = 5,
+        sample_weight: object = None,
+        groups: Any = None,
+        random_state: Any = 0,
+    ) -> validate.HeldOut:
+        """What models of the other folds say of each row; each begins where the model of all rows ended.
+
+        With folds="leave-one-out", each row is taken away by one step of Newton's, which is near and not
+        exact.
+        """
+        return logistic_folds.held_out(self, X, y, folds, sample_weight, groups, random_state)
+
+
+def _over(keys: Keys, filed: Filed) -> Filed:
+    """The labels among these keys."""
+    place = keys.find(filed.keys)
+    if (place < 0).any():
+        unknown = filed.keys[int(np.argmin(place))]
+        raise ValueError(
+            f"got class {unknown!r}, expected one of {keys!r}: name all classes in the first call, as classes="
+        )
+    return Filed(keys, place[filed.group])
+
+
+def _start(rows: LinearRows, response: Response | Softmax, prior: GaussianPrior) -> Array:
+    """The prior's mean, its intercepts at the classes' shares."""
+    start = prior.mean.copy()
+    if not rows.design.intercept:
+        return start
+    group = rows.targets.astype(np.intp)
+    if isinstance(response, Softmax):
+        shares = np.bincount(group, rows.weights, response.classes)
+        cells = start.reshape(-1, rows.design.width)
+        cells[:, -1] += response.contrasts.T @ np.log(np.maximum(shares, 1e-3 * shares.max()))
+    else:
+        no, yes = np.bincount(group, rows.weights, 2)
+        start[-1] += np.log(max(yes, 1e-3 * no) / max(no, 1e-3 * yes))
+    return start

@@ -1,0 +1,89 @@
+"""Rows left out → what logistic models of the others say of them.
+
+Newton's method has no subtraction. But the model of all rows is near that of all but a few, so that each
+fold takes few steps from there; and all but one row are so near that one step will do.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+from sklearn.base import clone
+
+from tamis import validate
+from tamis.arrays import Array
+from tamis.estimators import answers
+from tamis.estimators.reading import first_table, weights
+from tamis.models.linear.laplace import LinearRows
+from tamis.models.linear.softmax import Softmax
+from tamis.stats import Filed
+from tamis.tables import Table
+
+
+def held_out(
+    face: Any,
+    X: object,
+    y: object,
+    folds: int | str | ArrayLike,
+    sample_weight: object,
+    groups: Any,
+    random_state: Any,
+) -> validate.HeldOut:
+    """See `LogisticRegression.cross_validate`."""
+    table, _ = first_table(X, face._sparse)
+    filed = face._labels(y, table.rows)
+    weighed = weights(sample_weight, table.rows)
+    fold = answers.fold_of_each(folds, table.rows, filed.group, groups, random_state)
+    whole = clone(face).fit(X, y, sample_weight)
+    if fold is None:
+        joint = _without_each(whole, table, filed, weighed)
+        return validate.HeldOut(filed.keys, joint, filed.group, np.arange(table.rows), weighed)
+    joint = np.full((table.rows, len(filed.keys)), -np.inf)
+    for number in np.unique(fold).tolist():
+        held, rest = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        model = _refitted(whole, table, filed, weighed, rest)
+        joint[np.ix_(held, filed.keys.find(model._checked().keys))] = model.predict_log_proba(
+            table.take(held)
+        )
+    return validate.HeldOut(filed.keys, joint, filed.group, fold, weighed)
+
+
+def _refitted(whole: Any, table: Table, filed: Filed, weighed: Array | None, rows: NDArray[np.int64]) -> Any:
+    """A model of these rows, which begins where that of all rows ended if it has all their classes."""
+    group = filed.group[rows]
+    present = np.bincount(group, minlength=len(filed.keys)) > 0
+    own = Filed(filed.keys.keep(present), (np.cumsum(present) - 1)[group])
+    model = clone(whole)
+    state = whole._checked()
+    start = state if present.all() else None
+    model._fitted = model._from_nothing(
+        table.take(rows), state.schema, own, None if weighed is None else weighed[rows], None, None, start
+    )
+    return model
+
+
+def _without_each(whole: Any, table: Table, filed: Filed, weighed: Array | None) -> Array:
+    """log p(class | x) of each row by the model of all others, by one step of Newton's (n, K)."""
+    state = whole._checked()
+    rows: LinearRows = whole._rows_of(table, filed, weighed, state)
+    scores = rows.design.scores(state.outputs)
+    weight = np.ones(len(scores)) if rows.weights is None else rows.weights
+    response = state.response
+    if not isinstance(response, Softmax):
+        flat = scores[:, 0]
+        _, slopes = response.loss(flat, rows.targets)
+        variances = state.posterior.score_variances(rows.design)
+        left = 1.0 - weight * response.information(flat) * variances
+        odds = flat + weight * slopes * variances / np.maximum(left, 1e-12)
+        return np.asarray(special.log_expit(np.column_stack([-odds, odds])))
+    _, slopes = response.loss(scores, rows.targets)
+    covariances = state.posterior.score_covariances(rows.design, response)
+    p = response.probabilities(scores)
+    information = weight[:, None, None] * (
+        p[:, :, None] * np.eye(response.classes) - p[:, :, None] * p[:, None]
+    )
+    pull = np.einsum("nkl,nl->nk", covariances, weight[:, None] * slopes)
+    left = np.eye(response.classes) - covariances @ information
+    moved = scores + np.linalg.solve(left, pull[..., None])[..., 0]
+    return np.asarray(special.log_softmax(moved, axis=1))

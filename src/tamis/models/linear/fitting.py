@@ -1,0 +1,211 @@
+"""rows and a prior → the posterior's top, the Gaussian around it, and what is wrong if there is no top."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.linalg import dependent, eigen
+from tamis.models.linear import priors
+from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, chosen_precision
+from tamis.models.linear.newton import WHOLE, Outcome, Solver, Watch, minimise
+from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.responses import Bernoulli, Response
+from tamis.models.linear.softmax import Softmax
+
+Kept = Literal["auto", "full", "diagonal", "none"]
+
+_KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
+_ROUNDS = 50  # of choosing a prior's precision and going to the top again
+_SETTLED = 1e-6  # change of log α that ends them
+_LOST = 1e-7  # information, of what there was at first, of a direction in which classes do not overlap
+_CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
+_LOG_TWO = float(np.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to go to the top, and what to keep of what is seen there."""
+
+    solver: Solver = "auto"
+    keep: Kept = "auto"
+    tol: float = 1e-10
+    max_iter: int = 100
+
+    def keeps(self, size: int) -> Kept:
+        """What is kept of a posterior over so many parameters."""
+        if self.keep != "auto":
+            return self.keep
+        return "full" if size <= _KEPT_WHOLE else "diagonal"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A posterior, and how it came about."""
+
+    posterior: Laplace
+    prior: GaussianPrior
+    log_likelihood: float  # at the mean, but for what does not depend on the parameters
+    slack: float  # distance from the top, at most, in standard deviations
+    iterations: int
+    converged: bool
+    separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap at all
+
+
+class UnidentifiedError(ValueError):
+    """Rows and prior leave some coefficients open."""
+
+    def __init__(self, columns: NDArray[np.int64]) -> None:
+        super().__init__(f"columns {columns.tolist()} are determined by the others")
+        self.columns = columns
+
+
+def gaussian_prior(
+    alpha: object, prior: object, columns: int, outputs: int, intercept: bool, intercept_alpha: float
+) -> tuple[GaussianPrior, bool]:
+    """What a caller says of coefficients → a prior on all parameters, and whether evidence is to choose α."""
+    width = columns + intercept
+    mean = np.zeros((outputs, width))
+    if prior is not None:
+        given = priors.coefficients(alpha, prior, columns, outputs)
+        mean[:, :columns] = given.mean
+        matrix = np.zeros((width, width))
+        matrix[:columns, :columns] = given.precision
+        matrix[columns:, columns:] = intercept_alpha
+        return GaussianPrior(
+            mean.ravel(), np.asarray(np.kron(np.eye(outputs), matrix), dtype=np.float64)
+        ), False
+    strength = priors.evidence_or(alpha, "alpha", ("evidence",))
+    free = isinstance(strength, str)
+    known = np.ones(()) if free else strength
+    if known.shape not in ((), (columns,)):
+        raise ValueError(
+            f"got alpha of shape {known.shape}, expected one number or one a column ({columns},)"
+        )
+    if not ((known >= 0) & (known < np.inf)).all():
+        raise ValueError(f"got alpha={known.min():g}, expected finite numbers of at least 0")
+    precision = np.full((outputs, width), float(intercept_alpha))
+    precision[:, :columns] = known
+    return GaussianPrior(mean.ravel(), precision.ravel()), free
+
+
+def fit(
+    rows: LinearRows,
+    response: Response | Softmax,
+    prior: GaussianPrior,
+    start: Array,
+    plan: Plan,
+    free: bool = False,
+    watch: Watch | None = None,
+) -> Fit:
+    """Go to the top; with `free`, choose the precision of the coefficients on the way by their evidence."""
+    kept = plan.keeps(len(start))
+    whole = kept == "full" or (free and len(start) <= _KEPT_WHOLE)
+    model = CurvedModel(response, prior, whole)
+    _refuse_unidentified(model, rows)
+    outcome = _climb(model, rows, start, plan, watch)
+    iterations = outcome.iterations
+    if kept == "none" and not free:
+        posterior = Laplace(outcome.last.parameters, None)
+        return _judged(model, rows, outcome, posterior, _loss(model, outcome), iterations)
+    curvature = model.observe(rows, Laplace(outcome.last.parameters, None))
+    for _ in range(_ROUNDS if free else 0):
+        alike = _coefficients(rows, len(start))
+        before = float(model.prior.precision[alike][0])
+        precision = model.prior.precision.copy()
+        precision[alike] = chosen_precision(curvature, model.prior, alike)
+        model = replace(model, prior=GaussianPrior(model.prior.mean, precision))
+        outcome = _climb(model, rows, outcome.last.parameters, plan, watch)
+        iterations += outcome.iterations
+        curvature = model.observe(rows, Laplace(outcome.last.parameters, None))
+        if abs(np.log(float(precision[alike][0]) / before)) < _SETTLED:
+            break
+    posterior = _top(model, curvature)
+    if kept == "none":
+        posterior = Laplace(posterior.mean, None)
+    return _judged(model, rows, outcome, posterior, curvature.loss, iterations)
+
+
+def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch: Watch | None) -> Outcome:
+    return minimise(model.objective(rows), start, plan.solver, plan.tol, plan.max_iter, watch)
+
+
+def _top(model: CurvedModel, curvature: Curvature) -> Laplace:
+    """Laplace's approximation: where the information is whole, after one last step of Newton's."""
+    if model.whole:
+        return model.infer(curvature)
+    return Laplace(curvature.at, curvature.information + model.prior.diagonal)
+
+
+def _loss(model: CurvedModel, outcome: Outcome) -> float:
+    return outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
+
+
+def _coefficients(rows: LinearRows, size: int) -> NDArray[np.bool_]:
+    """Which parameters are coefficients, not intercepts (D,)."""
+    width = rows.design.width
+    found = np.ones((size // width, width), dtype=np.bool_)
+    found[:, rows.design.columns :] = False
+    return found.ravel()
+
+
+def _judged(
+    model: CurvedModel, rows: LinearRows, outcome: Outcome, posterior: Laplace, loss: float, iterations: int
+) -> Fit:
+    separating = _separating(model, rows, posterior, loss)
+    return Fit(
+        posterior,
+        model.prior,
+        -loss,
+        float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0))),
+        iterations,
+        outcome.converged and separating is None,
+        separating,
+    )
+
+
+def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
+    """Raise if some coefficients are neither told by the rows nor by the prior."""
+    if model.prior.diagonal.all() or rows.design.width > WHOLE:
+        return
+    width = rows.design.width
+    gram = model.objective(rows).gram()
+    own = model.prior.precision
+    belief = np.diag(own[:width]) if own.ndim == 1 else own[:width, :width]
+    if rows.design.intercept and gram[-1, -1] > 0 and not belief[-1, -1]:  # what is constant, it explains
+        raw, sums = gram[:-1, :-1], gram[-1, :-1]
+        gram, belief = raw - np.outer(sums, sums) / gram[-1, -1], belief[:-1, :-1]
+        varies = np.diagonal(gram) > _CONSTANT * np.diagonal(raw)
+        gram = gram * varies * varies[:, None]
+    found = dependent(gram + belief)
+    if len(found):
+        raise UnidentifiedError(found)
+
+
+def _separating(
+    model: CurvedModel, rows: LinearRows, posterior: Laplace, loss: float
+) -> NDArray[np.int64] | None:
+    """Columns along which scores grow for ever, for want of rows on the wrong side and of a prior.
+
+    None of them are named if every row is on its own side: then the loss falls below log 2 of the lightest
+    row, which one row on the wrong side would cost. If some rows lie on the border, information dies out
+    along it.
+    """
+    if not isinstance(model.response, Softmax | Bernoulli) or model.prior.diagonal.all():
+        return None
+    width = rows.design.width
+    lightest = 1.0 if rows.weights is None else float(rows.weights[rows.weights > 0].min())
+    if loss < _LOG_TWO * lightest:
+        return np.empty(0, dtype=np.int64)
+    if posterior.precision is None or posterior.precision.ndim == 1:
+        return None
+    objective = model.objective(rows)
+    first = model.prior.added_to(objective.curvature(np.zeros_like(posterior.mean)))
+    scale = np.sqrt(np.diagonal(first))
+    values, vectors = eigen(posterior.precision / (scale[:, None] * scale))
+    if values[0] > _LOST * eigen(first / (scale[:, None] * scale))[0][0]:
+        return None
+    share = np.abs(vectors[:, 0].reshape(-1, width)).max(axis=0)[: rows.design.columns]
+    return np.flatnonzero(share > 0.1 * share.max())

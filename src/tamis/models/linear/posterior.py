@@ -1,0 +1,105 @@
+"""What is believed of a linear model → predictions, functions drawn from it, and intervals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.conjugate import Normal, StudentT, Univariate
+
+_TINY = float(np.finfo(np.float64).tiny)  # a scale is above zero
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseBelief:
+    """Inverse gamma, in the variance of each target's noise."""
+
+    shape: Array  # (q,)
+    scale: Array  # (q,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LinearPosterior:
+    """y = level + (x − centre)·w + noise for each of q targets: what is believed of w, level and noise.
+
+    Given the noise's precision β, w is N(mean, GGᵀ/β) and the level N(level, slack/β), independent of it.
+    """
+
+    centre: Array  # (d,)
+    level: Array  # (q,)
+    slack: float
+    mean: Array  # (q, d)
+    root: Array  # (1 or q, d, d): G
+    beta: Array  # (q,): its mean, where it is not known
+    noise: NoiseBelief | None  # None where it is known, or was chosen by evidence
+    alpha: Array | None  # (q,) by evidence; as given, else; None for a prior covariance
+    effective: Array  # (q,): γ, how many coefficients the data determine
+    log_evidence: Array | None  # (q,); None where the prior does not integrate to one
+
+    @property
+    def covariance(self) -> Array:
+        """Of the coefficients (q, d, d); ∞ and NaN for a t distribution of 2 degrees of freedom or less."""
+        spread = self.root @ np.swapaxes(self.root, -1, -2)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(spread * (self._inflation / self.beta)[:, None, None])
+
+    @property
+    def intercept(self) -> Array:
+        """The answer for x = 0, (q,)."""
+        return np.asarray(self.level - self.mean @ self.centre)
+
+    def marginals(self) -> Univariate:
+        """The distribution of each coefficient; batch (d, q)."""
+        return self._around(self.mean.T, self.variances.T)
+
+    @property
+    def variances(self) -> Array:
+        """Of the coefficients, in units of the noise (q, d)."""
+        return np.asarray(np.broadcast_to(np.square(self.root).sum(axis=-1), self.mean.shape))
+
+    def predict(self, x: Array) -> Array:
+        """The mean answer for rows (n, d), (n, q)."""
+        return np.asarray(self.level + (x - self.centre) @ self.mean.T)
+
+    def leverage(self, x: Array) -> Array:
+        """Variance of the noiseless answer, in units of the noise, for rows (n, d): (n, q)."""
+        apart = x - self.centre
+        squares = np.stack([np.square(apart @ root).sum(axis=1) for root in self.root], axis=1)
+        return np.asarray(self.slack + squares * np.ones(len(self.level)))
+
+    def distribution(self, x: Array, target: int | slice = slice(None)) -> Univariate:
+        """Of the next answer for each row (n, d): normal, or t if the noise is unknown.
+
+        The batch is (n, q), or (n,) of one target alone.
+        """
+        return self._around(self.predict(x)[:, target], 1.0 + self.leverage(x)[:, target], target)
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
+        """n draws of the coefficients (n, q, d) and of the level (n, q)."""
+        q, d = self.mean.shape
+        precision = np.broadcast_to(self.beta, (n, q))
+        if self.noise is not None:
+            precision = rng.gamma(self.noise.shape, 1.0 / self.noise.scale, size=(n, q))
+        scale = 1.0 / np.sqrt(precision)
+        z = rng.standard_normal((n, q, d))
+        weights = self.mean + scale[..., None] * (self.root @ z[..., None])[..., 0]
+        return weights, self.level + scale * np.sqrt(self.slack) * rng.standard_normal((n, q))
+
+    @property
+    def _inflation(self) -> Array:
+        """The variance of a t distribution in units of its squared scale."""
+        if self.noise is None:
+            return np.ones(len(self.beta))
+        rest = 2.0 * self.noise.shape - 2.0
+        return np.where(rest > 0, (rest + 2.0) / np.where(rest > 0, rest, 1.0), np.inf)
+
+    def deviation(self, variance: Array) -> Array:
+        """The standard deviation that a variance in units of the noise (..., q) comes to."""
+        return np.asarray(np.sqrt(variance * self._inflation / self.beta))
+
+    def _around(self, location: Array, variance: Array, target: int | slice = slice(None)) -> Univariate:
+        """By location and variance in units of the noise, (..., q), or (...) of one target."""
+        scale = np.maximum(np.sqrt(variance / self.beta[target]), _TINY)
+        if self.noise is None:
+            return Normal(location, scale)
+        return StudentT(2.0 * self.noise.shape[target], location, scale)

@@ -1,0 +1,98 @@
+"""What a caller says of coefficients and noise → one prior, or one line that says what is wrong with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import arrays
+from tamis.arrays import Array
+from tamis.linalg import Cholesky, symmetric
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coefficients:
+    """N(mean, S) of the coefficients of each target, where α is not left to the evidence; 1/S else."""
+
+    mean: Array  # (q, d)
+    precision: Array  # (d, d): S⁻¹, 0 where flat
+    root: Array  # (d, d): S = root rootᵀ, where it is not flat
+    log_determinant: float  # of the precision, where it is not flat
+    flat: NDArray[np.bool_]  # (d,)
+    alpha: Array | None  # what was given: (), or (d,)
+    free: bool  # whether the precision is still to be multiplied by an α that the evidence chooses
+
+    @property
+    def proper(self) -> int:
+        """The number of coefficients that have a prior which integrates to one."""
+        return int((~self.flat).sum())
+
+
+def coefficients(alpha: object, prior: object, d: int, q: int) -> Coefficients:
+    """The prior on the coefficients of d columns, for each of q targets."""
+    strength = evidence_or(alpha, "alpha", ("evidence",))
+    if prior is not None:
+        if not isinstance(strength, str):
+            raise ValueError("got both alpha and prior, expected one of them: leave alpha='evidence'")
+        return _given(prior, d, q)
+    if isinstance(strength, str):
+        return _diagonal(np.zeros((q, d)), np.ones(d), None, free=True)
+    if strength.shape not in ((), (d,)):
+        raise ValueError(f"got alpha of shape {strength.shape}, expected one number or one a column ({d},)")
+    if not ((strength >= 0) & (strength < np.inf)).all():
+        raise ValueError(f"got alpha={strength.min():g}, expected finite numbers of at least 0")
+    return _diagonal(np.zeros((q, d)), np.broadcast_to(strength, (d,)), strength)
+
+
+def noise_precision(beta: Array, q: int) -> Array:
+    """β of each target (q,)."""
+    if beta.shape not in ((), (q,)):
+        raise ValueError(f"got beta of shape {beta.shape}, expected one number or one a target ({q},)")
+    if not ((beta > 0) & (beta < np.inf)).all():
+        raise ValueError(f"got beta={beta.min():g}, expected finite numbers above 0")
+    return np.broadcast_to(beta, (q,)).copy()
+
+
+def evidence_or(given: object, name: str, words: tuple[str, ...]) -> Any:
+    """One of the words as it is, or numbers."""
+    if isinstance(given, str) and given in words:
+        return given
+    expected = f"expected a number, an array of them, or {' or '.join(repr(word) for word in words)}"
+    if isinstance(given, str | bool) or given is None:
+        raise ValueError(f"got {name}={given!r}, {expected}")
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"got {name}={given!r}, {expected}") from None
+
+
+def _given(prior: object, d: int, q: int) -> Coefficients:
+    if not isinstance(prior, Sequence) or len(prior) != 2:
+        raise ValueError(f"got prior={prior!r}, expected a mean and a covariance: prior=(m0, S0)")
+    mean, spread = arrays.floats(prior[0], "mean of the prior"), arrays.floats(prior[1], "prior")
+    if mean.shape not in ((), (d,), (q, d)) or not np.isfinite(mean).all():
+        raise ValueError(
+            f"got a prior mean of shape {mean.shape}, expected finite numbers, one a column ({d},)"
+        )
+    means = np.broadcast_to(mean, (q, d)).copy()
+    if spread.shape == (d,):
+        if not ((spread > 0) & (spread < np.inf)).all():
+            raise ValueError(f"got a prior variance of {spread.min():g}, expected finite numbers above 0")
+        return _diagonal(means, 1.0 / spread, None)
+    if spread.shape != (d, d):
+        raise ValueError(
+            f"got a prior covariance of shape {spread.shape}, expected ({d}, {d}), or variances ({d},)"
+        )
+    what = "prior covariance"
+    factor = Cholesky.of(symmetric(spread, what), what, "give one that is")
+    volume, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
+    return Coefficients(means, factor.inverse(), factor.lower, volume, flat, None, False)
+
+
+def _diagonal(mean: Array, precision: Array, alpha: Array | None, free: bool = False) -> Coefficients:
+    flat = precision == 0
+    proper = np.where(flat, 1.0, precision)
+    root, volume = np.diag(1.0 / np.sqrt(proper)), float(np.log(proper).sum())
+    return Coefficients(mean, np.diag(precision), root, volume, flat, alpha, free)

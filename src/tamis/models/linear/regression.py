@@ -1,0 +1,262 @@
+"""rows and targets → Gram → LinearPosterior: Bayesian linear regression, with a flat prior on the intercept.
+
+    y = level + (x − x̄)·w + noise,   w ~ N(m₀, S₀),   noise ~ N(0, 1/β)
+
+About the mean x̄ the level and the coefficients w are independent, before the data and after. Precisions are
+kept in units of the noise's: with R = S₀⁻¹/β the posterior of w is N(m, V/β) with V⁻¹ = ΦᵀΦ + R.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tamis.arrays import Array
+from tamis.linalg import Cholesky, completed, dependent, spectrum
+from tamis.models.linear import evidence
+from tamis.models.linear.evidence import Spectrum
+from tamis.models.linear.posterior import LinearPosterior, NoiseBelief
+from tamis.models.linear.priors import Coefficients, coefficients, evidence_or, noise_precision
+from tamis.stats import Gram
+
+_LOG_TWO_PI = float(np.log(2.0 * np.pi))
+_EPS = float(np.finfo(np.float64).eps)
+_PIVOT = 1e-7  # of a column's own precision: where less is left of it, the prior may be all that is
+
+
+class Paired(NamedTuple):
+    """Rows (n, d), what is to be predicted from each, (n,) or (n, q), and their weights (n,)."""
+
+    features: object
+    targets: object
+    weights: object = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Equations:
+    """The normal equations, about the mean if there is an intercept."""
+
+    gram: Array  # (d, d)
+    cross: Array  # (q, d)
+    squares: Array  # (q,)
+    weight: float
+    centre: Array  # (d,): x̄, or zeros
+    level: Array  # (q,): ȳ, or zeros
+    least: Array  # (q,): the squared noise that is the least to be told from none
+    slack: float  # variance of the level in units of the noise: 1/weight, or 0 without one
+
+    @classmethod
+    def of(cls, gram: Gram, intercept: bool) -> "Equations":
+        """Read off the statistic."""
+        weight, p = float(gram.weight.value), gram.width
+        if not weight > 0:
+            raise ValueError(
+                "got a statistic of no weight, expected that of one row or more: learn some rows"
+            )
+        mean = gram.mean
+        if intercept:
+            whole, centre, level, slack = gram.scatter, mean[:p], mean[p:], 1.0 / weight
+            # what is left of a constant that no float can hold
+            constant = np.diagonal(whole) <= weight * np.square(_EPS * mean)
+            whole[constant] = whole[:, constant] = 0.0
+            squares = np.diagonal(whole[p:, p:])
+        else:
+            whole = np.block([[gram.features, gram.cross], [gram.cross.T, gram.squares]])
+            centre, level, slack = np.zeros(p), np.zeros(gram.targets), 0.0
+            squares = np.diagonal(gram.squares)
+        least = evidence.LEAST_NOISE * squares / weight
+        least = np.where(least > 0, least, np.maximum(np.square(_EPS * mean[p:]), 1e-30))
+        return cls(whole[:p, :p], whole[:p, p:].T, squares, weight, centre, level, least, slack)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BayesianLinear:
+    """The pair: `observe` sums products, `infer` knows the prior and the noise.
+
+    `alpha` is the precision of the coefficients, one or one a column, 0 for a flat prior, or "evidence";
+    `prior` is their mean and covariance, or variances, in its place. `beta` is the precision of the noise;
+    "evidence"; or "unknown", with an inverse gamma belief of `noise_shape` and `noise_scale` in its variance,
+    in units of which the prior of the coefficients then is.
+
+    >>> model = BayesianLinear(alpha=0.0, beta=1.0)
+    >>> posterior = model.infer(model.observe(Paired([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])))
+    >>> posterior.mean.round(12).tolist(), posterior.covariance.round(12).tolist()
+    ([[2.0]], [[[0.5]]])
+    """
+
+    alpha: object = "evidence"
+    beta: object = "evidence"
+    prior: object = None
+    noise_shape: float = 0.0
+    noise_scale: float = 0.0
+    intercept: bool = True
+    exact: bool = False
+    names: tuple[object, ...] | None = None  # of the columns, for messages
+
+    def observe(self, data: Paired, given: LinearPosterior | None = None, /) -> Gram:
+        """Sum the products of rows and targets."""
+        return Gram.observe(data.features, data.targets, data.weights, exact=self.exact)
+
+    def infer(self, statistic: Gram, /) -> LinearPosterior:
+        """The belief in coefficients, level and noise."""
+        seen = Equations.of(statistic, self.intercept)
+        q, d = seen.cross.shape
+        held = coefficients(self.alpha, self.prior, d, q)
+        noise = evidence_or(self.beta, "beta", ("unknown", "evidence"))
+        cross = seen.cross - held.mean @ seen.gram
+        squares = seen.squares - np.einsum("qd,qd->q", held.mean, seen.cross + cross)
+        squares = np.maximum(squares, 0.0)
+        count = seen.weight - self.intercept - int(held.flat.sum())
+        shape, scale = self._belief(noise, count)
+        self._refuse_if_dependent(seen, held)
+        found = self._precisions(seen, held, cross, squares, noise, count, shape, scale)
+        root, log_volume, told_of = _roots(seen.gram, held, found.ratio)
+        half = (cross[:, None, :] @ root)[:, 0] * told_of
+        mean = held.mean + (root @ half[..., None])[..., 0]
+        penalised = np.maximum(squares - np.square(half).sum(axis=1), 0.0)
+        belief, beta = None, found.beta
+        if noise == "unknown":
+            a = np.full(q, shape + 0.5 * count)
+            belief = NoiseBelief(a, np.maximum(scale + 0.5 * penalised, a * seen.least))
+            beta = belief.shape / belief.scale
+        told: Array | None = None
+        if not held.flat.any() and (belief is None or min(shape, scale) > 0):
+            told = 0.5 * (held.proper * np.log(found.ratio) + held.log_determinant - log_volume)
+            told = told - 0.5 * count * _LOG_TWO_PI - (0.5 * np.log(seen.weight) if self.intercept else 0.0)
+            if belief is None:
+                told = told + 0.5 * count * np.log(beta) - 0.5 * beta * penalised
+            else:
+                told = told + special.gammaln(belief.shape) - special.gammaln(shape)
+                told = told + shape * np.log(scale) - belief.shape * np.log(belief.scale)
+        return LinearPosterior(
+            centre=seen.centre,
+            level=seen.level,
+            slack=seen.slack,
+            mean=mean,
+            root=root,
+            beta=np.asarray(beta),
+            noise=belief,
+            alpha=found.alpha,
+            effective=((seen.gram @ root) * root).sum(axis=(-2, -1)) * np.ones(q),
+            log_evidence=told,
+        )
+
+    def _belief(self, noise: object, count: float) -> tuple[float, float]:
+        """Shape and scale of the belief in the noise's variance."""
+        shape, scale = float(self.noise_shape), float(self.noise_scale)
+        if not (0.0 <= shape < np.inf and 0.0 <= scale < np.inf):
+            raise ValueError(
+                f"got noise_shape={self.noise_shape} and noise_scale={self.noise_scale}, expected at least 0"
+            )
+        if noise != "unknown":
+            shape = scale = 0.0
+        if isinstance(noise, str) and count + 2.0 * shape <= 0:
+            raise ValueError(
+                f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or fewer than "
+                "flat coefficients), expected more than 0: learn more rows, or give beta as a number"
+            )
+        return shape, scale
+
+    def _refuse_if_dependent(self, seen: Equations, held: Coefficients) -> None:
+        if not held.flat.any():
+            return
+        found = dependent(seen.gram + held.precision)
+        if len(found):
+            named = ", ".join(repr(self.names[j]) if self.names else str(j) for j in found.tolist())
+            others = "the others and the intercept" if self.intercept else "the others"
+            raise ValueError(
+                f"{others} determine column {named}, expected columns that stand alone where alpha=0: drop "
+                f"{'it' if len(found) == 1 else 'them'}, or give an alpha above 0"
+            )
+
+    def _precisions(
+        self,
+        seen: Equations,
+        held: Coefficients,
+        cross: Array,
+        squares: Array,
+        noise: Array | str,
+        count: float,
+        shape: float,
+        scale: float,
+    ) -> "_Precisions":
+        """The prior's and the noise's precision of each target, those chosen by evidence included."""
+        q = len(cross)
+        free = held.free
+        if not free and noise == "unknown":
+            return _Precisions(np.ones(q), np.ones(q), held.alpha)
+        if not isinstance(noise, str) and not free:
+            beta = noise_precision(noise, q)
+            return _Precisions(1.0 / beta, beta, held.alpha)
+        gram, across, left = _without_flat(seen.gram, cross, squares, held.flat)
+        root = held.root[np.ix_(~held.flat, ~held.flat)]
+        each = evidence.spectra(root.T @ gram @ root, across @ root, left, count)
+        ratio, beta = np.ones(q), np.ones(q)
+        known = np.ones(q) if isinstance(noise, str) else noise_precision(noise, q)
+        for k, (one, least) in enumerate(zip(each, seen.least.tolist(), strict=True)):
+            if not free:
+                beta[k] = _noise(one, least, float(squares[k]))
+                ratio[k] = 1.0 / beta[k]
+            elif isinstance(noise, str):
+                ratio[k], beta[k] = evidence.both(one, least, shape, scale)
+            else:
+                ratio[k], beta[k] = evidence.prior_alone(one, float(known[k])), known[k]
+        alpha = held.alpha if not free else ratio if noise == "unknown" else ratio * beta
+        return _Precisions(ratio, beta, alpha)
+
+
+class _Precisions(NamedTuple):
+    """Of each target (q,): the prior's in units of the noise's, the noise's, and what `alpha` came to."""
+
+    ratio: Array
+    beta: Array
+    alpha: Array | None
+
+
+def _noise(seen: Spectrum, least: float, squares: float) -> float:
+    """β by evidence, where the prior is known."""
+    if not len(seen.values):  # the prior says nothing that the data could add to
+        return seen.count / max(seen.residual, seen.count * least)
+    return evidence.noise_alone(seen, least, 1e6 * (squares / seen.count + least))
+
+
+def _without_flat(
+    gram: Array, cross: Array, squares: Array, flat: NDArray[np.bool_]
+) -> tuple[Array, Array, Array]:
+    """The equations of the columns that have a prior, once the others have taken what they can."""
+    if not flat.any():
+        return gram, cross, squares
+    kept = ~flat
+    taken = Cholesky.of(gram[np.ix_(flat, flat)]).inverse_factor()
+    onto, share = taken @ gram[np.ix_(flat, kept)], cross[:, flat] @ taken.T
+    left = np.maximum(squares - np.square(share).sum(axis=1), 0.0)
+    return gram[np.ix_(kept, kept)] - onto.T @ onto, cross[:, kept] - share @ onto, left
+
+
+def _roots(gram: Array, held: Coefficients, ratio: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """G (1 or q, d, d) with GGᵀ = (ΦᵀΦ + ratio · precision)⁻¹, and log|ΦᵀΦ + …|: one for all if that is all.
+
+    Where columns repeat each other and the prior is weak, what Cholesky would leave of it is rounding: there
+    the eigenvectors say which directions are the prior's alone. The mask (1 or q, d) has those of the others.
+    """
+    ratios = ratio[:1] if (ratio == ratio[0]).all() else ratio
+    whole = gram + ratios[:, None, None] * held.precision
+    units = 1.0 / np.sqrt(np.diagonal(whole, axis1=-2, axis2=-1))
+    factor, definite = Cholesky.where_definite(whole * units[:, :, None] * units[:, None, :])
+    pivots = np.square(np.diagonal(factor.lower, axis1=-2, axis2=-1)).min(axis=-1)
+    weak = (~definite | (pivots < _PIVOT)) & (not held.flat.any())
+    root = units[:, :, None] * np.swapaxes(factor.inverse_factor(), -1, -2)
+    volume = factor.log_determinant() - 2.0 * np.log(units).sum(axis=-1)
+    told_of = np.ones(units.shape, dtype=np.bool_)
+    if weak.any():
+        values, vectors = spectrum(held.root.T @ gram @ held.root)
+        rest = completed(vectors)
+        for k in np.flatnonzero(weak).tolist():
+            inner, outer = np.sqrt(values + ratios[k]), np.sqrt(ratios[k])
+            root[k] = held.root @ np.hstack([vectors / inner, rest / outer])
+            told_of[k, len(values) :] = False
+            logs = np.log(inner).sum() + rest.shape[1] * np.log(outer)
+            volume[k] = 2.0 * logs + held.log_determinant
+    return root, volume, told_of
