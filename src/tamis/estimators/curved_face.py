@@ -1,4 +1,4 @@
-"""What the faces of linear models by Newton's method share: from rows to a Gaussian posterior, and from it to answers.
+"""What the faces of linear models by Newton's method share: rows → a Gaussian posterior → answers.
 
 Parameters are kept about a centre, next to the columns' mean where that is far from zero; callers see them
 about zero.
@@ -85,8 +85,8 @@ class CurvedFace(LinearFace):
         if sparse is not None and not np.isfinite(sparse.values).all():
             place = int(np.flatnonzero(~np.isfinite(sparse.values))[0])
             raise ValueError(
-                f"{table.name(int(sparse.indices[place]))} holds {sparse.values[place]}, expected finite numbers: "
-                "drop or fill NaN and infinity"
+                f"{table.name(int(sparse.indices[place]))} holds {sparse.values[place]}, expected finite "
+                "numbers: drop or fill NaN and infinity"
             )
 
     def _climbed(
@@ -109,15 +109,15 @@ class CurvedFace(LinearFace):
                 named = ", ".join(repr(schema.name(int(j))) for j in problem.columns[:5])
                 more = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
                 raise ValueError(
-                    f"columns {named}{more} are determined by the others, and alpha=0 leaves their coefficients "
-                    "open: drop them, or set alpha above 0"
+                    f"columns {named}{more} are determined by the others, and alpha=0 leaves their "
+                    "coefficients open: drop them, or set alpha above 0"
                 ) from None
         if found.separating is not None:
             _warn_of_separation(found, schema)
         elif not found.converged:
             warnings.warn(
-                f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from the top: "
-                "raise max_iter, or scale the columns",
+                f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from the "
+                "top: raise max_iter, or scale the columns",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -198,7 +198,7 @@ class CurvedFace(LinearFace):
         return 1.0
 
     def _covariance(self, name: str) -> tuple[Array, Array]:
-        """Covariances of the coefficients (outputs · d)² or their variances, and variances of the intercepts."""
+        """Covariances of the coefficients (outputs · d)², or variances, and those of the intercepts."""
         state = self._fitted_for(name)
         if state.posterior.precision is None:
             raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
@@ -210,7 +210,8 @@ class CurvedFace(LinearFace):
             own = np.square(lift) @ covariance.reshape(m, width)
             ends = own[:, :d] @ np.square(state.centre) + (own[:, d] if state.intercept else 0.0)
             return own[:, :d].ravel(), ends
-        cells = np.einsum("ka,aibj,lb->kilj", lift, covariance.reshape(m, width, m, width), lift, optimize=True)
+        parts = covariance.reshape(m, width, m, width)
+        cells = np.einsum("ka,aibj,lb->kilj", lift, parts, lift, optimize=True)
         k = len(lift)
         to_end = np.concatenate([-state.centre, np.ones(1)])[:width]
         ends = np.einsum("i,kikj,j->k", to_end, cells, to_end)
@@ -228,7 +229,7 @@ class CurvedFace(LinearFace):
         """Standard deviations of the intercepts under the posterior; 0 where there is none."""
         _, ends = self._covariance("intercept_std_")
         state = self._checked()
-        return np.sqrt(ends).reshape(self._coefficients()[1].shape) if state.intercept else np.zeros_like(ends)
+        return np.sqrt(ends) if state.intercept else np.zeros_like(ends)
 
     @property
     def coef_covariance_(self) -> Array:
@@ -291,7 +292,7 @@ class CurvedFace(LinearFace):
     # ── the algebra ──
 
     def decay(self, factor: float) -> Any:
-        """Let everything learned so far count `factor` times as much: the posterior widens towards the prior."""
+        """Let everything learned so far count `factor` times as much: the posterior widens."""
         state = self._checked()
         if not 0.0 < float(factor) <= 1.0:
             raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
@@ -321,8 +322,11 @@ def _warn_of_separation(found: Fit, schema: Schema) -> None:
         named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
         said = f"the classes do not overlap along columns {named}"
     warnings.warn(
-        f"{said}, so that without a prior coefficients grow for ever and those found mean nothing: set alpha
-        above 0", SeparationWarning, stacklevel=5, )
+        f"{said}, so that without a prior coefficients grow for ever and those found mean nothing: "
+        "set alpha above 0",
+        SeparationWarning,
+        stacklevel=5,
+    )
 
 
 def column_means(rows: LinearRows, values: NDArray[Any] | None) -> Array:

@@ -52,7 +52,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     intercept_alpha : float
         Precision of the prior on intercepts: 0, none.
     solver : "auto", "newton", "whitened" or "diagonal"
-        "newton" takes the whole curvature at each step; "whitened" that of a sample of the rows once, and then
+        "newton" takes the whole curvature at each step; "whitened" that of a sample of rows once, and then
         slopes alone; "diagonal" does the same with its diagonal, for very many columns.
     posterior : "auto", "full", "diagonal" or "none"
         What to keep of the posterior; "auto" keeps it whole up to 1,000 parameters, and a diagonal beyond.
@@ -160,8 +160,8 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     def _response(keys: Keys) -> Response | Softmax:
         if len(keys) < 2:
             raise ValueError(
-                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples of at "
-                "least 2 classes"
+                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples of "
+                "at least 2 classes"
             )
         return Bernoulli() if len(keys) == 2 else Softmax.of(len(keys))
 
@@ -217,7 +217,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         return self
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models learned of the same columns and classes: near what a fit to all rows would be.
+        """Add what other models learned of the same columns and classes: near a fit to all rows.
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
@@ -281,13 +281,13 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         return self._coefficients()[1]
 
     def decision_function(self, X: object) -> Array:
-        """Log-odds of the second class against the first (n,); with more classes, a score each, (n, classes)."""
+        """Log-odds of the second class against the first (n,); with more classes, scores (n, classes)."""
         _, _, scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_log_proba(self, X: object) -> Array:
         """log p(class | x), (n, classes)."""
-        state, design, scores = self._scores(X)
+        state, _, scores = self._scores(X)
         if self._averages(state) == "plugin" and isinstance(state.response, Bernoulli):
             return np.asarray(special.log_expit(np.hstack([-scores, scores])))
         if self._averages(state) == "plugin":
@@ -385,7 +385,7 @@ def _over(keys: Keys, filed: Filed) -> Filed:
     if (place < 0).any():
         unknown = filed.keys[int(np.argmin(place))]
         raise ValueError(
-            f"got class {unknown!r}, expected one of {keys!r}: name all classes in the first call, as classes="
+            f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
         )
     return Filed(keys, place[filed.group])
 

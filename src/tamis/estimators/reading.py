@@ -21,8 +21,8 @@ _CONTINUOUS = (
     "round them, or use a regression"
 )
 _COLUMN_VECTOR = (
-    "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,), "
-    "for example using ravel()."
+    "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+    "(n_samples,), for example using ravel()."
 )
 _FEW = 16  # rows that may wait to be summed with others
 _EXACT = 2**53  # up to here integers are floats, too

@@ -266,7 +266,7 @@ def _times(precision: Array, vector: Array) -> Array:
 
 
 def recentred(posterior: Laplace, by: Array, width: int) -> Laplace:
-    """The same belief, of columns about a centre that was moved `by` (d,), of parameters with an intercept each."""
+    """The same belief, of columns about a centre moved `by` (d,); each output has an intercept."""
     if not by.any():
         return posterior
     move = np.eye(width)
