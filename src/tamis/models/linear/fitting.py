@@ -20,7 +20,7 @@ Kept = Literal["auto", "full", "diagonal", "none"]
 _KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
 _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _SETTLED = 1e-6  # change of log α that ends them
-_LOST = 1e-7  # information, of what there was at first, of a direction in which classes do not overlap
+_LOST = 1e-4  # of one row's information at first: less along some direction, and no row holds classes together
 _CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
 _LOG_TWO = float(np.log(2.0))
 
@@ -193,11 +193,12 @@ def _separating(
     row, which one row on the wrong side would cost. If some rows lie on the border, information dies out
     along it.
     """
-    if not isinstance(model.response, Softmax | Bernoulli) or model.prior.diagonal.all():
-        return None
     width = rows.design.width
+    own = model.prior.diagonal.reshape(-1, width)[:, : rows.design.columns]
+    if not isinstance(model.response, Softmax | Bernoulli) or own.all():
+        return None
     lightest = 1.0 if rows.weights is None else float(rows.weights[rows.weights > 0].min())
-    if loss < _LOG_TWO * lightest:
+    if loss < _LOG_TWO * lightest and not own.any():
         return np.empty(0, dtype=np.int64)
     if posterior.precision is None or posterior.precision.ndim == 1:
         return None
@@ -205,7 +206,8 @@ def _separating(
     first = model.prior.added_to(objective.curvature(np.zeros_like(posterior.mean)))
     scale = np.sqrt(np.diagonal(first))
     values, vectors = eigen(posterior.precision / (scale[:, None] * scale))
-    if values[0] > _LOST * eigen(first / (scale[:, None] * scale))[0][0]:
+    total = len(rows.design) if rows.weights is None else float(rows.weights.sum())
+    if values[0] > _LOST * (lightest / total) * eigen(first / (scale[:, None] * scale))[0][0]:
         return None
     share = np.abs(vectors[:, 0].reshape(-1, width)).max(axis=0)[: rows.design.columns]
     return np.flatnonzero(share > 0.1 * share.max())

@@ -104,32 +104,27 @@ class BayesianLinear:
         seen = Equations.of(statistic, self.intercept)
         q, d = seen.cross.shape
         held = coefficients(self.alpha, self.prior, d, q)
-        noise = evidence_or(self.beta, "beta", ("unknown", "evidence"))
         cross = seen.cross - held.mean @ seen.gram
         squares = seen.squares - np.einsum("qd,qd->q", held.mean, seen.cross + cross)
         squares = np.maximum(squares, 0.0)
         count = seen.weight - self.intercept - int(held.flat.sum())
-        shape, scale = self._belief(noise, count)
+        noise = self._noise(count, q)
         self._refuse_if_dependent(seen, held)
-        found = self._precisions(seen, held, cross, squares, noise, count, shape, scale)
+        found = _precisions(seen, held, cross, squares, noise, count)
         root, log_volume, told_of = _roots(seen.gram, held, found.ratio)
         half = (cross[:, None, :] @ root)[:, 0] * told_of
         mean = held.mean + (root @ half[..., None])[..., 0]
         penalised = np.maximum(squares - np.square(half).sum(axis=1), 0.0)
         belief, beta = None, found.beta
-        if noise == "unknown":
-            a = np.full(q, shape + 0.5 * count)
-            belief = NoiseBelief(a, np.maximum(scale + 0.5 * penalised, a * seen.least))
+        if noise.unknown:
+            a = np.full(q, noise.shape + 0.5 * count)
+            belief = NoiseBelief(a, np.maximum(noise.scale + 0.5 * penalised, a * seen.least))
             beta = belief.shape / belief.scale
         told: Array | None = None
-        if not held.flat.any() and (belief is None or min(shape, scale) > 0):
+        if not held.flat.any() and (belief is None or min(noise.shape, noise.scale) > 0):
             told = 0.5 * (held.proper * np.log(found.ratio) + held.log_determinant - log_volume)
             told = told - 0.5 * count * _LOG_TWO_PI - (0.5 * np.log(seen.weight) if self.intercept else 0.0)
-            if belief is None:
-                told = told + 0.5 * count * np.log(beta) - 0.5 * beta * penalised
-            else:
-                told = told + special.gammaln(belief.shape) - special.gammaln(shape)
-                told = told + shape * np.log(scale) - belief.shape * np.log(belief.scale)
+            told = told + _log_fit(beta, penalised, count, noise, belief)
         return LinearPosterior(
             centre=seen.centre,
             level=seen.level,
@@ -139,25 +134,27 @@ class BayesianLinear:
             beta=np.asarray(beta),
             noise=belief,
             alpha=found.alpha,
-            effective=((seen.gram @ root) * root).sum(axis=(-2, -1)) * np.ones(q),
+            effective=(((seen.gram @ root) * root).sum(axis=-2) * told_of).sum(axis=-1) * np.ones(q),
             log_evidence=told,
         )
 
-    def _belief(self, noise: object, count: float) -> tuple[float, float]:
-        """Shape and scale of the belief in the noise's variance."""
+    def _noise(self, count: float, q: int) -> "_Noise":
+        """What is said of the noise of q targets, checked."""
         shape, scale = float(self.noise_shape), float(self.noise_scale)
         if not (0.0 <= shape < np.inf and 0.0 <= scale < np.inf):
             raise ValueError(
                 f"got noise_shape={self.noise_shape} and noise_scale={self.noise_scale}, expected at least 0"
             )
-        if noise != "unknown":
-            shape = scale = 0.0
-        if isinstance(noise, str) and count + 2.0 * shape <= 0:
+        given = evidence_or(self.beta, "beta", ("unknown", "evidence"))
+        if not isinstance(given, str):
+            return _Noise(noise_precision(given, q), False, 0.0, 0.0)
+        unknown = given == "unknown"
+        if count + 2.0 * shape * unknown <= 0:
             raise ValueError(
                 f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or fewer than "
                 "flat coefficients), expected more than 0: learn more rows, or give beta as a number"
             )
-        return shape, scale
+        return _Noise(None, unknown, shape * unknown, scale * unknown)
 
     def _refuse_if_dependent(self, seen: Equations, held: Coefficients) -> None:
         if not held.flat.any():
@@ -171,40 +168,14 @@ class BayesianLinear:
                 f"{'it' if len(found) == 1 else 'them'}, or give an alpha above 0"
             )
 
-    def _precisions(
-        self,
-        seen: Equations,
-        held: Coefficients,
-        cross: Array,
-        squares: Array,
-        noise: Array | str,
-        count: float,
-        shape: float,
-        scale: float,
-    ) -> "_Precisions":
-        """The prior's and the noise's precision of each target, those chosen by evidence included."""
-        q = len(cross)
-        free = held.free
-        if not free and noise == "unknown":
-            return _Precisions(np.ones(q), np.ones(q), held.alpha)
-        if not isinstance(noise, str) and not free:
-            beta = noise_precision(noise, q)
-            return _Precisions(1.0 / beta, beta, held.alpha)
-        gram, across, left = _without_flat(seen.gram, cross, squares, held.flat)
-        root = held.root[np.ix_(~held.flat, ~held.flat)]
-        each = evidence.spectra(root.T @ gram @ root, across @ root, left, count)
-        ratio, beta = np.ones(q), np.ones(q)
-        known = np.ones(q) if isinstance(noise, str) else noise_precision(noise, q)
-        for k, (one, least) in enumerate(zip(each, seen.least.tolist(), strict=True)):
-            if not free:
-                beta[k] = _noise(one, least, float(squares[k]))
-                ratio[k] = 1.0 / beta[k]
-            elif isinstance(noise, str):
-                ratio[k], beta[k] = evidence.both(one, least, shape, scale)
-            else:
-                ratio[k], beta[k] = evidence.prior_alone(one, float(known[k])), known[k]
-        alpha = held.alpha if not free else ratio if noise == "unknown" else ratio * beta
-        return _Precisions(ratio, beta, alpha)
+
+class _Noise(NamedTuple):
+    """Its precision (q,) where that is known; else whether it is integrated out, by what belief."""
+
+    known: Array | None
+    unknown: bool
+    shape: float
+    scale: float
 
 
 class _Precisions(NamedTuple):
@@ -215,7 +186,42 @@ class _Precisions(NamedTuple):
     alpha: Array | None
 
 
-def _noise(seen: Spectrum, least: float, squares: float) -> float:
+def _precisions(
+    seen: Equations, held: Coefficients, cross: Array, squares: Array, noise: _Noise, count: float
+) -> _Precisions:
+    """The prior's and the noise's precision of each target, those chosen by evidence included."""
+    q = len(cross)
+    if not held.free and noise.unknown:
+        return _Precisions(np.ones(q), np.ones(q), held.alpha)
+    if not held.free and noise.known is not None:
+        return _Precisions(1.0 / noise.known, noise.known, held.alpha)
+    gram, across, left = _without_flat(seen.gram, cross, squares, held.flat)
+    root = held.root[np.ix_(~held.flat, ~held.flat)]
+    each = evidence.spectra(root.T @ gram @ root, across @ root, left, count)
+    ratio, beta = np.ones(q), np.ones(q)
+    for k, (one, least) in enumerate(zip(each, seen.least.tolist(), strict=True)):
+        if not held.free:
+            beta[k] = _noise_alone(one, least, float(squares[k]))
+            ratio[k] = 1.0 / beta[k]
+        elif noise.known is None:
+            ratio[k], beta[k] = evidence.both(one, least, noise.shape, noise.scale)
+        else:
+            beta[k] = noise.known[k]
+            ratio[k] = evidence.prior_alone(one, float(beta[k]))
+    if not held.free:
+        return _Precisions(ratio, beta, held.alpha)
+    return _Precisions(ratio, beta, ratio if noise.unknown else ratio * beta)
+
+
+def _log_fit(beta: Array, penalised: Array, count: float, noise: _Noise, belief: NoiseBelief | None) -> Array:
+    """What the noise and the squares it has to explain add to the log-evidence (q,)."""
+    if belief is None:
+        return 0.5 * count * np.log(beta) - 0.5 * beta * penalised
+    before = special.gammaln(noise.shape) - noise.shape * np.log(noise.scale)
+    return np.asarray(special.gammaln(belief.shape) - belief.shape * np.log(belief.scale) - before)
+
+
+def _noise_alone(seen: Spectrum, least: float, squares: float) -> float:
     """β by evidence, where the prior is known."""
     if not len(seen.values):  # the prior says nothing that the data could add to
         return seen.count / max(seen.residual, seen.count * least)
