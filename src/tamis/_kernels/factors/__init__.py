@@ -1,0 +1,99 @@
+"""The one door to the kernels of latent factors: many small ridge regressions, and the best of many scores.
+
+Rows are solved each by itself, so that no answer depends on the number of threads. Both twins solve the same
+equations; BLAS and NumPy round differently, and agree to some 1e-12.
+"""
+
+import numpy as np
+
+from tamis._kernels import threads
+from tamis._kernels.door import Door
+from tamis._kernels.factors import reference
+from tamis._kernels.reference import Floats, Words
+
+__all__ = ["solve_rows", "top_rows"]
+
+_CALL = 500
+_PATIENCE = 20_000_000  # products: about half of what loading Numba takes
+_CHUNKS = 16  # of rows, so that threads end together
+_NOTHING: Floats = np.zeros((0, 0))
+
+_door = Door(reference, "tamis._kernels.factors.compiled", _CALL, _PATIENCE)
+
+
+def solve_rows(
+    indptr: Words,
+    indices: Words,
+    weights: Floats,
+    pulls: Floats,
+    other: Floats,
+    ridge: Floats,
+    base: Floats | None = None,
+    pull: Floats | None = None,
+    noise: Floats | None = None,
+) -> Floats:
+    """x = A⁻¹ b of each row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ pull v.
+
+    Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k); weights are at least 0.
+    `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: a
+    draw from N(x, A⁻¹).
+    """
+    n, k = ridge.shape
+    work = len(indices) * k * k // 2 + n * k * k * k // 6
+    kernels = _door.kernels(work)
+    out = np.zeros((n, k))
+    more = _NOTHING if base is None else base
+    start = np.zeros(k) if pull is None else pull
+    shake = _NOTHING if noise is None else noise
+
+    def lane(first: int, last: int) -> None:
+        for chunk in range(first, last):
+            kernels.solve_rows(
+                indptr,
+                indices,
+                weights,
+                pulls,
+                other,
+                ridge,
+                more,
+                start,
+                shake,
+                cuts[chunk],
+                cuts[chunk + 1],
+                out,
+            )
+
+    cuts = _even_cuts(indptr, k)
+    if kernels is reference or threads.parts(work) == 1:
+        lane(0, len(cuts) - 1)
+    else:
+        with threads.one_blas_thread:
+            threads.in_row_chunks(len(cuts) - 1, work, lane)
+    return out
+
+
+def _even_cuts(indptr: Words, k: int) -> list[int]:
+    """Where to cut the rows into chunks of about the same work."""
+    n = len(indptr) - 1
+    cost = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)
+    marks = np.linspace(0.0, float(cost[-1]), _CHUNKS + 1)[1:-1]
+    return [0, *np.searchsorted(cost, marks).tolist(), n]
+
+
+def top_rows(scores: Floats, count: int) -> Words:
+    """Places of the largest scores of each row (n, count), largest first, and of equals the first.
+
+    −∞ is no score; where there are too few, the rest is −1.
+    """
+    n = len(scores)
+    kernels = _door.kernels(scores.size)
+    out = np.empty((n, count), dtype=np.int64)
+
+    def lane(start: int, stop: int) -> None:
+        kernels.top_rows(scores, start, stop, out)
+
+    if kernels is reference:
+        lane(0, n)
+    else:
+        threads.in_row_chunks(n, scores.size, lane)
+    return out

@@ -1,0 +1,1 @@
+"""Latent factors of users and items."""

@@ -1,0 +1,66 @@
+"""Triples of user, item and rating → rows of users and rows of items, each with its entries side by side."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The entries of each row of one side: those of row i are at indptr[i] to indptr[i + 1]."""
+
+    indptr: Places  # (rows + 1,)
+    others: Places  # (n,): the row of the other side
+    order: Places  # (n,): of which triple
+
+    @classmethod
+    def of(cls, own: Places, others: Places, rows: int) -> "Side":
+        order = np.argsort(own, kind="stable")
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=rows))]).astype(np.int64)
+        return cls(indptr, others[order], order)
+
+    @property
+    def counts(self) -> Places:
+        """Entries of each row."""
+        return np.diff(self.indptr)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """n ratings, by places of users and items."""
+
+    user: Places  # (n,)
+    item: Places  # (n,)
+    value: Array  # (n,)
+    users: int
+    items: int
+    weight: Array | None = None  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @cached_property
+    def by_user(self) -> Side:
+        """Each user's ratings."""
+        return Side.of(self.user, self.item, self.users)
+
+    @cached_property
+    def by_item(self) -> Side:
+        """Each item's ratings."""
+        return Side.of(self.item, self.user, self.items)
+
+    @property
+    def weights(self) -> Array:
+        """(n,), 1 where none were given."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def take(self, rows: Places | NDArray[np.bool_]) -> "Ratings":
+        """These ratings, of the same users and items."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Ratings(self.user[rows], self.item[rows], self.value[rows], self.users, self.items, weight)
