@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
     from tamis.estimators import (
+        PCA,
         BayesianLinearRegression,
         BernoulliNB,
         CategoricalNB,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "PCA",
     "BayesianLinearRegression",
     "BernoulliNB",
     "Beta",
@@ -97,6 +99,7 @@ _HOMES = {
     "NaiveBayes": "estimators",
     "NormalInverseGamma": "conjugate",
     "NormalInverseWishart": "conjugate",
+    "PCA": "estimators",
     "PoissonNB": "estimators",
     "load": "estimators",
     "save": "estimators",

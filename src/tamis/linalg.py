@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, lapack, solve_triangular
+from scipy.linalg import eigh, lapack, qr, solve_triangular, svd
 
 from tamis.arrays import Array
 
@@ -191,6 +191,17 @@ def completed(vectors: Array) -> Array:
     """Orthonormal vectors (d, d − r) that make these (d, r) a basis."""
     whole, _ = np.linalg.qr(vectors, mode="complete")
     return np.asarray(whole[:, vectors.shape[1] :])
+
+
+def singular(matrix: Array) -> tuple[Array, Array]:
+    """Singular values (r,), largest first, and right singular vectors (r, d) in rows, of (n, d)."""
+    _, values, right = svd(matrix, full_matrices=False, check_finite=False)
+    return np.asarray(values), np.asarray(right)
+
+
+def orthonormal(matrix: Array) -> Array:
+    """Orthonormal columns (d, k) that span those of a matrix (d, k) of k ≤ d."""
+    return np.asarray(qr(matrix, mode="economic", check_finite=False)[0])
 
 
 def _in_own_units(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:

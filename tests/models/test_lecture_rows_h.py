@@ -1,4 +1,4 @@
-"""Rows H1–H3 of the lectures: the posterior of a linear model, in one step or in many, and what it predicts."""
+"""Rows H1–H3 of the lectures: the posterior of a linear model, in one step or many, and what it predicts."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def drawn(n: int, seed: int = 0) -> tuple[Array, Array]:
 def posterior(phi: Array, t: Array) -> tuple[Array, Array]:
     """m_N = S_N(S₀⁻¹m₀ + βΦᵀt), S_N⁻¹ = S₀⁻¹ + βΦᵀΦ."""
     precision = np.linalg.inv(COVARIANCE) + BETA * phi.T @ phi
-    spread = np.linalg.inv(precision)
+    spread: Array = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     return spread @ (np.linalg.solve(COVARIANCE, MEAN) + BETA * phi.T @ t), spread
 
 

@@ -9,9 +9,11 @@ from tamis.estimators.linear_regression import BayesianLinearRegression
 from tamis.estimators.logistic import LogisticRegression
 from tamis.estimators.mixture import Mixture
 from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
+from tamis.estimators.pca import PCA
 from tamis.estimators.persistence import load, save
 
 __all__ = [
+    "PCA",
     "BayesianLinearRegression",
     "BernoulliNB",
     "CategoricalNB",

@@ -99,9 +99,10 @@ class CurvedFace(LinearFace):
         schema: Schema,
         X: object,
         y: object,
+        plan: Plan | None = None,
     ) -> Fit:
         """Fit, with a bar and callbacks, and say what went wrong in one line."""
-        plan = self._plan()
+        plan = self._plan() if plan is None else plan
         with watching(self, plan.max_iter, X, y) as watch:
             try:
                 found = fit(rows, response, prior, start, plan, free, watch)

@@ -19,18 +19,21 @@ class LinearExplanation:
     means, if the model has an intercept; a contribution is how far its column moves the answer from there.
     """
 
-    contributions: Any  # (n, d): a frame if the rows were one
+    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
     baseline: Array  # (n,)
     names: tuple[Any, ...]  # d
 
     @property
     def prediction(self) -> Array:
         """What the row comes to (n,)."""
-        return np.asarray(self.values().sum(axis=1) + self.baseline)
+        found = self.contributions if hasattr(self.contributions, "tocsr") else self.values()
+        return np.asarray(found.sum(axis=1)).ravel() + self.baseline
 
     def values(self) -> Array:
         """The contributions as an array (n, d)."""
         found = self.contributions
+        if hasattr(found, "toarray"):
+            return np.asarray(found.toarray())
         return np.asarray(found.to_numpy() if hasattr(found, "to_numpy") else found, dtype=np.float64)
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:

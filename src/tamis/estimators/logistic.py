@@ -58,9 +58,11 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         What to keep of the posterior; "auto" keeps it whole up to 1,000 parameters, and a diagonal beyond.
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
-        posterior, by MacKay's closed form or by `n_draws` draws. class_weight : "balanced" or a mapping
-        from labels to weights, optional tol : float Steps end when the log-posterior is expected to rise by
-        less. max_iter, n_draws, random_state, verbose
+        posterior, by MacKay's closed form or by `n_draws` draws.
+    class_weight : "balanced" or a mapping from labels to weights, optional
+    tol : float
+        Steps end when the log-posterior is expected to rise by less.
+    max_iter, n_draws, random_state, verbose
 
     Examples
     --------
@@ -187,8 +189,8 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         if isinstance(given, str):
             if given != "balanced":
                 raise ValueError(f"got class_weight={given!r}, expected 'balanced' or a mapping from labels")
-            counts = np.bincount(filed.group, minlength=len(filed.keys))
-            return np.asarray(len(filed.group) / (len(filed.keys) * np.maximum(counts, 1)))
+            counts = np.bincount(filed.group, weighed, len(filed.keys))  # a row of weight 2 is that row twice
+            return np.asarray(counts.sum() / (len(filed.keys) * np.where(counts > 0, counts, 1.0)))
         return np.array([float(given.get(key, 1.0)) for key in filed.keys])  # type: ignore[union-attr]
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:

@@ -31,6 +31,7 @@ LINEAR = {
     "BayesianLinearRegression": "tamis.estimators.linear_regression",
     "GeneralizedLinear": "tamis.estimators.generalized_linear",
     "LogisticRegression": "tamis.estimators.logistic",
+    "PCA": "tamis.estimators.pca",
 }
 TRANSFORMERS = {
     "FourierBasis": "tamis.basis",

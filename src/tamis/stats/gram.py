@@ -8,7 +8,7 @@ import numpy as np
 from tamis import arrays
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
-from tamis.stats.products import Pairs, are_impossible, scatter_of, second_moments, triangle, unpack
+from tamis.stats.products import Pairs, are_impossible, joint_moments, scatter_of, triangle, unpack
 from tamis.stats.rows import Rows
 from tamis.stats.sums import Sums, refuse_too_much
 
@@ -48,15 +48,13 @@ class Gram(Sums):
             raise ValueError(
                 f"got {len(phi.values)} rows of features and {len(z.values)} of targets, expected as many"
             )
-        names = (phi.names or tuple(range(phi.values.shape[1]))) + (
-            z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
-        )
-        rows = Rows.of(arrays.Matrix(np.hstack([phi.values, z.values]), names), weights, by)
-        first = rows.first()
+        names = z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
+        rows = Rows.of(phi, weights, by)
+        first, products = joint_moments(rows, rows.beside(arrays.Matrix(z.values, names)), exact)
         return cls(
             weight=rows.weight(),
             first=first,
-            products=second_moments(rows, exact, first),
+            products=products,
             width=phi.values.shape[1],
             targets=z.values.shape[1],
             keys=rows.keys,
@@ -82,6 +80,13 @@ class Gram(Sums):
         """The mean of [φ z] (..., p + q); NaN where nothing was seen."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(self.first.value / self.weight.value[..., None])
+
+    @property
+    def mean_rest(self) -> Floats:
+        """What rounding took from `mean` (..., p + q): at 1e8, a float's next is 1.5e-8 away."""
+        weight = self.weight.reindex(lambda w: w[..., None])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((self.first - weight.times(self.mean)).value / weight.value)
 
     @property
     def scatter(self) -> Floats:

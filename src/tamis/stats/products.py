@@ -73,6 +73,25 @@ def second_moments(rows: Rows, exact: bool, first: Exact | None = None) -> Exact
     return about + crossing(weight, first, centre, (left, right))
 
 
+def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact]:
+    """Σ w x and Σ w x xᵀ by group, packed, of rows x whose columns lie in two arrays.
+
+    As `second_moments` of both side by side, but that BLAS has them copied block by block: of 200,000 rows
+    of 100 columns a whole copy was a third of the time.
+    """
+    left.refuse_unless_squarable()
+    right.refuse_unless_squarable()
+    n, d = len(left.values), left.values.shape[1] + right.values.shape[1]
+    first = _joined([left.first(), right.first()], lambda words: np.concatenate(words, axis=-1))
+    if exact or not d or n <= _FEW * left.groups:
+        return first, second_moments(left.joined(right), exact, first)
+    weight = left.weight()
+    centre = centre_of(weight, first)
+    products = _centred_products(left, centre.reshape(left.groups, d), right)
+    about = _of_groups(left, [_summed(iter(blocks), d) for blocks in products])
+    return first, about + crossing(weight, first, centre, triangle(d))
+
+
 def _by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
     step = max(1, (1 << 22) // max(1, len(rows.values)))  # pairs at a time: at most 32 MB of products
     pieces = [rows.products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
@@ -151,7 +170,7 @@ def are_impossible(weight: Exact, first: Exact, second: Exact | None, pairs: Pai
     return wrong or bool(((total == 0) & (squares != 0)).any())
 
 
-def _centred_products(rows: Rows, centres: Floats) -> list[list[Floats]]:
+def _centred_products(rows: Rows, centres: Floats, beside: Rows | None = None) -> list[list[Floats]]:
     """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; blocks are dealt out to threads, if many."""
     order, edges = rows.filed()
     places = [
@@ -162,16 +181,22 @@ def _centred_products(rows: Rows, centres: Floats) -> list[list[Floats]]:
 
     def product(g: int, place: slice) -> Floats:
         index = place if order is None else order[place]
-        x = rows.values[index] - centres[g] if order is None else rows.values[index]
-        if order is not None:  # that was a copy
-            x -= centres[g]
+        if beside is not None:
+            p = rows.values.shape[1]
+            x = np.empty((place.stop - place.start, centres.shape[1]))
+            np.subtract(rows.values[index], centres[g, :p], out=x[:, :p])
+            np.subtract(beside.values[index], centres[g, p:], out=x[:, p:])
+        else:
+            x = rows.values[index] - centres[g] if order is None else rows.values[index]
+            if order is not None:  # that was a copy
+                x -= centres[g]
         wx = x if rows.weights is None else x * rows.weights[index]
         return pack(wx.T @ x)
 
     def lane(start: int, stop: int) -> list[Floats]:
         return [product(g, place) for g, place in places[start:stop]]
 
-    work = rows.values.size * centres.shape[1]
+    work = len(rows.values) * centres.shape[1] ** 2
     if len(places) == 1 or threads.parts(work) == 1:
         found = lane(0, len(places))
     else:

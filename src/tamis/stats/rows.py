@@ -55,6 +55,20 @@ class Rows:
             raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one a row")
         return cls(table, bounds, top, weight_column, weight_bounds, group, keys, present)
 
+    def beside(self, table: Matrix) -> "Rows":
+        """Further columns of these rows, with the same weights and groups."""
+        bounds, top, broken = _kernels.span(table.values)
+        if broken >= 0:
+            table.refuse_broken(broken)
+        return Rows(table, bounds, top, self.weights, self.weight_bounds, self.group, self.keys)
+
+    def joined(self, other: "Rows") -> "Rows":
+        """These columns, then the other's, of the same rows."""
+        table = Matrix(np.hstack([self.values, other.values]))
+        bounds = np.hstack([self.bounds, other.bounds])
+        top = max(self.top, other.top)
+        return Rows(table, bounds, top, self.weights, self.weight_bounds, self.group, self.keys)
+
     @property
     def values(self) -> Floats:
         return self.table.values

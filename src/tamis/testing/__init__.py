@@ -7,16 +7,19 @@ Each law is a function that raises AssertionError. The registries name every pub
 from tamis.testing.faces import FACES, FaceCase
 from tamis.testing.families import FAMILIES, FamilyCase
 from tamis.testing.priors import PRIORS, PriorCase
+from tamis.testing.regressions import REGRESSIONS, RegressionCase
 from tamis.testing.statistics import STATISTICS, Sample, StatisticCase
 
 __all__ = [
     "FACES",
     "FAMILIES",
     "PRIORS",
+    "REGRESSIONS",
     "STATISTICS",
     "FaceCase",
     "FamilyCase",
     "PriorCase",
+    "RegressionCase",
     "Sample",
     "StatisticCase",
 ]

@@ -1,8 +1,8 @@
 """The laws of regressions: learning is adding, forgetting is taking away, and validation is fitting again.
 
-`REGRESSIONS` registers every public regression that is conjugate, in its several forms;
-`tests/laws/test_regressions.py` runs each law over each. To test one of your own that keeps a statistic, make a
-`RegressionCase` of it and do the same.
+`REGRESSIONS` registers every public regression that is conjugate, in its several forms, and
+`tests/laws/test_regressions.py` runs each law over each. To test one of your own that keeps a statistic, make
+a `RegressionCase` of it and do the same.
 """
 
 from collections.abc import Callable
@@ -78,10 +78,9 @@ class Sample:
 
 
 def sample(case: RegressionCase, rng: np.random.Generator, n: int = 60) -> Sample:
-    """Rows that are correlated and far from zero, targets with noise, and weights that are no round numbers."""
-    rows = 100.0 + rng.normal(size=(n, COLUMNS)) @ np.array(
-        [[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 5.0]]
-    )
+    """Rows that are correlated and far from zero, noisy targets, and weights that are no round numbers."""
+    mixing = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 5.0]])
+    rows = 100.0 + rng.normal(size=(n, COLUMNS)) @ mixing
     slopes = rng.normal(size=(COLUMNS, max(1, case.targets)))
     y = rows @ slopes + rng.normal(size=(n, max(1, case.targets)))
     return Sample(rows, y if case.targets else y[:, 0], rng.random(n) + 0.1)

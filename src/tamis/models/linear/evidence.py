@@ -24,6 +24,7 @@ LEAST_NOISE = 1e-12
 _STEP = 0.25  # of the grid, in log ρ
 _DEEP, _HIGH = 80.0, 25.0  # log λ − log ρ: ρ is between 1e-35 and 7e10 of the largest eigenvalue
 _HALVINGS = 60  # of a bracket half as wide as the grid: below the last bit of log ρ
+_PLATEAU = 1e-11  # of the height: rounding; two rows on a line fit every ratio equally well
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -35,19 +36,20 @@ class Spectrum:
     """
 
     values: Array  # (r,): λ above zero
-    squares: Array  # (r,): of the cross products' components
+    shares: Array  # (r,): of the squares, what each direction can explain
     residual: float  # Q(0): what least squares leave
     count: float  # n, less one for each direction that has no prior
 
     def penalised(self, ratio: Array) -> Array:
         """Q(ρ) for ratios (...,): a sum of what is positive, so that nothing cancels."""
         r = ratio[..., None]
-        return np.asarray(self.residual + (self.squares / self.values * (r / (self.values + r))).sum(axis=-1))
+        return np.asarray(self.residual + (self.shares * (r / (self.values + r))).sum(axis=-1))
 
     def slope(self, ratio: Array) -> Array:
         """dQ / d log ρ."""
         r = ratio[..., None]
-        return np.asarray((self.squares * r / np.square(self.values + r)).sum(axis=-1))
+        whole = self.values + r
+        return np.asarray((self.shares * (self.values / whole) * (r / whole)).sum(axis=-1))
 
     def effective(self, ratio: Array) -> Array:
         """γ = Σ λ / (λ + ρ): how many directions the data determine."""
@@ -61,8 +63,8 @@ class Spectrum:
 def spectra(gram: Array, cross: Array, squares: Array, count: float) -> list[Spectrum]:
     """Of each target, from φφᵀ (d, d), φz (q, d) and z² (q,)."""
     values, vectors = linalg.spectrum(gram)
-    parts = np.square(cross @ vectors)
-    left = squares - (parts / values).sum(axis=1)
+    parts = np.square(cross @ vectors / np.sqrt(values))
+    left = squares - parts.sum(axis=1)
     left = np.where(left > 0.01 * LEAST_NOISE * squares, left, 0.0)  # of a perfect fit, rounding is left
     return [
         Spectrum(values, part, float(rest), count) for part, rest in zip(parts, left.tolist(), strict=True)
@@ -133,9 +135,11 @@ def _range(seen: Spectrum) -> tuple[float, float]:
 
 
 def _summit(height: Curve, rise: Curve, low: float, high: float) -> Array:
-    """Where the height is largest between both ends."""
+    """Where the height is largest between both ends; of a plateau, at the far one, where least is claimed."""
     grid = np.linspace(low, high, max(3, int((high - low) / _STEP)))
-    best = int(height(grid).argmax())
+    found = height(grid)
+    top = float(found.max())
+    best = int(np.flatnonzero(found >= top - _PLATEAU * max(1.0, abs(top)))[-1])
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     for _ in range(_HALVINGS):
         middle = 0.5 * (left + right)

@@ -20,7 +20,7 @@ Kept = Literal["auto", "full", "diagonal", "none"]
 _KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
 _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _SETTLED = 1e-6  # change of log α that ends them
-_LOST = 1e-4  # of one row's information at first: less along some direction, and no row holds classes together
+_LOST = 1e-3  # of one row's information at first: less along some direction, and no row holds classes together
 _CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
 _LOG_TWO = float(np.log(2.0))
 
@@ -159,11 +159,19 @@ def _judged(
         posterior,
         model.prior,
         -loss,
-        float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0))),
+        _slack(outcome, posterior),
         iterations,
         outcome.converged and separating is None,
         separating,
     )
+
+
+def _slack(outcome: Outcome, posterior: Laplace) -> float:
+    """By the last step of Newton's, where there was one: a solver's own measure may be of another curvature."""
+    if posterior.precision is None or posterior.precision.ndim == 1:
+        return float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0)))
+    step = posterior.mean - outcome.last.parameters
+    return float(np.sqrt(step @ posterior.precision @ step))
 
 
 def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:

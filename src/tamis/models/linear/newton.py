@@ -10,6 +10,7 @@ deviations.
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -160,8 +161,12 @@ def minimise(
     if solver == "diagonal":
         diagonal = objective.diagonal(start) + objective.prior.diagonal
         return _until(quasi_newton(objective, start, Diagonal.of(diagonal)), tol, max_iter, watch)
-    start, whitening = _rehearsed(objective, start)
-    return _until(quasi_newton(objective, start, whitening), tol, max_iter, watch)
+    near, whitening = _rehearsed(objective, start)
+    steps = quasi_newton(objective, near, whitening)
+    first = next(steps)
+    if not np.isfinite(first.value):  # what suits a sample is out of the range of some other row
+        return _until(newton(objective, start), tol, max_iter, watch)
+    return _until(chain([first], steps), tol, max_iter, watch)
 
 
 def _chosen(objective: Objective) -> Solver:
@@ -201,6 +206,8 @@ def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
 def _level(objective: Objective, start: Array) -> Whitening:
     """White where all rows have the same score, as they have at the start; it takes one Gram."""
     design, response = objective.design, objective.response
+    if not isinstance(response, Softmax) and (objective.offsets is not None or not design.intercept):
+        return Triangular.of(objective.prior.added_to(objective.curvature(start)))
     gram = objective.gram()
     full = objective.lifted(start)
     level = full[..., -1:] if design.intercept else np.zeros_like(full[..., :1])

@@ -68,8 +68,11 @@ class Objective:
             loss, gradient = 0.0, np.zeros(full.shape)
             for block in blocks:
                 losses, slopes = self._losses(block, full)
+                if not np.isfinite(losses):  # outside the link's range, where no slope is asked for
+                    return np.inf, gradient
                 loss += losses
-                gradient += block.gradient(slopes)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    gradient += block.gradient(slopes)
             return loss, gradient
 
         parts = self.design.in_lanes(lane)

@@ -44,6 +44,7 @@ class Equations:
     weight: float
     centre: Array  # (d,): x̄, or zeros
     level: Array  # (q,): ȳ, or zeros
+    rest: Array  # (d + q,): what rounding took from both
     least: Array  # (q,): the squared noise that is the least to be told from none
     slack: float  # variance of the level in units of the noise: 1/weight, or 0 without one
 
@@ -55,9 +56,10 @@ class Equations:
             raise ValueError(
                 "got a statistic of no weight, expected that of one row or more: learn some rows"
             )
-        mean = gram.mean
+        mean, rest = gram.mean, np.zeros(gram.width + gram.targets)
         if intercept:
             whole, centre, level, slack = gram.scatter, mean[:p], mean[p:], 1.0 / weight
+            rest = gram.mean_rest
             # what is left of a constant that no float can hold
             constant = np.diagonal(whole) <= weight * np.square(_EPS * mean)
             whole[constant] = whole[:, constant] = 0.0
@@ -68,7 +70,7 @@ class Equations:
             squares = np.diagonal(gram.squares)
         least = evidence.LEAST_NOISE * squares / weight
         least = np.where(least > 0, least, np.maximum(np.square(_EPS * mean[p:]), 1e-30))
-        return cls(whole[:p, :p], whole[:p, p:].T, squares, weight, centre, level, least, slack)
+        return cls(whole[:p, :p], whole[:p, p:].T, squares, weight, centre, level, rest, least, slack)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -127,7 +129,7 @@ class BayesianLinear:
             told = told + _log_fit(beta, penalised, count, noise, belief)
         return LinearPosterior(
             centre=seen.centre,
-            level=seen.level,
+            level=seen.level + seen.rest[d:] - mean @ seen.rest[:d],
             slack=seen.slack,
             mean=mean,
             root=root,

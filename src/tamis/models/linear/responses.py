@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 from tamis.arrays import Array
+from tamis.families import stirling
 
 Family = Literal["bernoulli", "poisson", "gaussian", "gamma"]
 Link = Literal["logit", "log", "identity", "inverse"]
@@ -124,10 +125,10 @@ class Poisson(Response):
         return mean
 
     def deviance(self, mean: Array, targets: Array) -> Array:
-        return np.asarray(2.0 * (special.xlogy(targets, targets / mean) - (targets - mean)))
+        return 2.0 * stirling.deviance(targets, mean)
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
-        return np.asarray(special.xlogy(targets, mean) - mean - special.gammaln(targets + 1.0))
+        return -stirling.deviance(targets, mean) - stirling.factorial_remainder(targets)
 
     def refusal(self, targets: Array) -> str | None:
         return None if (targets >= 0).all() else "counts, 0 or more"
@@ -204,16 +205,22 @@ class _Positive(Response):
         return np.square(mean)
 
     def deviance(self, mean: Array, targets: Array) -> Array:
-        ratio = targets / mean
-        return np.asarray(2.0 * (ratio - 1.0 - np.log(ratio)))
+        return 2.0 * stirling.excess(_beyond(targets, mean))
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         shape = 1.0 / dispersion
-        ratio = shape * targets / mean
-        return np.asarray(special.xlogy(shape, ratio) - ratio - np.log(targets) - special.gammaln(shape))
+        loss = shape * stirling.excess(_beyond(targets, mean))
+        return -loss - np.log(targets) - float(stirling.remainder(np.array(shape)))
 
     def refusal(self, targets: Array) -> str | None:
         return None if (targets > 0).all() else "numbers above 0"
+
+
+def _beyond(targets: Array, mean: Array) -> Array:
+    """y/mean − 1, with all its digits where it is small; the mean may be infinite."""
+    known = np.isfinite(mean)
+    safe = np.where(known, mean, 1.0)
+    return np.where(known, (targets - safe) / safe, -1.0)
 
 
 class Gamma(_Positive):

@@ -1,0 +1,187 @@
+"""rows → what a PCA has learned of them: moments, by fold or not, or of wide rows components alone."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from tamis.arrays import Array, Matrix
+from tamis.estimators.linear_face import LinearState
+from tamis.models.components import Components, Gaps, Step, refine, whole
+from tamis.stats import Moments
+from tamis.tables import Table, runs
+
+SOLVERS = ("auto", "moments", "rows", "randomized")
+FOLDS = 5  # by which n_components="held-out" chooses
+MODERATE = 2000  # columns whose products with each other are cheap to keep
+_WIDEST = 20_000  # columns of which the products fill some gigabytes
+_CELLS = 1 << 22  # of sparse rows that are dense at a time: 32 MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned(LinearState):
+    """The sums, and what was inferred from them so far; or only that, if the rows were wide."""
+
+    statistic: Moments | None  # by fold, if n_components="held-out"; None for wide rows
+    solver: str = "moments"
+    likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
+    inferred: list[Components] = field(default_factory=list)  # empty until it is asked for
+
+    def summed(self, what: str) -> Moments:
+        """The sums, by fold or not, or an error that says why there are none."""
+        if self.statistic is None:
+            raise ValueError(
+                f"this PCA was fitted with solver={self.solver!r}, which keeps no statistic to {what}, "
+                "expected solver='moments': set it and fit again"
+            )
+        return self.statistic
+
+    @property
+    def whole(self) -> Moments:
+        """The sums of all rows."""
+        found = self.summed("show")
+        return found if found.keys is None else found.pooled()
+
+
+def solver_for(asked: str, rows: int, columns: int, count: Any) -> str:
+    """The solver that is asked for; or the one that suits: one that merges, where that is not too slow."""
+    if asked not in SOLVERS:
+        raise ValueError(f"got solver={asked!r}, expected one of {', '.join(SOLVERS)}")
+    number = whole(count)
+    if asked != "auto":
+        found = asked
+    elif columns <= MODERATE or count in ("mle", "held-out"):
+        found = "moments"
+    elif min(rows, columns) > MODERATE and number is not None and number <= min(rows, columns) // 10:
+        found = "randomized"
+    else:
+        found = "rows" if rows < columns else "moments"
+    if found == "moments" and columns > _WIDEST:
+        raise ValueError(
+            f"got {columns} columns, whose products with each other would not fit, expected at most "
+            f"{_WIDEST}: use solver='rows' or 'randomized', and fit all rows at once"
+        )
+    if found != "moments" and count == "held-out":
+        raise ValueError(f"got n_components='held-out' with solver={found!r}, expected solver='moments'")
+    return found
+
+
+def observe(table: Table, weights: Array | None, by_fold: bool, exact: bool) -> Moments:
+    """The moments of the rows, sparse ones a block at a time; by fold, if these are to be held out."""
+    if table.sparse is None:
+        return _summed(Matrix(table.numbers(), table.names), weights, by_fold, exact)
+    total: Moments | None = None
+    for rows in runs(table.rows, table.width, _CELLS):
+        own = None if weights is None else weights[rows]
+        part = _summed(Matrix(table.sparse.dense(rows), table.names), own, by_fold, exact)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _summed(rows: Matrix, weights: Array | None, by_fold: bool, exact: bool) -> Moments:
+    by = fold_of(rows.values) if by_fold else None
+    return Moments.observe(rows, weights, by, form="full", exact=exact)
+
+
+def fold_of(x: Array) -> NDArray[np.int64]:
+    """The fold of each row (n,), by what it holds: the same whenever it comes, and when it is forgotten.
+
+    Rows that are the same are held out together. (The bits of the numbers, mixed as splitmix64 does.)
+    """
+    mixed = np.full(len(x), 0x9E3779B97F4A7C15, dtype=np.uint64)
+    for rows in runs(len(x), x.shape[1], _CELLS):
+        own = mixed[rows]
+        for bits in (x[rows] + 0.0).view(np.uint64).T:  # −0 is 0
+            own ^= bits
+            own *= np.uint64(0xBF58476D1CE4E5B9)
+            own ^= own >> np.uint64(31)
+    return (mixed % np.uint64(FOLDS)).astype(np.int64)
+
+
+def dense_blocks(table: Table) -> Iterator[Array]:
+    """The rows as they are, or sparse ones a block at a time with their zeros."""
+    if table.sparse is None:
+        yield table.numbers()
+        return
+    for rows in runs(table.rows, table.width, _CELLS):
+        yield table.sparse.dense(rows)
+
+
+def has_gaps(table: Table) -> bool:
+    """Whether some value is NaN; infinite ones are somebody else's."""
+    values = table.sparse.values if table.sparse is not None else table.numbers()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())
+
+
+def refuse_gaps(table: Table, remedy: str) -> None:
+    """Raise for the first NaN, naming its column and row."""
+    if not has_gaps(table):
+        return
+    at = 0
+    for block in dense_blocks(table):
+        if (missing := np.isnan(block)).any():
+            row, column = np.argwhere(missing)[0].tolist()
+            raise ValueError(
+                f"{table.name(column)} holds NaN in row {at + row}, expected finite numbers: {remedy}"
+            )
+        at += len(block)
+
+
+def guess(
+    x: Array,
+    weights: Array | None,
+    count: Any,
+    exact: bool,
+    tol: float,
+    max_iter: int,
+    watch: Callable[[Step], None],
+) -> tuple[Moments, tuple[float, ...]]:
+    """Expected moments of rows with gaps, by EM until a row gains less than `tol`; and what steps gained."""
+    if count is not None and whole(count) is None:
+        raise ValueError(
+            f"got n_components={count!r} for rows with gaps, expected a whole number or None: what varies is "
+            "guessed together with what is missing"
+        )
+    likelihoods: list[float] = []
+    statistic: Moments | None = None
+    for step in refine(Gaps.of(x, weights, exact), whole(count)):
+        watch(step)
+        likelihoods.append(step.log_likelihood)
+        statistic = step.statistic
+        gained = likelihoods[-1] - likelihoods[-2] if len(likelihoods) > 1 else np.inf
+        if gained <= tol * float(statistic.weight.value):
+            break
+        if len(likelihoods) >= max_iter:
+            warnings.warn(
+                f"EM did not converge in {max_iter} steps: raise max_iter, or tol",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+            break
+    assert statistic is not None
+    return statistic, tuple(likelihoods)
+
+
+class unless_wide:  # noqa: N801  (a decorator)
+    """Of a method that `hasattr` denies, in a line of its own, where the solver keeps no statistic."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, face: Any, kind: type) -> Any:
+        if face is None:  # as scikit-learn reads signatures
+            return self._method
+        if face.solver in ("rows", "randomized"):
+            raise AttributeError(
+                f"PCA(solver={face.solver!r}) has no {self._method.__name__}, for it keeps no statistic: set "
+                "solver='moments'"
+            )
+        return self._method.__get__(face, kind)

@@ -1,0 +1,103 @@
+"""variances, or Moments by fold → a score for each number of directions that could be kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from tamis.arrays import Array
+from tamis.linalg import completed, spectrum
+from tamis.stats import Moments
+
+_LEAST = 1e-15  # a variance that counts as one, as in scikit-learn
+
+
+def minka(variances: Array, weight: float) -> Array:
+    """Log-evidence (d − 1,) of 1, …, d − 1 directions by Laplace's method (Minka 2000), up to a constant.
+
+    All numbers of directions are scored in d² steps: sums over pairs are cumulative.
+    """
+    d = len(variances)
+    if d < 2:
+        return np.empty(0)
+    k = np.arange(1, d)
+    rest = np.maximum(np.cumsum(variances[::-1])[::-1][1:] / (d - k), _LEAST)
+    dimensions = d - np.arange(1, d) + 1.0
+    uniform = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        likelihood = -0.5 * weight * (np.cumsum(np.log(variances))[:-1] + (d - k) * np.log(rest))
+        apart = np.log(variances[:, None] - variances)  # of i < j
+        inverse = np.log(1.0 / variances - 1.0 / variances[:, None])
+        upper = np.triu(np.ones((d, d), dtype=np.bool_), 1)
+        by_row = np.cumsum(np.where(upper, apart, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
+        pairs = np.cumsum(np.where(upper, inverse, 0.0).sum(axis=0))[:-1]  # i < j < k
+        gaps = np.array([np.log(1.0 / rest[m - 1] - 1.0 / variances[:m]).sum() for m in k.tolist()])
+    numbers = d * k - 0.5 * k * (k + 1.0)
+    hessian = by_row + pairs + (d - k) * gaps + numbers * np.log(weight)
+    scores = (
+        uniform
+        + likelihood
+        + 0.5 * np.log(2.0 * np.pi) * (numbers + k)
+        - 0.5 * hessian
+        - 0.5 * k * np.log(weight)
+    )
+    # no evidence where a variance to be kept is none, or two variances are the same to the bit
+    return np.where(np.isfinite(scores) & (variances[:-1] >= _LEAST), scores, -np.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOutCounts:
+    """What each number of directions, from 1 on, says of rows that were left out."""
+
+    log_densities: Array  # (d − 1,), or (1,) for one column: mean log p of a row
+
+    @property
+    def best(self) -> int:
+        """The number of largest density."""
+        return int(np.argmax(self.log_densities)) + 1
+
+
+def held_out_counts(parts: Sequence[Moments]) -> HeldOutCounts:
+    """Score every number of directions by folds, each told by what the others learned.
+
+    A fold's rows are in its moments: one decomposition a fold scores all numbers, and no row is looked at.
+    """
+    if len(parts) < 2:
+        raise ValueError(
+            f"got rows of {len(parts)} fold, expected at least 2: too few rows differ to hold some out, give "
+            "a whole number as n_components"
+        )
+    whole = sum(parts[1:], start=parts[0])
+    scores = np.sum([_of_fold(whole - part, part) for part in parts], axis=0)
+    return HeldOutCounts(scores / float(whole.weight.value))
+
+
+def _of_fold(rest: Moments, part: Moments) -> Array:
+    """Σ w log p of one part by what the rest learned (d − 1,), for each number of directions."""
+    weight, own = float(part.weight.value), float(rest.weight.value) - 1.0
+    d = rest.first.shape[-1]
+    if not own > 0:
+        raise ValueError(f"got n_samples={own + 1.0:g} outside a fold, expected above 1: learn more rows")
+    values, vectors = spectrum(rest.scatter)
+    order = np.argsort(values)[::-1]
+    vectors = vectors[:, order]
+    if len(order) < d:
+        vectors = np.concatenate([vectors, completed(vectors) if len(order) else np.eye(d)], axis=1)
+    variances = np.zeros(d)
+    variances[: len(order)] = values[order] / own
+    shift = part.mean - rest.mean
+    about = part.scatter + weight * shift[:, None] * shift
+    along = np.maximum(np.einsum("dk,dk->k", about @ vectors, vectors), 0.0)
+    if d == 1:
+        noise, outside, kept = np.ones(1), np.zeros(1), np.arange(1, 2)
+    else:
+        kept = np.arange(1, d)
+        noise = np.cumsum(variances[::-1])[::-1][1:] / (d - kept)
+        outside = np.cumsum(along[::-1])[::-1][1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_scale = d * np.log(2.0 * np.pi) + np.cumsum(np.log(variances))[kept - 1]
+        log_scale += (d - kept) * np.log(noise)
+        squares = np.cumsum(along / variances)[kept - 1] + outside / noise
+        found = -0.5 * (weight * log_scale + squares)
+    return np.where(np.isfinite(found), found, -np.inf)  # without variance there is no density

@@ -1,0 +1,174 @@
+"""rows of many columns → components without the d × d statistic: by products of rows, or of random vectors.
+
+What is cheaper here is paid for: no statistic is kept, so nothing can be added or taken away later.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.linalg import eigen, orthonormal, singular
+from tamis.models.components.model import Components, Count, checked_freedom, chosen, signed, whole
+from tamis.stats import Moments
+from tamis.tables import Table, runs
+
+_CELLS = 1 << 22  # dense at a time: 32 MB
+_MORE = 10  # directions beyond those asked for, as Halko, Martinsson and Tropp advise
+_PROBES = 10  # random vectors that look for what is left: they miss it once in 10¹⁰
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Centred:
+    """√w (x − mean) of rows that are dense or sparse, as an operator; only a block is dense at a time."""
+
+    table: Table
+    mean: Array  # (d,)
+    roots: Array | None  # (n,): √w
+    weight: float
+
+    @classmethod
+    def of(cls, table: Table, weights: Array | None = None) -> "Centred":
+        """The mean is rounded once, from exact sums; numbers that are not finite are refused."""
+        total = None
+        for rows in runs(table.rows, table.width, _CELLS) if table.sparse is not None else [slice(None)]:
+            own = None if weights is None else weights[rows]
+            part = Moments.observe(dense(table, rows), own, form="none")
+            total = part if total is None else total + part
+        assert total is not None
+        weight = float(total.weight.value[0])
+        return cls(table, total.mean, None if weights is None else np.sqrt(weights), weight)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.table.rows, self.table.width
+
+    def gram(self) -> tuple[Array, float]:
+        """A Aᵀ (n, n), by blocks of columns; and its trace."""
+        n, d = self.shape
+        found = np.zeros((n, n))
+        for columns in runs(d, n, _CELLS):
+            block = self._columns(columns)
+            found += block @ block.T
+        return found, float(np.trace(found))
+
+    def times(self, right: Array) -> Array:
+        """A R (n, k)."""
+        shift = self.mean @ right
+        if self.table.sparse is not None:  # what is sparse has a mean near zero: nothing cancels
+            found = np.asarray(self.table.sparse.matrix() @ right - shift)
+        else:
+            found = np.empty((self.table.rows, right.shape[1]))
+            for rows in runs(*self.shape, _CELLS):
+                found[rows] = (self.table.numbers()[rows] - self.mean) @ right
+        return found if self.roots is None else found * self.roots[:, None]
+
+    def transposed_times(self, left: Array) -> Array:
+        """Aᵀ L (d, k)."""
+        own = left if self.roots is None else left * self.roots[:, None]
+        if self.table.sparse is not None:
+            return np.asarray(self.table.sparse.matrix().T @ own - self.mean[:, None] * own.sum(axis=0))
+        found = np.zeros((self.shape[1], left.shape[1]))
+        for rows in runs(*self.shape, _CELLS):
+            found += (self.table.numbers()[rows] - self.mean).T @ own[rows]
+        return found
+
+    def squares(self) -> float:
+        """‖A‖² of Frobenius."""
+        found = 0.0
+        for rows in runs(*self.shape, _CELLS):
+            about = dense(self.table, rows) - self.mean
+            each = np.einsum("ij,ij->i", about, about)
+            found += float(each.sum() if self.roots is None else np.square(self.roots[rows]) @ each)
+        return found
+
+    def _columns(self, columns: slice) -> Array:
+        if self.table.sparse is not None:
+            block: Any = self.table.sparse.matrix()[:, columns].toarray()
+        else:
+            block = self.table.numbers()[:, columns]
+        about = block - self.mean[columns]
+        return np.asarray(about if self.roots is None else about * self.roots[:, None])
+
+
+def dense(table: Table, rows: slice) -> Array:
+    """These rows with their zeros."""
+    return table.numbers()[rows] if table.sparse is None else table.sparse.dense(rows)
+
+
+def from_rows(table: Table, count: Count = None, weights: Array | None = None) -> Components:
+    """By the n × n products of rows with each other: for fewer rows than columns.
+
+    The products find the space, and a decomposition within it the directions, so that those of little
+    variance are as good as those of a singular value decomposition.
+    """
+    centred = Centred.of(table, weights)
+    n, d = centred.shape
+    freedom = checked_freedom(centred.weight)
+    gram, total = centred.gram()
+    values, vectors = eigen(gram)
+    order = np.argsort(values)[::-1][: min(n, d)]
+    variances = np.maximum(values[order], 0.0) / freedom
+    if count == "mle":
+        raise ValueError(
+            "got n_components='mle' with solver='rows', expected solver='moments': Minka's evidence asks for "
+            "more rows than columns"
+        )
+    k, _ = chosen(count, variances, centred.weight, 0)
+    kept = centred.transposed_times(vectors[:, order[:k]]).T
+    roots, directions = singular(kept)
+    return _of(centred, roots, directions, total, freedom)
+
+
+def randomized(
+    table: Table,
+    count: Count,
+    weights: Array | None,
+    rng: np.random.Generator,
+    sweeps: int = 4,
+) -> Components:
+    """By the range of products with random vectors, made sharper by `sweeps` there and back.
+
+    (Halko, Martinsson and Tropp 2011.)
+
+    `error` bounds the largest singular value of what the directions leave of the centred rows, with
+    probability 1 − 10⁻¹⁰: ten times √(2/π) times the longest of ten random combinations of what is left.
+    The best that any K directions could leave is the singular value K + 1.
+    """
+    k = whole(count)
+    if k is None:
+        raise ValueError(
+            f"got n_components={count!r} with solver='randomized', expected a whole number: or choose "
+            "solver='moments' or 'rows'"
+        )
+    centred = Centred.of(table, weights)
+    n, d = centred.shape
+    freedom = checked_freedom(centred.weight)
+    chosen(k, np.zeros(min(n, d)), centred.weight, 0)
+    width = min(k + _MORE, n, d)
+    space = orthonormal(centred.times(rng.normal(size=(d, width))))
+    for _ in range(sweeps):
+        space = orthonormal(centred.times(orthonormal(centred.transposed_times(space))))
+    roots, directions = singular(centred.transposed_times(space).T)
+    found = _of(centred, roots[:k], directions[:k], centred.squares(), freedom)
+    left = centred.transposed_times(rng.normal(size=(n, _PROBES)))
+    left -= found.directions.T @ (found.directions @ left)
+    longest = float(np.sqrt(np.square(left).sum(axis=0).max()))
+    return replace(found, error=10.0 * float(np.sqrt(2.0 / np.pi)) * longest)
+
+
+def _of(centred: Centred, roots: Array, directions: Array, total: float, freedom: float) -> Components:
+    d, k = centred.shape[1], len(roots)
+    squares = np.square(roots)
+    left = max(total - float(squares.sum()), 0.0)
+    left = 0.0 if left <= 1e-13 * total else left  # rounding
+    return Components(
+        centred.mean,
+        signed(directions),
+        squares / freedom,
+        left / freedom / (d - k) if k < d else 0.0,
+        total / freedom,
+        centred.weight,
+        freedom,
+    )
