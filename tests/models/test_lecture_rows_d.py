@@ -165,7 +165,9 @@ def test_d4_the_predictive_is_near_the_integral(mean: float, variance: float) ->
 
     reach = 12.0 * np.sqrt(variance)
     whole = integrate.quad(integrand, mean - reach, mean + reach)[0] / np.sqrt(2.0 * np.pi * variance)
-    assert special.expit(averaged(np.array([mean]), np.array([variance])))[0] == pytest.approx(whole, abs=0.02)
+    assert special.expit(averaged(np.array([mean]), np.array([variance])))[0] == pytest.approx(
+        whole, abs=0.02
+    )
 
 
 def test_d4_the_faces_predictive_is_the_formula() -> None:

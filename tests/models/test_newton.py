@@ -36,9 +36,7 @@ def left(model: CurvedModel, rows: LinearRows, at: Array) -> float:
     """The slope that is left, in units of standard deviations."""
     objective = model.objective(rows)
     _, gradient = objective.value_and_gradient(at)
-    return float(
-        np.sqrt(gradient @ np.linalg.solve(model.prior.added_to(objective.curvature(at)), gradient))
-    )
+    return float(np.sqrt(gradient @ np.linalg.solve(model.prior.added_to(objective.curvature(at)), gradient)))
 
 
 @each_response
@@ -123,9 +121,7 @@ def test_no_bit_depends_on_the_number_of_threads(
 
 @each_class
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_columns_of_very_different_scales_are_no_matter(
-    response: Response | Softmax, solver: Solver
-) -> None:
+def test_columns_of_very_different_scales_are_no_matter(response: Response | Softmax, solver: Solver) -> None:
     rng = np.random.default_rng(4)
     rows = drawn(response, rng, 300, 4)
     scale = np.array([1e-3, 1.0, 1e3, 1e2])
@@ -141,9 +137,7 @@ def test_columns_of_very_different_scales_are_no_matter(
 
 @each_class
 @pytest.mark.parametrize("solver", ["auto", "newton", "whitened"])
-def test_columns_that_are_nearly_the_same_are_no_matter(
-    response: Response | Softmax, solver: Solver
-) -> None:
+def test_columns_that_are_nearly_the_same_are_no_matter(response: Response | Softmax, solver: Solver) -> None:
     rng = np.random.default_rng(5)
     rows = drawn(response, rng, 300, 2)
     values = next(iter(rows.design.blocks(0, 300))).dense()[:, :2]

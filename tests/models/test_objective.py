@@ -81,9 +81,10 @@ def test_a_full_prior_is_added_whole(response: Response | Softmax) -> None:
     at = near(response, rng, 3)
     whole = replace(objective, prior=belief)
     assert_allclose(whole.value_and_gradient(at)[1], slopes(whole, at), rtol=1e-5, atol=1e-5)
-    apart = whole.value_and_gradient(at)[0] - replace(
-        objective, prior=GaussianPrior(belief.mean, np.zeros(size))
-    ).value_and_gradient(at)[0]
+    apart = (
+        whole.value_and_gradient(at)[0]
+        - replace(objective, prior=GaussianPrior(belief.mean, np.zeros(size))).value_and_gradient(at)[0]
+    )
     assert_allclose(apart, 0.5 * (at - belief.mean) @ belief.precision @ (at - belief.mean), rtol=1e-10)
 
 

@@ -117,8 +117,8 @@ class CurvedFace(LinearFace):
             _warn_of_separation(found, schema)
         elif not found.converged:
             warnings.warn(
-                f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from the "
-                "top: raise max_iter, or scale the columns",
+                f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from "
+                "the top: raise max_iter, or scale the columns",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -16,11 +16,10 @@ from tamis.estimators.curved_face import CurvedFace, column_means
 from tamis.estimators.curved_state import CurvedState, continued, joined, without
 from tamis.estimators.explanation import Explanation
 from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import Schema, first_table, label_array, labels, weights
-from tamis.models.linear.fitting import Kept
+from tamis.estimators.reading import Schema, among, first_table, label_array, labels, weights
+from tamis.models.linear.fitting import Kept, level_start
 from tamis.models.linear.laplace import LinearRows, averaged, averaged_softmax, moved_on
 from tamis.models.linear.newton import Solver
-from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
 from tamis.stats import Filed, Keys
@@ -149,7 +148,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         prior, free = self._prior(rows.design.columns, outputs)
         if self.prior is not None and isinstance(response, Softmax):
             raise ValueError(f"got a prior for {len(filed.keys)} classes, expected two: set alpha instead")
-        start = _start(rows, response, prior) if near is None else near.posterior.mean
+        start = level_start(rows, response, prior) if near is None else near.posterior.mean
         found = self._climbed(rows, response, prior, start, free, schema, X, y)
         dense = None if table.sparse is not None else table.numbers()
         mean = column_means(rows, dense)
@@ -162,8 +161,8 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     def _response(keys: Keys) -> Response | Softmax:
         if len(keys) < 2:
             raise ValueError(
-                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples of "
-                "at least 2 classes"
+                f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
+                "of at least 2 classes"
             )
         return Bernoulli() if len(keys) == 2 else Softmax.of(len(keys))
 
@@ -204,10 +203,10 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         weighed = weights(sample_weight, table.rows)
         if fitted is None:
             if classes is not None:
-                filed = _over(Keys.of(classes)[0], filed)
+                filed = among(Keys.of(classes)[0], filed)
             self._fitted = self._from_nothing(table, schema, filed, weighed, X, y)
             return self
-        filed = _over(fitted.keys, filed)
+        filed = among(fitted.keys, filed)
         rows = self._rows_of(table, filed, weighed, fitted)
         prior = moved_on(fitted.posterior)
         found = self._climbed(rows, fitted.response, prior, prior.mean, False, schema, X, y)
@@ -242,7 +241,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         """
         fitted: LogisticState = self._checked()
         table = self._table(X)
-        filed = _over(fitted.keys, self._labels(y, table.rows))
+        filed = among(fitted.keys, self._labels(y, table.rows))
         rows = self._rows_of(table, filed, weights(sample_weight, table.rows), fitted)
         self._fitted = without(fitted, rows)
         return self
@@ -379,30 +378,3 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         exact.
         """
         return logistic_folds.held_out(self, X, y, folds, sample_weight, groups, random_state)
-
-
-def _over(keys: Keys, filed: Filed) -> Filed:
-    """The labels among these keys."""
-    place = keys.find(filed.keys)
-    if (place < 0).any():
-        unknown = filed.keys[int(np.argmin(place))]
-        raise ValueError(
-            f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
-        )
-    return Filed(keys, place[filed.group])
-
-
-def _start(rows: LinearRows, response: Response | Softmax, prior: GaussianPrior) -> Array:
-    """The prior's mean, its intercepts at the classes' shares."""
-    start = prior.mean.copy()
-    if not rows.design.intercept:
-        return start
-    group = rows.targets.astype(np.intp)
-    if isinstance(response, Softmax):
-        shares = np.bincount(group, rows.weights, response.classes)
-        cells = start.reshape(-1, rows.design.width)
-        cells[:, -1] += response.contrasts.T @ np.log(np.maximum(shares, 1e-3 * shares.max()))
-    else:
-        no, yes = np.bincount(group, rows.weights, 2)
-        start[-1] += np.log(max(yes, 1e-3 * no) / max(no, 1e-3 * yes))
-    return start

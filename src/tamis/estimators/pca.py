@@ -266,8 +266,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
                 if np.isinf(block).any():
                     Matrix(block, table.names).refuse_broken(int(np.isinf(block).any(axis=0).argmax()))
             return found
-        refuse_gaps(table, _FILL)
-        return [numbers(Table(block, len(block), "number", table.names)) for block in dense_blocks(table)]
+        try:
+            return [numbers(Table(block, len(block), "number", table.names)) for block in dense_blocks(table)]
+        except ValueError:
+            refuse_gaps(table, _FILL)
+            raise
 
     def _whole_rows(self, X: object, table: Table | None = None) -> list[Array]:
         """The same, with what is missing guessed."""

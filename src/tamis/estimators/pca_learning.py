@@ -92,16 +92,22 @@ def _summed(rows: Matrix, weights: Array | None, by_fold: bool, exact: bool) -> 
 def fold_of(x: Array) -> NDArray[np.int64]:
     """The fold of each row (n,), by what it holds: the same whenever it comes, and when it is forgotten.
 
-    Rows that are the same are held out together. (The bits of the numbers, mixed as splitmix64 does.)
+    Rows that are the same are held out together. (The bits of the numbers, each column's times its own odd
+    number, and the sum of them mixed as splitmix64 does.)
     """
-    mixed = np.full(len(x), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for rows in runs(len(x), x.shape[1], _CELLS):
-        own = mixed[rows]
-        for bits in (x[rows] + 0.0).view(np.uint64).T:  # −0 is 0
-            own ^= bits
-            own *= np.uint64(0xBF58476D1CE4E5B9)
-            own ^= own >> np.uint64(31)
-    return (mixed % np.uint64(FOLDS)).astype(np.int64)
+    odd = _mixed(np.arange(1, x.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    sums = np.empty(len(x), dtype=np.uint64)
+    for rows in runs(len(x), x.shape[1], 1 << 16):
+        bits = (x[rows] + 0.0).view(np.uint64)  # −0 is 0
+        sums[rows] = (bits ^ (bits >> np.uint64(32))) @ odd
+    return (_mixed(sums) % np.uint64(FOLDS)).astype(np.int64)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    found = numbers * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return found ^ (found >> np.uint64(31))
 
 
 def dense_blocks(table: Table) -> Iterator[Array]:

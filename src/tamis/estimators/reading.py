@@ -140,6 +140,17 @@ def labels(y: object, rows: int, missing_label: object = None) -> Filed:
     return Filed(keys, group)
 
 
+def among(keys: Keys, filed: Filed) -> Filed:
+    """The labels among these keys."""
+    place = keys.find(filed.keys)
+    if (place < 0).any():
+        unknown = filed.keys[int(np.argmin(place))]
+        raise ValueError(
+            f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
+        )
+    return Filed(keys, place[filed.group])
+
+
 def _one_column(y: Any) -> Any:
     values = y if isinstance(y, np.ndarray) else np.asarray(y)
     y = y if arrays.is_frame(y) else values

@@ -36,7 +36,7 @@ def solve_rows(
 
     Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k); weights are at least 0.
     `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: a
-    draw from N(x, A⁻¹).
+    draw from N(x, A⁻¹). A row whose A is not positive definite is NaN.
     """
     n, k = ridge.shape
     work = len(indices) * k * k // 2 + n * k * k * k // 6
@@ -64,10 +64,10 @@ def solve_rows(
             )
 
     cuts = _even_cuts(indptr, k)
-    if kernels is reference or threads.parts(work) == 1:
-        lane(0, len(cuts) - 1)
-    else:
-        with threads.one_blas_thread:
+    with threads.one_blas_thread:  # in one lane, too: a sum of BLAS's threads would depend on their number
+        if kernels is reference:
+            lane(0, len(cuts) - 1)
+        else:
             threads.in_row_chunks(len(cuts) - 1, work, lane)
     return out
 

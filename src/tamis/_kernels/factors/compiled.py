@@ -157,6 +157,10 @@ def solve_rows(
         for j in range(k):
             matrix[j, j] += ridge[row, j]
         _potrf(lower.ctypes, size_k.ctypes, matrix.ctypes, size_k.ctypes, info.ctypes)
+        if sizes[3] != 0:
+            for j in range(k):
+                out[row, j] = np.nan
+            continue
         _potrs(
             lower.ctypes,
             size_k.ctypes,

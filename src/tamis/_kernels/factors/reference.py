@@ -27,7 +27,11 @@ def solve_rows(
         if base.size:
             matrix += base
         b = pull + pulls[entries] @ v
-        lower = np.linalg.cholesky(matrix)
+        try:
+            lower = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            out[row] = np.nan
+            continue
         found = np.linalg.solve(lower.T, np.linalg.solve(lower, b))
         if noise.size:
             found += np.linalg.solve(lower.T, noise[row])

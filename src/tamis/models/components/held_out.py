@@ -64,11 +64,8 @@ def cross_validate(
         else:
             weighed = None if weights is None else weights[rows]
             found = model.infer(parts - model.observe(own, weights=weighed))
-        try:
-            told[rows] = found.log_densities(own)
-        except ValueError:
-            told[rows] = np.nan
-        errors[rows] = np.square(found.residuals(own)).sum(axis=1)
-        spread[rows] = np.square(own - found.mean).sum(axis=1)
+        along, errors[rows] = found.squares(own)
+        told[rows] = np.nan if found.is_flat else found.log_densities_of(along, errors[rows])
+        spread[rows] = along.sum(axis=1) + errors[rows]
         counts[rows] = found.count
     return HeldOutRows(told, errors, spread, counts, fold, weights)

@@ -71,15 +71,25 @@ class Components:
     def log_densities(self, x: Array) -> Array:
         """log p(x) of rows (n, d) under the Gaussian (n,)."""
         self.refuse_flat()
-        found = np.empty(len(x))
+        return self.log_densities_of(*self.squares(x))
+
+    def log_densities_of(self, along: Array, outside: Array) -> Array:
+        """The same, of rows with these `squares`."""
+        found = along @ (1.0 / self.variances)
+        if self.count < len(self.mean):
+            found += outside / self.noise
+        return np.asarray(-0.5 * (found + self._log_scale()))
+
+    def squares(self, x: Array) -> tuple[Array, Array]:
+        """Of rows (n, d): squared codes (n, K), and ‖x − reconstruction‖² (n,)."""
+        along, outside = np.empty((len(x), self.count)), np.empty(len(x))
         for rows in runs(len(x), len(self.mean), _CELLS):
             about = x[rows] - self.mean
             codes = about @ self.directions.T
-            squares = np.square(codes) @ (1.0 / self.variances)
-            if self.count < len(self.mean):
-                squares += np.square(about - codes @ self.directions).sum(axis=1) / self.noise
-            found[rows] = squares
-        return np.asarray(-0.5 * (found + self._log_scale()))
+            about -= codes @ self.directions
+            outside[rows] = np.einsum("ij,ij->i", about, about)
+            np.square(codes, out=along[rows])
+        return along, outside
 
     def log_likelihood(self, statistic: Moments) -> float:
         """Σ w log p(x) of the rows of a statistic, these or others: no row is looked at."""
@@ -110,10 +120,15 @@ class Components:
         found = self.rows(rng.normal(size=(n, self.count)) * spread)
         return np.asarray(found + np.sqrt(self.noise) * rng.normal(size=found.shape))
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the Gaussian has no variance in some direction, and so no density."""
+        return not (self.variances > 0).all() or (self.count < len(self.mean) and not self.noise > 0)
+
     def refuse_flat(self) -> None:
-        """Raise if the Gaussian has no variance in some direction, and so no density."""
+        """Raise if there is no density."""
         d = len(self.mean)
-        if not (self.variances > 0).all() or (self.count < d and not self.noise > 0):
+        if self.is_flat:
             live = int((self.variances > 0).sum())
             raise ValueError(
                 f"the rows vary in {live} directions of {d}, and so have no density with n_components="

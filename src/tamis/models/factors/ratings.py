@@ -1,6 +1,6 @@
 """Triples of user, item and rating → rows of users and rows of items, each with its entries side by side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,18 @@ class Side:
         """Entries of each row."""
         return np.diff(self.indptr)
 
+    def only(self, rows: Places) -> "Side":
+        """The entries of these rows alone, in their order."""
+        counts = self.counts[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        entries = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return Side(indptr, self.others[entries], self.order[entries])
+
+    def sums(self, values: Array) -> Array:
+        """The sum of each row's entries (rows,), in their order."""
+        rows = len(self.indptr) - 1
+        return np.bincount(np.repeat(np.arange(rows), self.counts), values, minlength=rows)
+
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
@@ -41,6 +53,8 @@ class Ratings:
     users: int
     items: int
     weight: Array | None = None  # (n,)
+    bin: Places | None = None  # (n,): of time
+    bins: int = 0
 
     def __len__(self) -> int:
         return len(self.value)
@@ -55,7 +69,7 @@ class Ratings:
         """Each item's ratings."""
         return Side.of(self.item, self.user, self.items)
 
-    @property
+    @cached_property
     def weights(self) -> Array:
         """(n,), 1 where none were given."""
         return np.ones(len(self)) if self.weight is None else self.weight
@@ -63,4 +77,7 @@ class Ratings:
     def take(self, rows: Places | NDArray[np.bool_]) -> "Ratings":
         """These ratings, of the same users and items."""
         weight = None if self.weight is None else self.weight[rows]
-        return Ratings(self.user[rows], self.item[rows], self.value[rows], self.users, self.items, weight)
+        time = None if self.bin is None else self.bin[rows]
+        return replace(
+            self, user=self.user[rows], item=self.item[rows], value=self.value[rows], weight=weight, bin=time
+        )

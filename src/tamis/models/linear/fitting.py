@@ -20,7 +20,9 @@ Kept = Literal["auto", "full", "diagonal", "none"]
 _KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
 _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _SETTLED = 1e-6  # change of log α that ends them
-_LOST = 1e-3  # of one row's information at first: less along some direction, and no row holds classes together
+_LOST = (
+    1e-3  # of one row's information at first: less along some direction, and no row holds classes together
+)
 _CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
 _LOG_TWO = float(np.log(2.0))
 
@@ -89,6 +91,22 @@ def gaussian_prior(
     precision = np.full((outputs, width), float(intercept_alpha))
     precision[:, :columns] = known
     return GaussianPrior(mean.ravel(), precision.ravel()), free
+
+
+def level_start(rows: LinearRows, response: Response | Softmax, prior: GaussianPrior) -> Array:
+    """Where to begin with classes: the prior's mean, its intercepts at the classes' shares."""
+    start = prior.mean.copy()
+    if not rows.design.intercept:
+        return start
+    group = rows.targets.astype(np.intp)
+    if isinstance(response, Softmax):
+        shares = np.bincount(group, rows.weights, response.classes)
+        cells = start.reshape(-1, rows.design.width)
+        cells[:, -1] += response.contrasts.T @ np.log(np.maximum(shares, 1e-3 * shares.max()))
+    else:
+        no, yes = np.bincount(group, rows.weights, 2)
+        start[-1] += np.log(max(yes, 1e-3 * no) / max(no, 1e-3 * yes))
+    return start
 
 
 def fit(
