@@ -202,7 +202,7 @@ def _binary(name: str, peer: Side, versus: str, repeats: int) -> AnyCase:
     )
 
 
-# Seconds of scikit-learn's solvers, on one busy core, to within a millionth of the objective ("sag" not tried):
+# Seconds of scikit-learn's solvers on one busy core to within a millionth of the objective (not tried: sag):
 #
 #              lbfgs           newton-cg       newton-cholesky
 #     well     0.5 (tol 2e-4)  1.0 (tol 1e-4)  12 (tol 1e-3)

@@ -13,10 +13,9 @@ together, so that naive Bayes counts what they say four times over.
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from tamis.arrays import Array
-from tamis.estimators import BernoulliNB
+from tamis.estimators import BernoulliNB, LogisticRegression
 
 TOGETHER, ALONE, REPEATS = 4, 20, 30
 SIZES = (10, 18, 32, 56, 100, 180, 320, 560, 1000, 1800, 3200)
@@ -33,9 +32,9 @@ def draw(rng: np.random.Generator, n: int) -> tuple[Array, NDArray[np.int64]]:
 
 
 test_rows, test_labels = draw(np.random.default_rng(0), 5_000)
-models = {
+models: dict[str, BernoulliNB | LogisticRegression] = {
     "naive Bayes": BernoulliNB(),
-    "logistic regression": LogisticRegression(C=100.0, solver="newton-cholesky"),
+    "logistic regression": LogisticRegression(alpha=0.01),
 }
 errors = {name: np.empty((len(SIZES), REPEATS)) for name in models}
 for i, n in enumerate(SIZES):

@@ -78,7 +78,7 @@ def drawn(
     if as_sparse:
         values[rng.random((n, d)) < 0.5] = 0.0
     design = design_of(values, intercept, as_sparse)
-    weights = rng.integers(1, 4, n) * 0.5 if weighed else None
+    weights = np.asarray(rng.integers(1, 4, n) * 0.5, dtype=np.float64) if weighed else None
     offsets = rng.uniform(-0.2, 0.2, n) if moved else None
     truth = near(response, rng, d, intercept)
     if isinstance(response, Softmax):

@@ -87,6 +87,7 @@ def test_d2_a_step_of_newtons_is_a_weighted_least_squares_problem() -> None:
     expected = np.linalg.solve(phi.T @ (r[:, None] * phi), phi.T @ (r * z))
     found = model.infer(model.observe(rows, Laplace(w, None)))
     assert_allclose(found.mean, expected, rtol=1e-10)
+    assert found.precision is not None
     assert_allclose(found.precision, phi.T @ (r[:, None] * phi), rtol=1e-12)
 
 
@@ -203,6 +204,8 @@ def test_d5_a_canonical_link_leaves_no_feature_with_an_error_to_explain(family: 
     curved = CurvedModel(kind, prior_of(kind, 3, 0.0))
     w = minimise(curved.objective(rows), curved.prior.mean, "newton", 1e-20).last.parameters
     phi = next(iter(rows.design.blocks(0, 200))).dense()
+    assert rows.offsets is not None
+    assert rows.weights is not None
     mean = kind.mean(phi @ w + rows.offsets)
     assert_allclose(phi.T @ (rows.weights * (rows.targets - mean)), 0.0, atol=1e-7)
 

@@ -3,10 +3,13 @@
 from tamis.estimators.discrete import BernoulliNB, CategoricalNB, ComplementNB, MultinomialNB, PoissonNB
 from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
 from tamis.estimators.explanation import Explanation
+from tamis.estimators.factor_answers import FactorExplanation
+from tamis.estimators.factor_state import FoldedUser
 from tamis.estimators.generalized_linear import GeneralizedLinear
 from tamis.estimators.linear_explanation import LinearExplanation
 from tamis.estimators.linear_regression import BayesianLinearRegression
 from tamis.estimators.logistic import LogisticRegression
+from tamis.estimators.matrix_factorization import MatrixFactorization
 from tamis.estimators.mixture import Mixture
 from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
 from tamis.estimators.pca import PCA
@@ -19,12 +22,15 @@ __all__ = [
     "CategoricalNB",
     "ComplementNB",
     "Explanation",
+    "FactorExplanation",
     "FisherDiscriminant",
+    "FoldedUser",
     "GaussianDiscriminant",
     "GaussianNB",
     "GeneralizedLinear",
     "LinearExplanation",
     "LogisticRegression",
+    "MatrixFactorization",
     "Mixture",
     "MultinomialNB",
     "NaiveBayes",

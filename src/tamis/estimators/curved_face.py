@@ -135,8 +135,11 @@ class CurvedFace(LinearFace):
         **more: Any,
     ) -> Any:
         """The state after a fit; `more` is what a face adds."""
-        reach, extent = rows.design.extent()
-        weight = float(len(rows.design)) if rows.weights is None else float(rows.weights.sum())
+        reach, extent = np.inf, np.full(rows.design.width, np.inf)
+        if (
+            found.posterior.precision is not None and not found.posterior.is_diagonal
+        ):  # else no row is removed
+            reach, extent = rows.design.extent()
         return self._state_kind()(
             schema=schema,
             response=response,
@@ -146,7 +149,7 @@ class CurvedFace(LinearFace):
             prior=found.prior,
             posterior=found.posterior,
             evidence=_evidence(log_likelihood, found, rows.design),
-            weight=weight,
+            weight=rows.weight,
             iterations=found.iterations,
             converged=found.converged,
             reach=reach,

@@ -121,6 +121,7 @@ def without(state: S, rows: LinearRows) -> S:
         state,
         posterior=removal.posterior,
         evidence=np.nan,
+        weight=state.weight - rows.weight,
         before=before,
         gone=gone,
         bound=removal.bound,

@@ -106,7 +106,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate",
         solver: Solver = "auto",
         posterior: Kept = "auto",
-        tol: float = 1e-10,
+        tol: float = 1e-8,
         max_iter: int = 100,
         verbose: int = 0,
     ) -> None:

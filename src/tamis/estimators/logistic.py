@@ -89,7 +89,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         posterior: Kept = "auto",
         predictive: Predictive = "plugin",
         class_weight: Mapping[Any, float] | str | None = None,
-        tol: float = 1e-10,
+        tol: float = 1e-8,
         max_iter: int = 100,
         n_draws: int = 256,
         random_state: Any = None,
@@ -192,12 +192,20 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
             return np.asarray(counts.sum() / (len(filed.keys) * np.where(counts > 0, counts, 1.0)))
         return np.array([float(given.get(key, 1.0)) for key in filed.keys])  # type: ignore[union-attr]
 
+    def _refuse_balanced(self) -> None:
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"got class_weight={self.class_weight!r} for a part of the rows, expected a mapping: "
+                "what shares of all rows the classes have is not seen there"
+            )
+
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
 
         All classes must be named, or there, in the first call.
         """
         fitted: LogisticState | None = self.__dict__.get("_fitted")
+        self._refuse_balanced()
         table, schema = self._read(X)
         filed = self._labels(y, table.rows)
         weighed = weights(sample_weight, table.rows)
@@ -240,6 +248,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         Rows that were not learned are not told from those that were.
         """
         fitted: LogisticState = self._checked()
+        self._refuse_balanced()
         table = self._table(X)
         filed = among(fitted.keys, self._labels(y, table.rows))
         rows = self._rows_of(table, filed, weights(sample_weight, table.rows), fitted)

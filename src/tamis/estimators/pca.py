@@ -80,7 +80,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     >>> import tamis
     >>> model = tamis.PCA(1).fit([[0, 0], [1, 2], [2, 4.5]])
     >>> model.components_.round(2).tolist(), model.explained_variance_ratio_.round(3).tolist()
-    ([[0.41, 0.91]], [0.998])
+    ([[0.4, 0.91]], [0.999])
     >>> model.partial_fit([[3, 6]]).unlearn([[3, 6]]).transform([[2, 4.5]]).round(2).tolist()
     [[2.54]]
     """

@@ -31,6 +31,7 @@ LINEAR = {
     "BayesianLinearRegression": "tamis.estimators.linear_regression",
     "GeneralizedLinear": "tamis.estimators.generalized_linear",
     "LogisticRegression": "tamis.estimators.logistic",
+    "MatrixFactorization": "tamis.estimators.matrix_factorization",
     "PCA": "tamis.estimators.pca",
 }
 TRANSFORMERS = {

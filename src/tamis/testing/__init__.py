@@ -4,6 +4,7 @@ Each law is a function that raises AssertionError. The registries name every pub
 `tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
 """
 
+from tamis.testing.components import COMPONENTS, ComponentsCase
 from tamis.testing.faces import FACES, FaceCase
 from tamis.testing.families import FAMILIES, FamilyCase
 from tamis.testing.priors import PRIORS, PriorCase
@@ -11,11 +12,13 @@ from tamis.testing.regressions import REGRESSIONS, RegressionCase
 from tamis.testing.statistics import STATISTICS, Sample, StatisticCase
 
 __all__ = [
+    "COMPONENTS",
     "FACES",
     "FAMILIES",
     "PRIORS",
     "REGRESSIONS",
     "STATISTICS",
+    "ComponentsCase",
     "FaceCase",
     "FamilyCase",
     "PriorCase",

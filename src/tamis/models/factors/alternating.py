@@ -1,13 +1,13 @@
 """Ratings, given the items' factors → a Gram for each user → the users' factors; and the other way round.
 
-A rating is level + offset of the user + offset of the item + the product of their factors. With one side
-held, each row of the other is a small ridge regression: its offset is the coefficient of a column of ones.
-The ridge of factors grows with a row's ratings (Zhou et al. 2008), that of offsets does not: it is worth so
-many ratings.
+A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
+factors. With one side held, each row of the other is a small ridge regression: its offset is the coefficient
+of a column of ones. The ridge of factors grows with a row's ratings (Zhou et al. 2008), that of offsets does
+not: it is worth so many ratings.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tamis.arrays import Array
 from tamis.models.factors.ratings import Places, Ratings, Side
 
 _CELLS = 1 << 20  # of factors gathered at a time
+_NO_BINS: Array = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,22 +26,43 @@ class Factors:
     level: float
     users: Array  # (users, k + 1)
     items: Array  # (items, k + 1)
+    bins: Array = field(default_factory=lambda: _NO_BINS)  # (bins,): offsets of all items by time
+    item_bins: Array = field(default_factory=lambda: _NO_BINS[:, None])  # (items, bins)
 
     @property
     def rank(self) -> int:
         """k."""
         return int(self.users.shape[1]) - 1
 
-    def predict(self, user: Places, item: Places) -> Array:
+    def predict(self, user: Places, item: Places, time: Places | None = None) -> Array:
         """The expected rating of each pair (n,); a place of −1 is somebody or something unknown."""
-        found = np.full(len(user), self.level)
-        step = max(1, _CELLS // self.users.shape[1])
-        for start in range(0, len(user), step):
-            part = slice(start, start + step)
-            u, i = user[part], item[part]
-            own, other = self.users[u] * (u >= 0)[:, None], self.items[i] * (i >= 0)[:, None]
-            found[part] += np.einsum("nk,nk->n", own[:, :-1], other[:, :-1]) + own[:, -1] + other[:, -1]
-        return found
+        found = self.level + drift(self.bins, self.item_bins, item, time)
+        return found + products(self.users, self.items, user, item)
+
+
+def products(users: Array, items: Array, user: Places, item: Places) -> Array:
+    """Offsets and the product of factors of each pair (n,); nothing of a place of −1."""
+    found = np.empty(len(user))
+    step = max(1, _CELLS // users.shape[1])
+    for start in range(0, len(user), step):
+        part = slice(start, start + step)
+        u, i = user[part], item[part]
+        own, other = _rows(users, u), _rows(items, i)
+        found[part] = np.einsum("nk,nk->n", own[:, :-1], other[:, :-1]) + own[:, -1] + other[:, -1]
+    return found
+
+
+def _rows(values: Array, places: Places) -> Array:
+    if not len(values):
+        return np.zeros((len(places), values.shape[1]))
+    return values[places] * (places >= 0)[:, None]
+
+
+def drift(bins: Array, item_bins: Array, item: Places, time: Places | None) -> Array:
+    """Offsets of the time of each pair (n,): of all items then, and of the one item then."""
+    if time is None or not len(bins):
+        return np.zeros(len(item))
+    return bins[time] + np.where(item >= 0, item_bins[item, time], 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +71,7 @@ class Alternating:
 
     rank: int
     ridge: float = 0.1  # of factors, for each rating
-    offset_ridge: float = 5.0  # of offsets, in ratings
+    offset_ridge: float = 5.0  # of offsets, in ratings; without bounds: no level, no offsets
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
         """Small random factors of items, offsets of zero."""
@@ -58,27 +80,88 @@ class Alternating:
         items[:, :-1] = rng.normal(
             scale=np.sqrt(max(spread, 1e-3) / self.rank), size=(ratings.items, self.rank)
         )
-        level = float(np.average(ratings.value, weights=ratings.weight))
-        return Factors(level, np.zeros((ratings.users, self.rank + 1)), items)
+        level = float(np.average(ratings.value, weights=ratings.weight)) if self.has_offsets else 0.0
+        bins, item_bins = np.zeros(ratings.bins), np.zeros((ratings.items, ratings.bins))
+        return Factors(level, np.zeros((ratings.users, self.rank + 1)), items, bins, item_bins)
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether there are a level and offsets."""
+        return bool(np.isfinite(self.offset_ridge))
 
     def sweeps(self, ratings: Ratings, start: Factors) -> Iterator[Factors]:
-        """Both sides in turn, without end."""
-        at = start
+        """Both sides in turn, without end; users last, so that each is the answer to the items there are."""
+        at = replace(start, users=self.users(ratings, start))
         while True:
-            at = replace(at, users=self.side(ratings, ratings.by_user, at.items, at.level))
-            at = replace(at, items=self.side(ratings, ratings.by_item, at.users, at.level))
+            at = replace(at, items=self.items(ratings, at))
+            if ratings.bins:
+                at = self._timed(ratings, at)
+            at = replace(at, users=self.users(ratings, at))
             yield at
 
-    def side(self, ratings: Ratings, side: Side, other: Array, level: float) -> Array:
-        """The rows of one side, given the other (rows, k + 1)."""
+    def users(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
+        """The rows of users, of all or of some, given the items (rows, k + 1)."""
+        side = ratings.by_user if rows is None else ratings.by_user.only(rows)
+        return self._side(ratings, side, at.items, self.targets(ratings, at))
+
+    def items(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
+        """The rows of items, of all or of some, given the users (rows, k + 1)."""
+        side = ratings.by_item if rows is None else ratings.by_item.only(rows)
+        return self._side(ratings, side, at.users, self.targets(ratings, at))
+
+    def targets(self, ratings: Ratings, at: Factors) -> Array:
+        """What users and items have to say of each rating (n,): all but the level and the time."""
+        return ratings.value - at.level - drift(at.bins, at.item_bins, ratings.item, ratings.bin)
+
+    def features(self, other: Array) -> Array:
+        """What a row of one side is a regression on (rows, k + 1), or (rows, k) without offsets."""
+        if not self.has_offsets:
+            return np.ascontiguousarray(other[:, :-1])
+        found = other.copy()
+        found[:, -1] = 1.0
+        return found
+
+    def ridges(self, side: Side, weights: Array) -> Array:
+        """What holds each row's factors and offset next to zero (rows, k + 1)."""
+        counts = side.sums(weights)
+        found = np.empty((len(counts), self.rank + self.has_offsets))
+        found[:, : self.rank] = self.ridge * np.maximum(counts, 1.0)[:, None]
+        found[:, self.rank :] = max(self.offset_ridge, 1e-12)
+        return found
+
+    def _side(self, ratings: Ratings, side: Side, other: Array, targets: Array) -> Array:
         weights = ratings.weights[side.order]
-        pulls = weights * (ratings.value[side.order] - level - other[side.others, -1])
-        features = other.copy()
-        features[:, -1] = 1.0
-        counts = np.bincount(
-            np.repeat(np.arange(len(side.counts)), side.counts), weights, minlength=len(side.counts)
-        )
-        ridge = np.empty((len(counts), self.rank + 1))
-        ridge[:, :-1] = self.ridge * np.maximum(counts, 1.0)[:, None]
-        ridge[:, -1] = max(self.offset_ridge, 1e-12)
-        return kernels.solve_rows(side.indptr, side.others, weights, pulls, features, ridge)
+        pulls = weights * (targets[side.order] - other[side.others, -1])
+        ridge = self.ridges(side, weights)
+        found = kernels.solve_rows(side.indptr, side.others, weights, pulls, self.features(other), ridge)
+        if np.isnan(found).any():
+            raise ValueError(
+                f"got ridge={self.ridge:g}, expected more: it does not hold the factors of a row whose "
+                "ratings say too little of them; raise it"
+            )
+        return found if self.has_offsets else np.column_stack([found, np.zeros(len(found))])
+
+    def _timed(self, ratings: Ratings, at: Factors) -> Factors:
+        """Offsets of times given all else: those of all items, then those of each."""
+        assert ratings.bin is not None
+        ridge = max(self.offset_ridge, 1e-12)
+        rest = ratings.value - at.level - products(at.users, at.items, ratings.user, ratings.item)
+        w = ratings.weights
+        own = np.where(ratings.item >= 0, at.item_bins[ratings.item, ratings.bin], 0.0)
+        mass = np.bincount(ratings.bin, w, minlength=ratings.bins)
+        bins = np.bincount(ratings.bin, w * (rest - own), minlength=ratings.bins) / (mass + ridge)
+        cell, shape = ratings.item * ratings.bins + ratings.bin, at.item_bins.shape
+        mass = np.bincount(cell, w, minlength=at.item_bins.size)
+        pull = np.bincount(cell, w * (rest - bins[ratings.bin]), minlength=at.item_bins.size)
+        return replace(at, bins=bins, item_bins=(pull / (mass + ridge)).reshape(shape))
+
+    def objective(self, ratings: Ratings, at: Factors) -> float:
+        """What no sweep raises: the sum of weighted squared errors and of all ridges."""
+        wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
+        total = float(ratings.weights @ np.square(wrong))
+        for side, rows in ((ratings.by_user, at.users), (ratings.by_item, at.items)):
+            ridge = self.ridges(side, ratings.weights[side.order])
+            total += float((ridge * np.square(rows[:, : ridge.shape[1]])).sum())
+        if ratings.bins:
+            total += self.offset_ridge * float(np.square(at.bins).sum() + np.square(at.item_bins).sum())
+        return total

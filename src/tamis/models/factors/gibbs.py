@@ -3,7 +3,7 @@
 Given one side, a row of the other is a Bayesian linear regression on the same Gram that alternating least
 squares has; the step draws from its posterior instead of going to its top. Each side's rows have a Gaussian
 prior, whose mean and covariance are drawn from their own posterior, a normal–inverse-Wishart, and the noise
-from its inverse gamma.
+from its inverse gamma. The level and the offsets of times stay as the start has them.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,17 @@ from tamis._kernels import factors as kernels
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.linalg import Cholesky
-from tamis.models.factors.alternating import Factors
+from tamis.models.factors.alternating import Factors, drift
 from tamis.models.factors.ratings import Ratings, Side
 from tamis.stats import Moments
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Belief:
+    """The Gaussian prior of one side's rows."""
+
+    mean: Array  # (k + 1,)
+    precision: Array  # (k + 1, k + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +34,8 @@ class Draw:
 
     factors: Factors
     precision: float  # of a rating's noise, of weight 1
+    users: Belief
+    items: Belief
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +50,46 @@ class Gibbs:
         """Without end; the first ones still tell of the start."""
         at = start
         precision = self._noise(ratings, at, rng)
+        targets = ratings.value - at.level - drift(at.bins, at.item_bins, ratings.item, ratings.bin)
         while True:
-            at = replace(
-                at, users=self._side(ratings, ratings.by_user, at.users, at.items, at.level, precision, rng)
-            )
-            at = replace(
-                at, items=self._side(ratings, ratings.by_item, at.items, at.users, at.level, precision, rng)
-            )
+            users = self._belief(at.users, rng)
+            rows = drawn_rows(ratings, ratings.by_user, targets, at.items, precision, users, rng)
+            at = replace(at, users=rows)
+            items = self._belief(at.items, rng)
+            rows = drawn_rows(ratings, ratings.by_item, targets, at.users, precision, items, rng)
+            at = replace(at, items=rows)
             precision = self._noise(ratings, at, rng)
-            yield Draw(at, precision)
+            yield Draw(at, precision, users, items)
 
-    def _side(
-        self,
-        ratings: Ratings,
-        side: Side,
-        own: Array,
-        other: Array,
-        level: float,
-        precision: float,
-        rng: np.random.Generator,
-    ) -> Array:
+    def _belief(self, rows: Array, rng: np.random.Generator) -> Belief:
         k = self.rank + 1
         prior = NormalInverseWishart(np.zeros(k), self.strength, k + 2.0, self.scale * np.eye(k))
-        drawn = prior.update(Moments.observe(own, form="full")).sample(rng)
-        belief = Cholesky.of(drawn.covariance, "covariance of the factors").inverse()
-        weights = precision * ratings.weights[side.order]
-        pulls = weights * (ratings.value[side.order] - level - other[side.others, -1])
-        features = other.copy()
-        features[:, -1] = 1.0
-        noise = rng.standard_normal((len(side.counts), k))
-        ridge = np.zeros((len(side.counts), k))
-        return kernels.solve_rows(
-            side.indptr, side.others, weights, pulls, features, ridge, belief, belief @ drawn.mean, noise
-        )
+        drawn = prior.update(Moments.observe(rows, form="full")).sample(rng)
+        return Belief(drawn.mean, Cholesky.of(drawn.covariance, "covariance of the factors").inverse())
 
     def _noise(self, ratings: Ratings, at: Factors, rng: np.random.Generator) -> float:
-        wrong = ratings.value - at.predict(ratings.user, ratings.item)
+        wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
         rate = 0.5 * (1.0 + float(ratings.weights @ np.square(wrong)))
         return float(rng.gamma(0.5 * (1.0 + len(ratings)), 1.0 / rate))
+
+
+def drawn_rows(
+    ratings: Ratings,
+    side: Side,
+    targets: Array,
+    other: Array,
+    precision: float,
+    belief: Belief,
+    rng: np.random.Generator,
+) -> Array:
+    """A draw of the rows of one side (rows, k + 1), given the other and all else."""
+    weights = precision * ratings.weights[side.order]
+    pulls = weights * (targets[side.order] - other[side.others, -1])
+    features = other.copy()
+    features[:, -1] = 1.0
+    shape = len(side.counts), other.shape[1]
+    noise, ridge = rng.standard_normal(shape), np.zeros(shape)
+    pull = belief.precision @ belief.mean
+    return kernels.solve_rows(
+        side.indptr, side.others, weights, pulls, features, ridge, belief.precision, pull, noise
+    )

@@ -40,7 +40,8 @@ class Side:
     def sums(self, values: Array) -> Array:
         """The sum of each row's entries (rows,), in their order."""
         rows = len(self.indptr) - 1
-        return np.bincount(np.repeat(np.arange(rows), self.counts), values, minlength=rows)
+        row = np.repeat(np.arange(rows), self.counts)
+        return np.bincount(row, values, minlength=rows).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ lanes are added in order, so that no sum depends on who computed it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from tamis.tables import Sparse
 R = TypeVar("R")
 
 _LANES = 8
+_SPARE = 16  # cells of a sparse lane, for each of its gradient's
 _CELLS = 1 << 17  # of a dense block: 1 MB, which stays in a core's cache from one product to the next
 _SMALL = 1 << 18  # cells up to which one lane is faster than handing out several
 _CONSTANT = 1e-14  # of a mean: columns that stray from it no further do not vary
@@ -51,6 +52,11 @@ class Design(ABC):
     def cells(self) -> int:
         """How many numbers the rows hold."""
 
+    @property
+    def lanes(self) -> int:
+        """Into how many lanes rows are cut, if they are many."""
+        return _LANES
+
     @abstractmethod
     def take(self, rows: NDArray[np.int64] | slice) -> "Design":
         """These rows."""
@@ -64,13 +70,13 @@ class Design(ABC):
         n = len(self)
         if self.cells <= _SMALL:
             return [work(self.blocks(0, n))]
-        cuts = [n * lane // _LANES for lane in range(_LANES + 1)]
+        cuts = [n * lane // self.lanes for lane in range(self.lanes + 1)]
 
         def run(first: int, last: int) -> list[R]:
             return [work(self.blocks(cuts[k], cuts[k + 1])) for k in range(first, last)]
 
         with threads.one_blas_thread:
-            found = threads.in_row_chunks(_LANES, max(self.cells, threads.ENOUGH), run)
+            found = threads.in_row_chunks(self.lanes, max(self.cells, threads.ENOUGH), run)
         return [each for lane in found for each in lane]
 
     def extent(self) -> tuple[float, Array]:
@@ -211,6 +217,7 @@ class SparseDesign(Design):
     """Rows of few numbers, never filled up with zeros but where a whole Gram is asked for."""
 
     values: Sparse
+    made: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks, as they are asked for
 
     @classmethod
     def of(cls, values: Sparse, intercept: bool) -> "SparseDesign":
@@ -226,7 +233,18 @@ class SparseDesign(Design):
     def take(self, rows: NDArray[np.int64] | slice) -> "SparseDesign":
         return SparseDesign(self.centre, self.intercept, self.values.take(rows))
 
+    @property
+    def lanes(self) -> int:
+        """Each has a gradient of its own, which should be less than its rows."""
+        return _LANES if self.cells > _SPARE * _LANES * self.columns else 2
+
     def blocks(self, start: int, stop: int) -> Iterator[Block]:
+        found = self.made.get((start, stop))
+        if found is None:
+            found = self.made[start, stop] = self._block(start, stop)
+        yield found
+
+    def _block(self, start: int, stop: int) -> "SparseBlock":
         sparse = self.values
         indptr = sparse.indptr[start : stop + 1]
         entries = slice(int(indptr[0]), int(indptr[-1]))
@@ -238,7 +256,7 @@ class SparseDesign(Design):
             ),
             shape=(stop - start, sparse.columns),
         )
-        yield SparseBlock(slice(start, stop), matrix, self.intercept)
+        return SparseBlock(slice(start, stop), matrix, self.intercept)
 
 
 class SparseBlock(Block):

@@ -10,7 +10,7 @@ from tamis.arrays import Array
 from tamis.linalg import dependent, eigen
 from tamis.models.linear import priors
 from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, chosen_precision
-from tamis.models.linear.newton import WHOLE, Outcome, Solver, Watch, minimise
+from tamis.models.linear.newton import WHOLE, Outcome, Solver, Step, Watch, chosen, minimise, polish, solved
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
@@ -19,6 +19,7 @@ Kept = Literal["auto", "full", "diagonal", "none"]
 
 _KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
 _ROUNDS = 50  # of choosing a prior's precision and going to the top again
+_NEARBY = 1e-6  # decrement at which curvatures are as good as at the top: 1e-5 of them, for 16,000 rows
 _SETTLED = 1e-6  # change of log α that ends them
 _LOST = (
     1e-3  # of one row's information at first: less along some direction, and no row holds classes together
@@ -33,7 +34,7 @@ class Plan:
 
     solver: Solver = "auto"
     keep: Kept = "auto"
-    tol: float = 1e-10
+    tol: float = 1e-8
     max_iter: int = 100
 
     def keeps(self, size: int) -> Kept:
@@ -123,42 +124,50 @@ def fit(
     whole = kept == "full" or (free and len(start) <= _KEPT_WHOLE)
     model = CurvedModel(response, prior, whole)
     _refuse_unidentified(model, rows)
-    outcome = _climb(model, rows, start, plan, watch)
-    iterations = outcome.iterations
     if kept == "none" and not free:
+        outcome = _climb(model, rows, start, plan, watch)
         posterior = Laplace(outcome.last.parameters, None)
-        return _judged(model, rows, outcome, posterior, _loss(model, outcome), iterations)
-    curvature = model.observe(rows, Laplace(outcome.last.parameters, None))
+        return _judged(model, rows, outcome, posterior, outcome.iterations)
+    # where the whole curvature will be known, the last steps are left to it
+    waits = whole and chosen(model.objective(rows), plan.solver) != "newton"
+    near = replace(plan, tol=max(plan.tol, _NEARBY)) if waits else plan
+    outcome = _climb(model, rows, start, near, watch)
+    iterations = outcome.iterations
+    curvature = _curvature(model, rows, outcome.last)
     for _ in range(_ROUNDS if free else 0):
         alike = _coefficients(rows, len(start))
         before = float(model.prior.precision[alike][0])
         precision = model.prior.precision.copy()
         precision[alike] = chosen_precision(curvature, model.prior, alike)
         model = replace(model, prior=GaussianPrior(model.prior.mean, precision))
-        outcome = _climb(model, rows, outcome.last.parameters, plan, watch)
+        outcome = _climb(model, rows, outcome.last.parameters, near, watch)
         iterations += outcome.iterations
-        curvature = model.observe(rows, Laplace(outcome.last.parameters, None))
+        curvature = _curvature(model, rows, outcome.last)
         if abs(np.log(float(precision[alike][0]) / before)) < _SETTLED:
             break
-    posterior = _top(model, curvature)
-    if kept == "none":
-        posterior = Laplace(posterior.mean, None)
-    return _judged(model, rows, outcome, posterior, curvature.loss, iterations)
+    if whole:
+        precision = model.prior.added_to(curvature.information)
+        left = plan.max_iter - iterations
+        outcome = polish(model.objective(rows), outcome.last, precision, plan.tol, left, watch)
+        iterations += outcome.iterations
+        mean = outcome.last.parameters - solved(precision, outcome.last.gradient)
+    else:
+        precision = curvature.information + model.prior.diagonal
+        mean = outcome.last.parameters
+    posterior = Laplace(mean, None if kept == "none" else precision)
+    return _judged(model, rows, outcome, posterior, iterations)
 
 
 def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch: Watch | None) -> Outcome:
     return minimise(model.objective(rows), start, plan.solver, plan.tol, plan.max_iter, watch)
 
 
-def _top(model: CurvedModel, curvature: Curvature) -> Laplace:
-    """Laplace's approximation: where the information is whole, after one last step of Newton's."""
-    if model.whole:
-        return model.infer(curvature)
-    return Laplace(curvature.at, curvature.information + model.prior.diagonal)
-
-
-def _loss(model: CurvedModel, outcome: Outcome) -> float:
-    return outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
+def _curvature(model: CurvedModel, rows: LinearRows, last: Step) -> Curvature:
+    """What `observe` gives at the last step, whose slope is known."""
+    objective, at = model.objective(rows), last.parameters
+    belief, pull = model.prior.loss(at)
+    information = objective.curvature(at) if model.whole else objective.diagonal(at)
+    return Curvature(at, rows.weight, last.value - belief, last.gradient - pull, information)
 
 
 def _coefficients(rows: LinearRows, size: int) -> NDArray[np.bool_]:
@@ -170,33 +179,26 @@ def _coefficients(rows: LinearRows, size: int) -> NDArray[np.bool_]:
 
 
 def _judged(
-    model: CurvedModel, rows: LinearRows, outcome: Outcome, posterior: Laplace, loss: float, iterations: int
+    model: CurvedModel, rows: LinearRows, outcome: Outcome, posterior: Laplace, iterations: int
 ) -> Fit:
+    loss = outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
     separating = _separating(model, rows, posterior, loss)
     return Fit(
         posterior,
         model.prior,
         -loss,
-        _slack(outcome, posterior),
+        float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0))),
         iterations,
         outcome.converged and separating is None,
         separating,
     )
 
 
-def _slack(outcome: Outcome, posterior: Laplace) -> float:
-    """By the last step of Newton's, where there was one: a solver's own measure may be of another curvature."""
-    if posterior.precision is None or posterior.precision.ndim == 1:
-        return float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0)))
-    step = posterior.mean - outcome.last.parameters
-    return float(np.sqrt(step @ posterior.precision @ step))
-
-
 def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
     """Raise if some coefficients are neither told by the rows nor by the prior."""
-    if model.prior.diagonal.all() or rows.design.width > WHOLE:
-        return
     width = rows.design.width
+    if width > WHOLE or model.prior.diagonal.reshape(-1, width)[:, : rows.design.columns].all():
+        return
     gram = model.objective(rows).gram()
     own = model.prior.precision
     belief = np.diag(own[:width]) if own.ndim == 1 else own[:width, :width]

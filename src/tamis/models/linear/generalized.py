@@ -37,17 +37,6 @@ class HeldOutResponses(HeldOutNumbers):
         """The mean of `deviances`: the smaller, the better."""
         return self._mean(self.deviances)
 
-    def _only(self, rows: NDArray[np.bool_]) -> "HeldOutResponses":
-        return HeldOutResponses(
-            targets=self.targets[rows],
-            predictions=self.predictions[rows],
-            std=self.std[rows],
-            log_densities=self.log_densities[rows],
-            fold=self.fold[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            deviances=self.deviances[rows],
-        )
-
 
 # ── rows and scores → how well they agree ──
 

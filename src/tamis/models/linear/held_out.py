@@ -4,7 +4,8 @@ By folds, each part's sums are taken from the whole and the rest is inferred fro
 hat matrix: of a linear model, the residual of a row it has not seen is r/(1 − h), with h the row's leverage.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,20 +50,13 @@ class HeldOutNumbers:
         with np.errstate(invalid="ignore", divide="ignore"):
             return float(np.mean(np.where(spread > 0, 1.0 - wrong / spread, np.nan)))
 
-    def by_fold(self) -> "list[HeldOutNumbers]":
+    def by_fold(self) -> list[Self]:
         """The rows of each fold by themselves, in the order of the folds."""
         return [self._only(self.fold == one) for one in np.unique(self.fold).tolist()]
 
-    def _only(self, rows: NDArray[np.bool_]) -> "HeldOutNumbers":
-        weights = None if self.weights is None else self.weights[rows]
-        return HeldOutNumbers(
-            self.targets[rows],
-            self.predictions[rows],
-            self.std[rows],
-            self.log_densities[rows],
-            self.fold[rows],
-            weights,
-        )
+    def _only(self, rows: NDArray[np.bool_]) -> Self:
+        found: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: part[rows] for name, part in found.items() if part is not None})
 
     def _mean(self, values: Array) -> float:
         return float(np.mean(np.average(values, axis=0, weights=self.weights)))

@@ -31,6 +31,11 @@ class LinearRows:
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
 
+    @property
+    def weight(self) -> float:
+        """Of all rows."""
+        return float(len(self.design)) if self.weights is None else float(self.weights.sum())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curvature:
@@ -175,8 +180,7 @@ class CurvedModel:
         value, gradient = objective.value_and_gradient(at)
         belief, pull = self.prior.loss(at)
         information = objective.curvature(at) if self.whole else objective.diagonal(at)
-        weight = float(len(rows.design)) if rows.weights is None else float(rows.weights.sum())
-        return Curvature(at, weight, value - belief, gradient - pull, information)
+        return Curvature(at, rows.weight, value - belief, gradient - pull, information)
 
     def infer(self, statistic: Curvature, /) -> Laplace:
         """Newton's step, and the precision at the point where it began."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky
 from tamis.linalg import whitening as whitened_directions
@@ -27,6 +28,7 @@ Watch = Callable[[Any], None]
 
 _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # share of the promised descent that a step must keep
+_BEYOND = 0.9  # of the slope there was: as much, uphill, is left of it at most
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective: below that, it cannot tell two points apart
 _SAMPLE = 8192  # rows whose curvature stands for that of all …
@@ -65,7 +67,7 @@ def newton(objective: Objective, start: Array) -> Iterator[Step]:
     at, (value, gradient) = start, objective.value_and_gradient(start)
     while True:
         matrix = objective.prior.added_to(objective.curvature(at))
-        direction = -_solved(matrix, gradient)
+        direction = -solved(matrix, gradient)
         slope = float(gradient @ direction)
         yield Step(at, value, gradient, -0.5 * slope)
         found = _descend(objective, at, value, direction, slope)
@@ -74,7 +76,8 @@ def newton(objective: Objective, start: Array) -> Iterator[Step]:
         at, value, gradient = found
 
 
-def _solved(matrix: Array, gradient: Array) -> Array:
+def solved(matrix: Array, gradient: Array) -> Array:
+    """Newton's step, but for its sign."""
     factor, definite = Cholesky.where_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
@@ -92,15 +95,21 @@ def _descend(
     for _ in range(_HALVINGS):
         there = at + share * direction
         lower, gradient = objective.value_and_gradient(there)
-        if lower <= value + _ARMIJO * share * slope + slack:
+        promised = value + _ARMIJO * share * slope
+        if lower <= promised - slack:
+            return there, lower, gradient
+        # where rounding hides the descent, slopes tell a step that went too far (Hager and Zhang 2005)
+        if lower <= promised + slack and float(gradient @ direction) <= -_BEYOND * slope:
             return there, lower, gradient
         share *= 0.5 if np.isfinite(lower) else 0.25
     return None
 
 
-def quasi_newton(objective: Objective, start: Array, whitening: Whitening) -> Iterator[Step]:
-    """L-BFGS in whitened coordinates; without end."""
-    at, (value, gradient) = start, objective.value_and_gradient(start)
+def quasi_newton(
+    objective: Objective, start: Array, whitening: Whitening, seen: tuple[float, Array] | None = None
+) -> Iterator[Step]:
+    """L-BFGS in whitened coordinates, without end; `seen` is the objective at the start, if that is known."""
+    at, (value, gradient) = start, objective.value_and_gradient(start) if seen is None else seen
     white = whitening.gradient(gradient)
     history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
     while True:
@@ -149,18 +158,18 @@ def minimise(
     objective: Objective,
     start: Array,
     solver: Solver = "auto",
-    tol: float = 1e-10,
+    tol: float = 1e-8,
     max_iter: int = 100,
     watch: Watch | None = None,
 ) -> Outcome:
     """Go down until less than `tol` is expected to be left."""
-    if solver == "auto":
-        solver = _chosen(objective)
+    solver = chosen(objective, solver)
     if solver == "newton":
         return _until(newton(objective, start), tol, max_iter, watch)
     if solver == "diagonal":
         diagonal = objective.diagonal(start) + objective.prior.diagonal
-        return _until(quasi_newton(objective, start, Diagonal.of(diagonal)), tol, max_iter, watch)
+        with threads.one_blas_thread:  # threads that add two vectors wait for each other
+            return _until(quasi_newton(objective, start, Diagonal.of(diagonal)), tol, max_iter, watch)
     near, whitening = _rehearsed(objective, start)
     steps = quasi_newton(objective, near, whitening)
     first = next(steps)
@@ -169,7 +178,18 @@ def minimise(
     return _until(chain([first], steps), tol, max_iter, watch)
 
 
-def _chosen(objective: Objective) -> Solver:
+def polish(
+    objective: Objective, last: Step, precision: Array, tol: float, max_iter: int, watch: Watch | None = None
+) -> Outcome:
+    """Go on from a step with the whole curvature there: one step does as much as several without it."""
+    steps = quasi_newton(objective, last.parameters, Triangular.of(precision), (last.value, last.gradient))
+    return _until(steps, tol, max_iter, watch)
+
+
+def chosen(objective: Objective, solver: Solver) -> Solver:
+    """What "auto" stands for: by the numbers of rows and of parameters."""
+    if solver != "auto":
+        return solver
     if objective.size > WHOLE and not isinstance(objective.response, Softmax):
         return "diagonal"
     if objective.design.width > WHOLE:

@@ -84,7 +84,7 @@ class Objective:
 
     def _losses(self, block: Block, full: Array) -> tuple[float, Array]:
         scores = self._scores(block, full)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             losses, slopes = self.response.loss(scores, self.targets[block.rows])
             if self.weights is None:
                 return float(losses.sum()), slopes

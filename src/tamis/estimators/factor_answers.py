@@ -1,0 +1,297 @@
+"""A recommender's state and pairs of ids → ratings, lists, and where they come from."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tamis.arrays import Array
+from tamis.estimators.factor_reading import found_in
+from tamis.estimators.factor_state import FactorState, FoldedUser, place_of
+from tamis.estimators.reading import label_array
+from tamis.linalg import Cholesky
+from tamis.models.factors import ranking
+from tamis.models.factors.alternating import Alternating, drift
+from tamis.models.factors.learned import Learned, Stack
+from tamis.models.factors.ratings import Places
+
+_CELLS = 1 << 22  # of users × items scored at a time
+_HALVINGS = 60  # of the span that a quantile is looked for in
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Pairs by place, and all that is known of those that they name."""
+
+    learned: Learned
+    user: Places  # (n,): −1 is unknown
+    item: Places
+    time: Places | None
+
+
+def asked(state: FactorState, users: Any, items: Any, time: Array | None, drawn: bool = False) -> Asked:
+    """Pairs of ids, among whose users there may be folded ones.
+
+    Of draws, unknown ids have the mean row of their side, or with `drawn` one that is drawn for each.
+    """
+    user, item = found_in(state.users, users, "user"), found_in(state.items, items, "item")
+    learned = state.learned
+    folded = [(row, one) for row, one in enumerate(users) if isinstance(one, FoldedUser)]
+    if folded:
+        apart = {id(one): one for _, one in folded if len(one.entries) or not state.implicit}
+        place = {name: learned.users.shape[1] + i for i, name in enumerate(apart)}
+        rows: list[Any] = [one.rows[:, None] for one in apart.values()]
+        learned = replace(learned, users=np.concatenate([learned.users, *rows], axis=1))
+        for row, one in folded:
+            user[row] = place.get(id(one), -1)
+    if state.implicit:  # who did nothing is as good as unknown
+        idle = np.append(state.ratings.by_user.counts, np.ones(learned.users.shape[1], dtype=np.int64)) == 0
+        user[(user >= 0) & idle[user]] = -1
+    if learned.chain is not None:
+        rng = np.random.default_rng(0) if drawn else None
+        learned, user = _with_nobody(learned, user, "users", rng)
+        learned, item = _with_nobody(learned, item, "items", rng)
+    return Asked(learned, user, item, bins_of(state, time, len(user)))
+
+
+def _with_nobody(
+    learned: Learned, place: Places, side: Literal["users", "items"], rng: np.random.Generator | None
+) -> tuple[Learned, Places]:
+    """With a row more for what is unknown, which −1 then stands for no longer."""
+    assert learned.chain is not None
+    if (place >= 0).all():
+        return learned, place
+    row = unknown_row(learned, side)
+    if rng is not None:
+        chain = learned.chain
+        precision = chain.user_precision if side == "users" else chain.item_precision
+        row = row + np.stack(
+            [np.linalg.solve(np.linalg.cholesky(p).T, rng.standard_normal(len(p))) for p in precision]
+        )
+    stack: Any = learned.users if side == "users" else learned.items
+    wider = np.concatenate([stack, row[:, None].astype(stack.dtype)], axis=1)
+    if side == "users":
+        return replace(learned, users=wider), np.where(place >= 0, place, stack.shape[1])
+    timeless = np.concatenate([learned.item_bins, np.zeros((1, len(learned.bins)))])
+    return replace(learned, items=wider, item_bins=timeless), np.where(place >= 0, place, stack.shape[1])
+
+
+def unknown_row(learned: Learned, side: Literal["users", "items"]) -> Array:
+    """What is expected of somebody or something unknown (draws, k + 1)."""
+    if learned.chain is None:
+        return np.zeros((1, learned.users.shape[2]))
+    return learned.chain.user_mean if side == "users" else learned.chain.item_mean
+
+
+def bins_of(state: FactorState, time: Array | None, n: int) -> Places | None:
+    """The bin of each pair; without a time it is that of the newest rating."""
+    if state.clock is None or not state.clock.bins:
+        return None
+    return state.clock.places(np.full(n, state.clock.newest) if time is None else time)
+
+
+def expected(state: FactorState, pairs: Asked) -> Array:
+    """The expected rating of each pair (n,), not clipped; of unknown ids what is left without them."""
+    found = pairs.learned.predict(pairs.user, pairs.item, pairs.time)
+    if state.implicit:
+        popular = np.where(pairs.item >= 0, state.popularity[pairs.item], 0.0)
+        return np.where(pairs.user >= 0, found, popular)
+    return found
+
+
+def interval(learned: Learned, pairs: Asked, coverage: float) -> Array:
+    """The middle of each pair's predictive distribution (n, 2): a Gaussian for each draw, mixed evenly."""
+    draws = np.stack(list(learned.each(pairs.user, pairs.item, pairs.time)))
+    scale = np.sqrt(learned.noise)[:, None]
+    wide = 9.0 * float(scale.max())
+    ends = []
+    for tail in ((1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0):
+        low, high = draws.min(axis=0) - wide, draws.max(axis=0) + wide
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            below = special.ndtr((middle - draws) / scale).mean(axis=0) < tail
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        ends.append(0.5 * (low + high))
+    return np.stack(ends, axis=1)
+
+
+def taste(state: FactorState, user: Any) -> tuple[Stack, Places] | None:
+    """The factors of a user (draws, k + 1) and the items he had; None if nothing is known of him."""
+    if isinstance(user, FoldedUser):
+        if not len(user.entries):
+            return None
+        seen = [user.items[int(place)] for place in user.entries.item]
+        places = state.items.find(seen)
+        return user.rows, places[places >= 0]
+    place = place_of(state.users, user)
+    if place < 0 or not len(state.rows_of(place)):
+        return None
+    return state.learned.users[:, place], state.entries.item[state.rows_of(place)]
+
+
+def recommended(
+    state: FactorState,
+    users: list[Any],
+    count: int,
+    exclude_seen: bool,
+    diversity: float,
+    bonus: Array | None,
+    allowed: NDArray[np.bool_] | None,
+    time: Array | None,
+) -> tuple[Places, Array]:
+    """Places of what to recommend (users, count), best first, and scores; −1 and −∞ where none is left."""
+    items = len(state.items)
+    places = np.full((len(users), count), -1, dtype=np.int64)
+    scores = np.full((len(users), count), -np.inf)
+    at = bins_of(state, time, 1)
+    likeness = state.learned.wide_items() if diversity else None
+    step = max(1, _CELLS // max(1, items))
+    for start in range(0, len(users), step):
+        known = [taste(state, user) for user in users[start : start + step]]
+        table = _table(state, known, None if at is None else int(at[0]))
+        if bonus is not None:
+            table += bonus
+        if allowed is not None:
+            table[:, ~allowed] = -np.inf
+        if exclude_seen:
+            for row, one in enumerate(known):
+                if one is not None:
+                    table[row, one[1]] = -np.inf
+        best = (
+            ranking.best(table, count)
+            if likeness is None
+            else ranking.varied(table, likeness, count, diversity)
+        )
+        found = np.take_along_axis(table, np.maximum(best, 0), axis=1)
+        part = slice(start, start + step)
+        places[part], scores[part] = best, np.where(best >= 0, found, -np.inf)
+    return places, scores
+
+
+def _table(state: FactorState, known: list[tuple[Stack, Places] | None], time: int | None) -> Array:
+    """What each is expected to rate all items (users, items); the popular ones for whom nothing is known."""
+    nobody = unknown_row(state.learned, "users").astype(state.learned.users.dtype)
+    rows: Any = np.stack([nobody if one is None else one[0] for one in known], axis=1)
+    found = state.learned.table(rows, time)
+    if state.implicit:
+        found[[row for row, one in enumerate(known) if one is None]] = state.popularity
+    return found
+
+
+def named(state: FactorState, places: Places) -> NDArray[Any]:
+    """The items' ids; None for a place of −1."""
+    names = label_array(state.items)
+    if (places >= 0).all():
+        return names[places]
+    found: NDArray[Any] = names.astype(object)[places]
+    found[places < 0] = None
+    return found
+
+
+def bonus(state: FactorState, recency: float) -> Array | None:
+    """What each item gains for being rated of late (items,)."""
+    if not recency:
+        return None
+    if state.clock is None or state.entries.time is None:
+        raise ValueError(f"got recency={recency:g}, expected ratings with times: fit with a column of times")
+    item, items = state.entries.item, len(state.items)
+    fresh = np.bincount(item, state.clock.freshness(state.entries.time), minlength=items)
+    return recency * fresh / np.maximum(1, np.bincount(item, minlength=items))
+
+
+def allowed(state: FactorState, among: Iterable[Hashable] | None) -> NDArray[np.bool_] | None:
+    """Which items are among these (items,)."""
+    if among is None:
+        return None
+    places = found_in(state.items, among, "item")
+    found = np.zeros(len(state.items), dtype=np.bool_)
+    found[places[places >= 0]] = True
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactorExplanation:
+    """What a score is made of: `contributions`, `level`, `item_offset` and `time_offset` sum to it.
+
+    A contribution is the share that one of the user's own ratings has in his factors and his offset, times
+    what the item makes of those. Strongest first.
+    """
+
+    user: Any
+    item: Any
+    level: float
+    item_offset: float
+    time_offset: float
+    items: tuple[Any, ...]  # m: what the user rated
+    ratings: Array  # (m,)
+    contributions: Array  # (m,)
+    shown: int = 5
+
+    @property
+    def score(self) -> float:
+        """The expected rating, not clipped."""
+        return self.level + self.item_offset + self.time_offset + float(self.contributions.sum())
+
+    @property
+    def top(self) -> list[tuple[Any, float, float]]:
+        """(item, rating, contribution) of those that weigh most."""
+        rows = range(min(self.shown, len(self.items)))
+        return [(self.items[i], float(self.ratings[i]), float(self.contributions[i])) for i in rows]
+
+    def __str__(self) -> str:
+        lines = [f"{self.score:+.3f}  {self.item!r} for {self.user!r}", f"{self.level:+.3f}  level"]
+        lines.append(f"{self.item_offset:+.3f}  {self.item!r} is liked by all")
+        if self.time_offset:
+            lines.append(f"{self.time_offset:+.3f}  the time")
+        lines += [f"{share:+.3f}  {item!r} rated {rating:g}" for item, rating, share in self.top]
+        left = float(self.contributions[self.shown :].sum())
+        if len(self.items) > self.shown:
+            lines.append(f"{left:+.3f}  {len(self.items) - self.shown} more ratings")
+        return "\n".join(lines)
+
+
+def explained(
+    state: FactorState, user: Any, item: Hashable, shown: int, time: Array | None
+) -> FactorExplanation:
+    """Through x = A⁻¹ Σ pull v: the share of a rating in the score fᵀx is pull · vᵀA⁻¹f."""
+    at, place = state.learned.factors(), place_of(state.items, item)
+    bins = bins_of(state, time, 1)
+    timed = float(drift(at.bins, at.item_bins, np.array([place]), bins)[0])
+    offset = float(at.items[place, -1]) if place >= 0 else 0.0
+    row = 0 if isinstance(user, FoldedUser) else place_of(state.users, user)
+    if row < 0 or (not isinstance(user, FoldedUser) and not len(state.rows_of(row))):
+        if state.implicit and place >= 0:
+            offset = float(state.popularity[place])
+        return FactorExplanation(user, item, at.level, offset, timed, (), np.zeros(0), np.zeros(0), shown)
+    if isinstance(user, FoldedUser):
+        named = [user.items[int(i)] for i in user.entries.item]
+        entries = replace(user.entries, item=state.items.find(named))
+    else:
+        entries = state.entries.take(state.rows_of(row))
+        entries = replace(entries, user=np.zeros(len(entries), dtype=np.int64))
+    solver, ratings = state.solver, state.weighed(entries, 1)
+    side = ratings.by_user
+    order = side.order
+    if isinstance(solver, Alternating):
+        features = solver.features(at.items)
+        w = ratings.weights[order]
+        pulls = w * (solver.targets(ratings, at)[order] - at.items[side.others, -1])
+        known = np.diag(solver.ridges(side, w)[0])
+        unknown = np.zeros(features.shape[1])
+        unknown[solver.rank :] = 1.0
+    else:
+        features = np.ascontiguousarray(at.items[:, :-1])
+        w = solver.sure(ratings)[order]
+        pulls, known = 1.0 + w, solver.ridge * np.eye(solver.rank) + features.T @ features
+        unknown = np.zeros(solver.rank)
+    v = features[side.others]
+    matrix = (v * w[:, None]).T @ v + known
+    facing = features[place] if place >= 0 else unknown
+    shares = pulls * (v @ Cholesky.of(matrix, "a user's Gram").solve(facing))
+    ranked = np.argsort(-np.abs(shares), kind="stable")
+    names = tuple(state.items[int(i)] for i in side.others[ranked])
+    values = entries.value[order][ranked]
+    return FactorExplanation(user, item, at.level, offset, timed, names, values, shares[ranked], shown)

@@ -1,0 +1,192 @@
+"""Ratings → sweeps, or draws, until enough: the loops that `fit` watches."""
+
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.estimators.factor_state import Course
+from tamis.estimators.progress import Watch
+from tamis.estimators.reading import at_least_zero
+from tamis.models.factors.alternating import Alternating, Factors
+from tamis.models.factors.gibbs import Draw, Gibbs
+from tamis.models.factors.implicit import Implicit
+from tamis.models.factors.learned import Learned, Solver
+from tamis.models.factors.ratings import Ratings
+
+_WARM = 5  # sweeps before the first draw
+_PATIENCE = 3  # sweeps that may go by without a better answer for what was held out
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a bar is told."""
+
+    log_likelihood: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Parameters of a fit, checked."""
+
+    solver: Solver
+    is_gibbs: bool
+    max_iter: int
+    tol: float
+    validation: float
+    n_draws: int
+    burn_in: int
+    n_kept: int
+
+    @property
+    def steps(self) -> int:
+        """At most."""
+        if self.is_gibbs:
+            return min(self.max_iter, _WARM) + self.burn_in + self.n_draws
+        return self.max_iter * (2 if self.validation else 1)
+
+
+def planned(face: Any) -> Plan:
+    """The face's parameters, or one line about the first that will not do."""
+    for name, allowed in (("feedback", ("explicit", "implicit")), ("method", ("als", "gibbs"))):
+        if getattr(face, name) not in allowed:
+            raise ValueError(
+                f"got {name}={getattr(face, name)!r}, expected {' or '.join(map(repr, allowed))}"
+            )
+    implicit, is_gibbs = face.feedback == "implicit", face.method == "gibbs"
+    rank = whole("n_factors", face.n_factors, 1)
+    ridge = at_least_zero("ridge", face.ridge)
+    if ridge == 0.0:
+        raise ValueError(
+            "got ridge=0, expected more, or rows of few ratings have no answer: 1e-9 is next to none"
+        )
+    offset_ridge = float(face.offset_ridge)
+    if not offset_ridge >= 0.0:
+        raise ValueError(f"got offset_ridge={offset_ridge}, expected at least 0, or infinity for no offsets")
+    validation = at_least_zero("validation", face.validation)
+    if validation >= 1.0:
+        raise ValueError(f"got validation={validation:g}, expected a share of the ratings below 1, or 0")
+    if implicit and is_gibbs:
+        raise ValueError("got method='gibbs' for implicit feedback, expected 'als': draws are of ratings")
+    if validation and (implicit or is_gibbs):
+        raise ValueError(
+            f"got validation={validation:g}, expected 0 with implicit feedback or draws: it stops sweeps of "
+            "ratings early; hold out rows of your own instead"
+        )
+    if implicit and face.time_bins:
+        raise ValueError(
+            f"got time_bins={face.time_bins} for implicit feedback, expected 0: it has no offsets"
+        )
+    if not isfinite(offset_ridge) and (is_gibbs or face.time_bins):
+        raise ValueError("got offset_ridge=inf, expected a number: draws and time_bins need offsets")
+    solver: Solver = (
+        Implicit(rank, ridge, at_least_zero("confidence", face.confidence))
+        if implicit
+        else Alternating(rank, ridge, offset_ridge)
+    )
+    return Plan(
+        solver,
+        is_gibbs,
+        whole("max_iter", face.max_iter, 1),
+        at_least_zero("tol", face.tol),
+        validation,
+        whole("n_draws", face.n_draws, 1),
+        whole("burn_in", face.burn_in, 0),
+        whole("n_kept", face.n_kept, 1),
+    )
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A parameter as a whole number."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"got {name}={value!r}, expected a whole number of at least {least}")
+    return int(value)
+
+
+def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> tuple[Learned, Course]:
+    """Sweep, or draw."""
+    start = plan.solver.start(ratings, rng)
+    if plan.is_gibbs:
+        return _draw(plan, ratings, start, rng, watch)
+    if not plan.validation:
+        at, course = _sweep(plan, ratings, start, watch)
+        return Learned.of(at), course
+    held = np.zeros(len(ratings), dtype=np.bool_)
+    count = ceil(plan.validation * len(ratings))
+    if count >= len(ratings):
+        raise ValueError(
+            f"got validation={plan.validation:g} of {len(ratings)} ratings, expected some to learn"
+        )
+    held[rng.choice(len(ratings), count, replace=False)] = True
+    path = _held_out(plan, ratings.take(~held), ratings.take(held), start, watch)
+    sweeps = int(np.argmin(path)) + 1
+    train = []
+    at = start
+    for at in islice(plan.solver.sweeps(ratings, start), sweeps):
+        train.append(rmse(plan.solver, ratings, at))
+        watch(_Step())
+    return Learned.of(at), Course(sweeps, np.array(train), np.array(path))
+
+
+def rmse(solver: Solver, ratings: Ratings, at: Factors) -> float:
+    """Root mean square of what is wrong with the ratings; of deeds, with preferences of 1."""
+    known = ratings.value if isinstance(solver, Alternating) else np.ones(len(ratings))
+    return _root_mean(known - at.predict(ratings.user, ratings.item, ratings.bin), ratings.weight)
+
+
+def _root_mean(wrong: Array, weight: Array | None) -> float:
+    return float(np.sqrt(np.average(np.square(wrong), weights=weight)))
+
+
+def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[Factors, Course]:
+    """Until the objective falls by less than a share of `tol`."""
+    train: list[float] = []
+    at, before = start, np.inf
+    for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
+        train.append(rmse(plan.solver, ratings, at))
+        watch(_Step())
+        now = plan.solver.objective(ratings, at) if plan.tol else -np.inf
+        if before - now <= plan.tol * abs(now) and plan.tol:
+            break
+        before = now
+    return at, Course(len(train), np.array(train))
+
+
+def _held_out(plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch: Watch) -> list[float]:
+    """How wrong each sweep is of what it has not seen, until that gets no better."""
+    path: list[float] = []
+    least, since = np.inf, 0
+    for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
+        path.append(rmse(plan.solver, held, at))
+        watch(_Step())
+        since = 0 if path[-1] < least * (1.0 - plan.tol) else since + 1
+        least = min(least, path[-1])
+        if since >= _PATIENCE:
+            break
+    return path
+
+
+def _draw(
+    plan: Plan, ratings: Ratings, start: Factors, rng: np.random.Generator, watch: Watch
+) -> tuple[Learned, Course]:
+    """From a few sweeps on, which are nearer than chance; the first draws are let go."""
+    at = start
+    for swept in islice(plan.solver.sweeps(ratings, start), min(plan.max_iter, _WARM)):
+        at = swept
+        watch(_Step())
+    kept: list[Draw] = []
+    train: list[float] = []
+    every = ceil(plan.n_draws / plan.n_kept)
+    draws = Gibbs(plan.solver.rank).draws(ratings, at, rng)
+    for number, draw in enumerate(islice(draws, plan.burn_in + plan.n_draws)):
+        train.append(rmse(plan.solver, ratings, draw.factors))
+        watch(_Step())
+        after = number - plan.burn_in
+        if after >= 0 and (after + 1) % every == 0:
+            kept.append(draw)
+    if not kept:
+        kept = [draw]
+    return Learned.drawn(kept), Course(len(train), np.array(train))

@@ -1,0 +1,377 @@
+"""A recommender: latent factors of users and items, by alternating least squares or by Gibbs sampling."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.estimators import answers, factor_answers, factor_reading
+from tamis.estimators.factor_answers import Asked, FactorExplanation
+from tamis.estimators.factor_face import FactorFace, is_many, listed
+from tamis.estimators.factor_learning import learn, planned, whole
+from tamis.estimators.factor_state import (
+    Duplicates,
+    Entries,
+    FactorState,
+    FoldedUser,
+    place_of,
+    weighed,
+)
+from tamis.estimators.progress import watching, with_callbacks
+from tamis.estimators.reading import at_least_zero
+from tamis.models.factors import ranking
+from tamis.models.factors.learned import user_rows
+from tamis.stats import Keys
+
+
+class MatrixFactorization(FactorFace):
+    """Ratings as level + offsets + a product of factors of user and item; what they leave open is predicted.
+
+    `X` is a frame with columns user, item, rating and maybe time and weight (or `columns` says which these
+    are; else the first three are user, item and rating); rows of (user, item, rating) and maybe time and
+    weight, in that order; pairs (n, 2) with `y`; or a sparse matrix, rows users, columns items, what is
+    stored ratings. Ids are any hashable values, known by value.
+
+    Parameters
+    ----------
+    n_factors : int
+        May be more than the data bears: the ridge holds what they leave open.
+    feedback : "explicit" or "implicit"
+        Ratings; or deeds (plays, clicks, purchases), where what was not done counts too, a little. Scores of
+        implicit feedback are preferences, about 0 to 1.
+    method : "als" or "gibbs"
+        Least squares, or draws from the posterior, which also know how sure they are.
+    ridge : float
+        Of the factors; with ratings, for each unit of weight that a row has.
+    offset_ridge : float
+        Of the offsets, of times too: so many ratings of the level are added. Infinity: no level, no offsets.
+    confidence : float
+        Of implicit feedback: a deed counts 1 + confidence · value, its absence 1.
+    max_iter : int
+        Sweeps at most.
+    validation : float
+        Share of the ratings held out to find how many sweeps are best; as many are then made with all.
+    tol : float
+        Sweeps end when the penalised error falls by a smaller share; with `validation`, when the error of
+        what was held out has not fallen by that share for three sweeps.
+    n_draws, burn_in, n_kept : int
+        Of Gibbs: draws, how many more go before them, and how many to keep, evenly spaced.
+    half_life : float, optional
+        A rating of that age, counted from the newest, weighs half. In units of time; dates are days.
+    time_bins : int
+        Offsets of all items, and of each, in so many equal parts of the time, or of the `period`.
+    period : float, optional
+        Parts of time come again: 365.25 days for seasons.
+    clip : bool
+        Whether predicted ratings stay in the range of those seen.
+    columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
+    duplicates : "refuse", "mean", "last" or "sum"
+        What to do with a pair that comes more than once: mean or sum has the last one's time and weight.
+    random_state, verbose
+
+    Examples
+    --------
+    >>> import tamis
+    >>> tastes = {
+    ...     "ann": "Alien Blade Cube Dune",
+    ...     "ben": "Alien Blade Dune",
+    ...     "eva": "Emma Heidi",
+    ...     "fay": "Emma",
+    ... }
+    >>> films = "Alien Blade Cube Dune Emma Heidi".split()
+    >>> rows = [
+    ...     (who, film, 5 if film in liked.split() else 1) for who, liked in tastes.items() for film in films
+    ... ]
+    >>> rows = [row for row in rows if row[:2] not in (("ben", "Cube"), ("fay", "Heidi"), ("fay", "Dune"))]
+    >>> model = tamis.MatrixFactorization(2, random_state=0).fit(rows)
+    >>> model.predict([("ben", "Cube"), ("fay", "Dune"), ("nobody", "Emma")]).round(1).tolist()
+    [4.8, 1.2, 2.9]
+    >>> model.recommend("fay", 1)[0].tolist(), model.explain("fay", "Heidi", 1).top[0][0]
+    (['Heidi'], 'Emma')
+    """
+
+    def __init__(
+        self,
+        n_factors: int = 32,
+        *,
+        feedback: Literal["explicit", "implicit"] = "explicit",
+        method: Literal["als", "gibbs"] = "als",
+        ridge: float = 0.15,
+        offset_ridge: float = 3.0,
+        confidence: float = 40.0,
+        max_iter: int = 30,
+        validation: float = 0.0,
+        tol: float = 1e-4,
+        n_draws: int = 100,
+        burn_in: int = 20,
+        n_kept: int = 50,
+        half_life: float | None = None,
+        time_bins: int = 0,
+        period: float | None = None,
+        clip: bool = True,
+        columns: Mapping[str, Any] | None = None,
+        duplicates: Duplicates = "refuse",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.feedback = feedback
+        self.method = method
+        self.ridge = ridge
+        self.offset_ridge = offset_ridge
+        self.confidence = confidence
+        self.max_iter = max_iter
+        self.validation = validation
+        self.tol = tol
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.n_kept = n_kept
+        self.half_life = half_life
+        self.time_bins = time_bins
+        self.period = period
+        self.clip = clip
+        self.columns = columns
+        self.duplicates = duplicates
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ── learning ──
+
+    @with_callbacks
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Learn from ratings; `y` holds them if X is pairs."""
+        plan = planned(self)
+        users, items, entries = self._entries(X, y, sample_weight)
+        entries = entries.once(self.duplicates, users, items)
+        clock = self._clock(entries.time)
+        ratings = weighed(entries, clock, len(users), len(items))
+        with watching(self, plan.steps, X, y) as watch:
+            learned, course = learn(plan, ratings, answers.generator(self.random_state), watch)
+        low, high = float(entries.value.min()), float(entries.value.max())
+        implicit = self.feedback == "implicit"
+        self._fitted = FactorState(
+            users, items, entries, plan.solver, learned, clock, low, high, implicit, course
+        )
+        return self
+
+    def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Learn more ratings, by known or new users of known or new items, by the rows they touch alone.
+
+        Those users' rows are solved, then those items', then the users of these items again; all else stays
+        as it was, the level too. Near a new fit as long as there is little new.
+        """
+        if "_fitted" not in self.__dict__:
+            return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
+        users, items, entries = self._entries(X, y, sample_weight)
+        state, rng = self._checked().with_keys(users, items), answers.generator(self.random_state)
+        own, other = state.users.find(users)[entries.user], state.items.find(items)[entries.item]
+        state = state.with_more(replace(entries, user=own, item=other), self.duplicates)
+        self._fitted = state.solved_users(own, rng).solved_items(other, rng)
+        return self
+
+    def add_user(self, user: Hashable, ratings: Any) -> Self:
+        """Add somebody with his ratings of known items, by one ridge regression on their factors.
+
+        `ratings` is a mapping from items, pairs (item, rating), or of implicit feedback a set of items.
+        """
+        self._refuse_known(self._checked().users, user, "user")
+        state = self._checked().with_keys(Keys((user,)), Keys(()))
+        item, value = self._told(ratings, state.items, "item")
+        own = np.full(len(item), place_of(state.users, user))
+        if len(item):
+            state = state.with_more(self._new(Entries(own, item, value)), self.duplicates)
+        rng = answers.generator(self.random_state)
+        self._fitted = state.solved_users(np.array([place_of(state.users, user)]), rng)
+        return self
+
+    def add_item(self, item: Hashable, ratings: Any) -> Self:
+        """Add something with its ratings by known users, by one ridge regression on their factors.
+
+        The rows of its users are then solved again, for they have a rating more.
+        """
+        self._refuse_known(self._checked().items, item, "item")
+        state = self._checked().with_keys(Keys(()), Keys((item,)))
+        user, value = self._told(ratings, state.users, "user")
+        other = np.full(len(user), place_of(state.items, item))
+        if len(user):
+            state = state.with_more(self._new(Entries(user, other, value)), self.duplicates)
+        rng = answers.generator(self.random_state)
+        self._fitted = state.solved_items(np.array([place_of(state.items, item)]), rng)
+        return self
+
+    def _new(self, entries: Entries) -> Entries:
+        return self._deeds(entries) if self.feedback == "implicit" else entries
+
+    @staticmethod
+    def _refuse_known(keys: Keys, name: Hashable, what: str) -> None:
+        if name in keys:
+            raise ValueError(
+                f"got {what} {name!r}, expected a new one: partial_fit adds ratings to known ones"
+            )
+
+    def fold_in_user(self, ratings: Any) -> FoldedUser:
+        """Somebody with these ratings, not added: `predict`, `recommend` and `explain` take him for an id.
+
+        `ratings` as in `add_user`.
+        """
+        state = self._checked()
+        item, value = self._told(ratings, state.items, "item")
+        time = None if state.clock is None else np.full(len(item), state.clock.newest)
+        entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
+        entries = self._new(entries).once(self.duplicates, Keys(("the new user",)), state.items)
+        rng = answers.generator(self.random_state)
+        rows = user_rows(
+            state.learned, state.solver, state.weighed(entries, 1), np.zeros(1, dtype=np.int64), rng
+        )
+        return FoldedUser(rows[:, 0], entries, state.items)
+
+    def forget(self, user: Hashable, item: Hashable, of_item: bool = False) -> Self:
+        """Forget a rating: the user's row is as if solved without it; with `of_item`, so is the item's.
+
+        What it did to other rows through them, in the sweeps of the fit, stays; only a new fit is free of it.
+        """
+        return self.unlearn([(user, item)], of_items=of_item)
+
+    def unlearn(self, X: object, y: object = None, of_items: bool = False) -> Self:
+        """Forget many ratings, as `forget` does one; only users and items of X are looked at."""
+        state = self._checked()
+        read = factor_reading.read(X, self.columns)
+        users = factor_reading.found_in(state.users, factor_reading.labels(read.user), "user")
+        items = factor_reading.found_in(state.items, factor_reading.labels(read.item), "item")
+        rows = np.empty(len(read), dtype=np.int64)
+        for i, (user, item) in enumerate(zip(users.tolist(), items.tolist(), strict=True)):
+            rows[i] = state.row_of(user, item) if user >= 0 and item >= 0 else -1
+            if rows[i] < 0:
+                raise ValueError(
+                    f"got user {read.user[i]!r} and item {read.item[i]!r}, expected a rating that was learned: "
+                    "nothing was changed"
+                )
+        if len(np.unique(rows)) == len(state.entries):
+            raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
+        rng = answers.generator(self.random_state)
+        state = state.without(rows).solved_users(users, rng)
+        self._fitted = state.solved_items(items, rng) if of_items else state
+        return self
+
+    # ── answers ──
+
+    def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
+        """The expected rating of each pair (n,); with `return_std` also its standard deviation with noise.
+
+        An unknown user is expected to rate as the item's offset says, an unknown item as the user's; of
+        implicit feedback, an unknown user's preference is the share of users who have the item. Without a
+        time it is that of the newest rating.
+        """
+        state = self._checked()
+        if return_std:
+            self._refuse_without_draws(state, "return_std")
+        found = self._asked(state, pairs, time)
+        mean = self._clipped(state, factor_answers.expected(state, found))
+        if not return_std:
+            return mean
+        drawn = self._asked(state, pairs, time, drawn=True)
+        spread = drawn.learned.spread(drawn.user, drawn.item, drawn.time)[1]
+        return mean, np.sqrt(spread + float(state.learned.noise.mean()))
+
+    def predict_interval(self, pairs: object, coverage: float = 0.9, time: object = None) -> Array:
+        """Between which ratings (n, 2) each will lie with that probability, by Gibbs."""
+        state = self._checked()
+        self._refuse_without_draws(state, "predict_interval")
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"got coverage={coverage}, expected a probability between 0 and 1")
+        drawn = self._asked(state, pairs, time, drawn=True)
+        return self._clipped(state, factor_answers.interval(drawn.learned, drawn, coverage))
+
+    def _refuse_without_draws(self, state: FactorState, what: str) -> None:
+        if state.learned.chain is None:
+            raise ValueError(
+                f"got {what} of least squares, which knows no spread, expected method='gibbs': fit so"
+            )
+
+    def _clipped(self, state: FactorState, values: Array) -> Array:
+        return np.clip(values, state.low, state.high) if self.clip and not state.implicit else values
+
+    def _asked(self, state: FactorState, pairs: object, time: object, drawn: bool = False) -> Asked:
+        read = factor_reading.read(pairs, self.columns)
+        given = read.time if time is None else time
+        times = None if given is None or state.clock is None else factor_reading.times(given, len(read))
+        users, items = factor_reading.labels(read.user), factor_reading.labels(read.item)
+        return factor_answers.asked(state, users, items, times, drawn)
+
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+        """R² of the predicted ratings: 1 less the share of their variance that is not predicted."""
+        if self.feedback == "implicit":
+            raise ValueError(
+                "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
+            )
+        users, items, entries = self._entries(X, y, sample_weight)
+        pairs = [
+            (users[u], items[i]) for u, i in zip(entries.user.tolist(), entries.item.tolist(), strict=True)
+        ]
+        wrong = np.square(entries.value - self.predict(pairs, time=entries.time))
+        around = np.square(entries.value - np.average(entries.value, weights=entries.weight))
+        left, all_of_it = (float(np.average(each, weights=entries.weight)) for each in (wrong, around))
+        return 1.0 - left / all_of_it if all_of_it > 0.0 else float(left == 0.0)
+
+    def recommend(
+        self,
+        user: Any,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        diversity: float = 0.0,
+        recency: float = 0.0,
+        among: Iterable[Hashable] | None = None,
+        time: object = None,
+    ) -> tuple[NDArray[Any], Array]:
+        """The best items for a user, best first, and their scores, which are not clipped.
+
+        A list, array or column of users has an answer (users, n), filled up with None and −∞ where too few
+        items are left; anything else is one id. Who is unknown gets what is popular.
+
+        `diversity`, from 0 to 1, keeps apart what is alike: each next item has the largest (1 − diversity) ·
+        score − diversity · (its largest cosine with those before), of scores from 0 to 1. `recency` is what
+        an item gains, in ratings, if all its ratings are as new as the newest, and in proportion if some
+        are. `among` are the items to choose from, of which those never seen are left out.
+        """
+        state = self._checked()
+        count = whole("n", n, 1)
+        if not 0.0 <= diversity <= 1.0:
+            raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
+        times = None if time is None else factor_reading.times(time, 1)
+        many = is_many(user)
+        users = listed(user) if many else [user]
+        bonus = factor_answers.bonus(state, at_least_zero("recency", recency))
+        allowed = factor_answers.allowed(state, among)
+        places, scores = factor_answers.recommended(
+            state, users, count, exclude_seen, float(diversity), bonus, allowed, times
+        )
+        if many:
+            return factor_answers.named(state, places), scores
+        kept = places[0] >= 0
+        return factor_answers.named(state, places[0][kept]), scores[0][kept]
+
+    def similar_items(self, item: Hashable, n: int = 10) -> tuple[NDArray[Any], Array]:
+        """The items that are liked by the same people, most alike first, and the cosines of their factors."""
+        state = self._checked()
+        place = place_of(state.items, item)
+        if place < 0:
+            raise ValueError(f"got item {item!r}, expected one that is known: see items_")
+        places, cosines = ranking.alike(state.learned.wide_items(), place, whole("n", n, 1))
+        return factor_answers.named(state, places), cosines
+
+    def explain(self, user: Any, item: Hashable, n: int = 5, time: object = None) -> FactorExplanation:
+        """Which of the user's ratings lead to this score: their shares, level and offsets sum to it.
+
+        `top` of the answer lists the n that weigh most; `print` it to read it.
+        """
+        state = self._checked()
+        if state.learned.chain is not None:
+            raise ValueError(
+                "got a model of draws, each with reasons of its own, expected method='als' to explain"
+            )
+        times = None if time is None else factor_reading.times(time, 1)
+        return factor_answers.explained(state, user, item, whole("n", n, 1), times)

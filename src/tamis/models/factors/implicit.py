@@ -1,0 +1,71 @@
+"""Deeds, given the items' factors → a Gram for each user → the users' factors (Hu, Koren, Volinsky 2008).
+
+Everybody has a preference for everything: 1 where something was done, 0 elsewhere. What was done often or
+long is sure, c = 1 + confidence · value; all else counts 1. The part of the Gram that is the same for
+everybody, YᵀY, is made once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tamis._kernels import factors as kernels
+from tamis._kernels import threads
+from tamis.arrays import Array
+from tamis.models.factors.alternating import Factors
+from tamis.models.factors.ratings import Places, Ratings, Side
+
+
+@dataclass(frozen=True, slots=True)
+class Implicit:
+    """Alternating least squares over all pairs, seen and not; no level and no offsets."""
+
+    rank: int
+    ridge: float = 0.1
+    confidence: float = 40.0
+
+    def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
+        """Small random factors of items."""
+        items = np.zeros((ratings.items, self.rank + 1))
+        items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.items, self.rank))
+        return Factors(0.0, np.zeros((ratings.users, self.rank + 1)), items)
+
+    def sweeps(self, ratings: Ratings, start: Factors) -> Iterator[Factors]:
+        """Both sides in turn, without end; users last."""
+        at = replace(start, users=self.users(ratings, start))
+        while True:
+            at = replace(at, items=self.items(ratings, at))
+            at = replace(at, users=self.users(ratings, at))
+            yield at
+
+    def users(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
+        """The rows of users, of all or of some, given the items (rows, k + 1)."""
+        side = ratings.by_user if rows is None else ratings.by_user.only(rows)
+        return self._side(ratings, side, at.items)
+
+    def items(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
+        """The rows of items, of all or of some, given the users (rows, k + 1)."""
+        side = ratings.by_item if rows is None else ratings.by_item.only(rows)
+        return self._side(ratings, side, at.users)
+
+    def sure(self, ratings: Ratings) -> Array:
+        """c − 1 of each deed (n,)."""
+        return self.confidence * ratings.weights * ratings.value
+
+    def _side(self, ratings: Ratings, side: Side, other: Array) -> Array:
+        features = np.ascontiguousarray(other[:, :-1])
+        more = self.sure(ratings)[side.order]
+        ridge = np.full((len(side.counts), self.rank), self.ridge)
+        with threads.one_blas_thread:
+            base = features.T @ features
+        found = kernels.solve_rows(side.indptr, side.others, more, 1.0 + more, features, ridge, base)
+        return np.column_stack([found, np.zeros(len(found))])
+
+    def objective(self, ratings: Ratings, at: Factors) -> float:
+        """What no sweep raises: errors over all pairs, by how sure they are, and the ridges."""
+        users, items = at.users[:, :-1], at.items[:, :-1]
+        score = at.predict(ratings.user, ratings.item)
+        everywhere = float(((users.T @ users) * (items.T @ items)).sum())
+        seen = float(((1.0 + self.sure(ratings)) * np.square(1.0 - score) - np.square(score)).sum())
+        return everywhere + seen + self.ridge * float(np.square(users).sum() + np.square(items).sum())

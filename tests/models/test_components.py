@@ -1,0 +1,382 @@
+"""Principal components: the SVD from sums of products, a Gaussian with a density, and gaps guessed by EM."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.special import gammaln
+from sklearn import decomposition
+
+from tamis.arrays import Array
+from tamis.models.components import (
+    Components,
+    Gaps,
+    PrincipalComponents,
+    components,
+    cross_validate,
+    filled,
+    from_rows,
+    held_out_counts,
+    log_densities,
+    minka,
+    randomized,
+    refine,
+)
+from tamis.models.components import missing as missing_module
+from tamis.stats import Moments
+from tamis.tables import Table
+
+
+def drawn(n: int = 300, d: int = 8, mean: float = 5.0, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + mean
+
+
+def low_rank(n: int, d: int, k: int, noise: float = 0.3, seed: int = 0) -> Array:
+    """Rows of probabilistic PCA with k directions."""
+    rng = np.random.default_rng(seed)
+    factors = np.linspace(3.0, 1.0, k)[:, None] * np.linalg.qr(rng.normal(size=(d, k)))[0].T
+    return np.asarray(rng.normal(size=(n, k)) @ factors + noise * rng.normal(size=(n, d)) + 10.0)
+
+
+def fitted(x: Array, count: int | float | str | None = None, weights: Array | None = None) -> Components:
+    model = PrincipalComponents(count)
+    return model.infer(model.observe(x, weights=weights))
+
+
+def by_svd(x: Array) -> tuple[Array, Array]:
+    """Variances and directions of centred rows, with scikit-learn's signs."""
+    exact = x.astype(np.longdouble)
+    centred = (exact - exact.mean(axis=0)).astype(np.float64)
+    _, s, v = np.linalg.svd(centred, full_matrices=False)
+    largest = np.abs(v).argmax(axis=1)
+    return s**2 / (len(x) - 1), v * np.sign(v[np.arange(len(v)), largest])[:, None]
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4, 1e8])
+def test_components_are_those_of_the_svd_at_any_mean(mean: float) -> None:
+    x = drawn(mean=mean)
+    found, (variances, directions) = fitted(x), by_svd(x)
+    assert_allclose(found.variances, variances, rtol=1e-10)
+    assert_allclose(found.directions, directions, atol=1e-10)
+    assert_allclose(found.mean, x.mean(axis=0), rtol=1e-13)
+    assert_allclose(found.total, variances.sum())
+    assert_allclose(found.directions @ found.directions.T, np.eye(8), atol=1e-13)
+
+
+def test_columns_in_units_far_apart_keep_their_variances() -> None:
+    x = np.random.default_rng(1).normal(size=(400, 3)) * [1e7, 1.0, 1e-6]
+    assert_allclose(fitted(x).variances, by_svd(x)[0], rtol=1e-9)
+
+
+def test_variances_that_the_products_lose_are_zero_and_never_below() -> None:
+    x = drawn(50, 3)
+    x = np.column_stack([x, x[:, 0] + x[:, 1], np.full(50, 7.0)])
+    found = fitted(x)
+    assert_allclose(found.variances[3:], 0.0)
+    assert fitted(x, 3).noise == 0.0
+    assert_allclose(found.directions @ found.directions.T, np.eye(5), atol=1e-12)
+    assert fitted(x, 4).noise >= 0.0
+
+
+def test_the_gaussian_is_scikit_learns() -> None:
+    x, new = drawn(), drawn(40, seed=9)
+    peer = decomposition.PCA(3, svd_solver="full").fit(x)
+    found = fitted(x, 3)
+    assert_allclose(found.noise, peer.noise_variance_)
+    assert_allclose(found.log_densities(new), peer.score_samples(new))
+    assert_allclose(found.covariance(), peer.get_covariance(), atol=1e-12)
+    assert_allclose(found.precision(), peer.get_precision(), atol=1e-12)
+    told = stats.multivariate_normal(found.mean, found.covariance()).logpdf(new)
+    assert_allclose(found.log_densities(new), told)
+    assert_allclose(found.log_likelihood(Moments.observe(new, form="full")), told.sum())
+
+
+def test_all_directions_are_the_whole_gaussian() -> None:
+    x = drawn(200, 4)
+    told = stats.multivariate_normal(x.mean(axis=0), np.cov(x.T)).logpdf(x)
+    assert_allclose(fitted(x).log_densities(x), told)
+    assert_allclose(fitted(x).precision() @ np.cov(x.T), np.eye(4), atol=1e-11)
+
+
+def test_draws_have_the_covariance() -> None:
+    found = fitted(low_rank(500, 5, 2), 2)
+    rows = found.draw(np.random.default_rng(3), 100_000)
+    assert_allclose(np.cov(rows.T), found.covariance(), atol=0.1)
+    assert_allclose(rows.mean(axis=0), found.mean, atol=0.05)
+
+
+def test_weights_are_repetition() -> None:
+    x, times = drawn(60, 4), np.random.default_rng(2).integers(0, 4, 60)
+    weighed, often = fitted(x, 2, times.astype(np.float64)), fitted(np.repeat(x, times, axis=0), 2)
+    assert_allclose(weighed.variances, often.variances, rtol=1e-12)
+    assert_allclose(weighed.directions, often.directions, atol=1e-12)
+    assert weighed.weight == times.sum()
+
+
+# ── how many ──
+
+
+def evidence(variances: Array, k: int, n: int) -> float:
+    """Minka's equation 30, term by term."""
+    d = len(variances)
+    rest = variances[k:].mean()
+    smooth = np.concatenate([variances[:k], np.full(d - k, rest)])
+    m = d * k - k * (k + 1) / 2
+    found = -k * np.log(2.0) + sum(
+        gammaln((d - i + 1) / 2) - (d - i + 1) / 2 * np.log(np.pi) for i in range(1, k + 1)
+    )
+    found += -n / 2 * np.log(variances[:k]).sum() - n * (d - k) / 2 * np.log(rest)
+    found += (m + k) / 2 * np.log(2 * np.pi) - k / 2 * np.log(n)
+    for i in range(k):
+        for j in range(i + 1, d):
+            apart = (1 / smooth[j] - 1 / smooth[i]) * (variances[i] - variances[j])
+            found -= 0.5 * np.log(n * apart)
+    return float(found)
+
+
+def test_minkas_evidence_is_the_slow_one() -> None:
+    variances = fitted(drawn(200, 9)).variances
+    assert_allclose(minka(variances, 200), [evidence(variances, k, 200) for k in range(1, 9)], rtol=1e-12)
+    x = low_rank(500, 12, 4)
+    assert fitted(x, "mle").count == decomposition.PCA("mle").fit(x).n_components_
+    assert fitted(low_rank(500, 12, 4), "mle").count == 4
+    assert minka(np.ones(1), 10).size == 0
+    assert fitted(drawn(20, 1), "mle").count == 1
+
+
+def test_held_out_counts_are_those_of_models_fitted_anew() -> None:
+    x = low_rank(120, 6, 2)
+    fold = np.arange(120) % 4
+    parts = [Moments.observe(x[fold == one], form="full") for one in range(4)]
+    tried = held_out_counts(parts)
+    for k in range(1, 6):
+        told = [fitted(x[fold != one], k).log_densities(x[fold == one]) for one in range(4)]
+        assert_allclose(tried.log_densities[k - 1], np.concatenate(told).mean(), rtol=1e-10)
+    assert tried.best == 2
+    assert (
+        held_out_counts([Moments.observe(part, form="full") for part in (x[:50, :1], x[50:, :1])]).best == 1
+    )
+
+
+def test_held_out_counts_without_variance_have_no_density() -> None:
+    x = drawn(40, 3)
+    x = np.column_stack([x, x[:, 0]])
+    tried = held_out_counts([Moments.observe(part, form="full") for part in (x[:20], x[20:])])
+    assert np.isneginf(tried.log_densities[2])
+    with pytest.raises(ValueError, match="got rows of 1 fold, expected at least 2"):
+        held_out_counts([Moments.observe(x, form="full")])
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (0, "got n_components=0 for 20 rows of 4 columns, expected 1 to 4"),
+        (5, "got n_components=5 for 20 rows of 4 columns, expected 1 to 4"),
+        (1.5, "expected None, a whole number from 1 to 4, a share"),
+        (True, "got n_components=True"),
+        ("some", "got n_components='some'"),
+        ("held-out", "were learned without folds"),
+    ],
+)
+def test_other_counts_are_refused(count: int | float | str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fitted(drawn(20, 4), count)
+
+
+def test_evidence_asks_for_rows() -> None:
+    with pytest.raises(ValueError, match="got n_components='mle' for 4 rows of 8 columns"):
+        fitted(drawn(4), "mle")
+    with pytest.raises(ValueError, match="got n_components=5 for 4 rows of 8 columns, expected 1 to 4"):
+        fitted(drawn(4), 5)
+    assert fitted(drawn(4)).count == 4
+
+
+def test_weights_below_one_lose_no_directions() -> None:
+    x = drawn(100, 6)
+    found = fitted(x, None, np.full(100, 0.03))
+    assert found.count == 6
+    assert_allclose(found.ratios, fitted(x).ratios, rtol=1e-10)
+
+
+# ── wide rows ──
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+def test_products_of_rows_say_the_same(weighed: bool) -> None:
+    x = drawn(30, 50, mean=1e6)
+    weights = np.random.default_rng(4).random(30) + 0.5 if weighed else None
+    sums = Moments.observe(x, weights, form="full")
+    for k in (5, 20):
+        wide, square = from_rows(Table.of(x), k, weights), components(sums, k)
+        assert_allclose(wide.variances, square.variances, rtol=1e-9)
+        assert_allclose(wide.directions, square.directions, atol=1e-8)
+        assert_allclose(wide.noise, square.noise, rtol=1e-8)
+        assert_allclose(wide.mean, square.mean)
+    with pytest.raises(ValueError, match="got n_components='mle' with solver='rows'"):
+        from_rows(Table.of(x), "mle")
+
+
+def test_random_vectors_say_what_they_may_have_missed() -> None:
+    x = low_rank(300, 400, 12, noise=0.2)
+    variances, _ = by_svd(x)
+    for seed in range(5):
+        found = randomized(Table.of(x), 8, None, np.random.default_rng(seed))
+        assert_allclose(found.variances, variances[:8], rtol=1e-6)
+        left = x - x.mean(axis=0)
+        left = left - (left @ found.directions.T) @ found.directions
+        actual = np.linalg.norm(left, 2)
+        assert actual <= found.error <= 1.6 * actual
+        assert np.sqrt(variances[8] * 299) <= actual * (1 + 1e-12)
+    with pytest.raises(ValueError, match=r"got n_components=0\.5 with solver='randomized', expected a whole"):
+        randomized(Table.of(x), 0.5, None, np.random.default_rng(0))
+
+
+def test_random_vectors_that_miss_nothing_say_so() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 2)) @ np.random.default_rng(1).normal(size=(2, 60))
+    found = randomized(Table.of(x), 2, None, np.random.default_rng(0))
+    assert found.error < 1e-5 * np.linalg.norm(x, 2)
+    assert found.noise == 0.0
+
+
+# ── gaps ──
+
+
+def with_gaps(x: Array, share: float = 0.2, seed: int = 5) -> Array:
+    gone = np.random.default_rng(seed).random(x.shape) < share
+    return np.where(gone, np.nan, x)
+
+
+def slow_step(
+    x: Array, weights: Array, mean: Array, covariance: Array, count: int
+) -> tuple[Array, Array, float]:
+    """One step of EM, a row at a time, with whole covariances."""
+    d, told = x.shape[1], 0.0
+    guesses, uncertain = x.copy(), np.zeros((d, d))
+    for row, weight in enumerate(weights):
+        there = ~np.isnan(x[row])
+        gone = ~there
+        seen = covariance[np.ix_(there, there)]
+        told += weight * stats.multivariate_normal(mean[there], seen).logpdf(x[row, there])
+        slope = covariance[np.ix_(gone, there)] @ np.linalg.inv(seen)
+        guesses[row, gone] = mean[gone] + slope @ (x[row, there] - mean[there])
+        own = covariance[np.ix_(gone, gone)] - slope @ covariance[np.ix_(there, gone)]
+        uncertain[np.ix_(gone, gone)] += weight * own
+    centre = np.average(guesses, axis=0, weights=weights)
+    scatter = (guesses - centre).T @ ((guesses - centre) * weights[:, None]) + uncertain
+    values, vectors = np.linalg.eigh(scatter / weights.sum())
+    values, vectors = values[::-1], vectors[:, ::-1]
+    noise = values[count:].mean()
+    kept = (vectors[:, :count] * (values[:count] - noise)) @ vectors[:, :count].T
+    return centre, kept + noise * np.eye(d), told
+
+
+@pytest.mark.parametrize(("d", "count"), [(7, 2), (5, 3)])
+@pytest.mark.parametrize("weighed", [False, True])
+def test_em_is_the_slow_one(d: int, count: int, weighed: bool) -> None:
+    x = with_gaps(low_rank(60, d, 2))
+    x = x[~np.isnan(x).all(axis=1)]
+    weights = np.random.default_rng(6).random(len(x)) + 0.2 if weighed else None
+    gaps = Gaps.of(x, weights)
+    start, _ = gaps.start(count)
+    mean, covariance = start.mean, start.covariance()
+    own = np.ones(len(x)) if weights is None else weights
+    for step in islice(refine(gaps, count), 10):
+        mean, covariance, told = slow_step(x, own, mean, covariance, count)
+        assert_allclose(step.log_likelihood, told, rtol=1e-10)
+        assert_allclose(step.found.mean, mean, rtol=1e-9)
+        assert_allclose(step.found.covariance(), covariance, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, None])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
+def test_what_was_seen_never_gets_less_probable(count: int | None, share: float) -> None:
+    x = with_gaps(low_rank(150, 6, 2), share)
+    told = [step.log_likelihood for step in islice(refine(Gaps.of(x), count), 60)]
+    assert min(np.diff(told)) > -1e-8
+
+
+def test_without_gaps_one_step_is_the_answer() -> None:
+    x = low_rank(100, 6, 2)
+    steps = list(islice(refine(Gaps.of(x), 2), 3))
+    whole = components(Moments.observe(x, form="full"), 2, 100.0)
+    for step in steps:
+        assert_allclose(step.found.variances, whole.variances, rtol=1e-12)
+        assert_allclose(step.log_likelihood, whole.log_likelihood(step.statistic), rtol=1e-12)
+
+
+def test_gaps_at_random_hide_little() -> None:
+    x = low_rank(4000, 8, 2)
+    *_, last = islice(refine(Gaps.of(with_gaps(x)), 2), 100)
+    whole = fitted(x, 2)
+    assert_allclose(last.found.variances, whole.variances, rtol=0.05)
+    assert_allclose(np.abs((last.found.directions * whole.directions).sum(axis=1)), 1.0, atol=0.01)
+    assert_allclose(last.found.noise, 0.09, rtol=0.05)
+
+
+def test_both_ways_of_guessing_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = with_gaps(low_rank(80, 9, 2), 0.3)
+    given = fitted(low_rank(80, 9, 2), 2)
+    by_codes = filled(x, given), log_densities(x, given), *Gaps.of(x).observe(given)
+    monkeypatch.setattr(missing_module, "_CLEAR", np.inf)
+    by_columns = filled(x, given), log_densities(x, given), *Gaps.of(x).observe(given)
+    assert_allclose(by_codes[0], by_columns[0], rtol=1e-10)
+    assert_allclose(by_codes[1], by_columns[1], rtol=1e-9)
+    assert_allclose(by_codes[2].covariance, by_columns[2].covariance, rtol=1e-9, atol=1e-10)
+    assert_allclose(by_codes[3], by_columns[3], rtol=1e-10)
+
+
+def test_densities_of_gaps_are_marginal() -> None:
+    x = with_gaps(low_rank(30, 5, 2), 0.3)
+    x[0] = np.nan
+    given = fitted(low_rank(90, 5, 2), 2)
+    for row, told in zip(x, log_densities(x, given), strict=True):
+        there = ~np.isnan(row)
+        if not there.any():
+            assert told == 0.0
+            continue
+        marginal = stats.multivariate_normal(given.mean[there], given.covariance()[np.ix_(there, there)])
+        assert_allclose(told, marginal.logpdf(row[there]), rtol=1e-9)
+    assert_allclose(filled(x, given)[0], given.mean)
+
+
+def test_gaps_that_hide_everything_are_refused() -> None:
+    with pytest.raises(ValueError, match="column 1 holds nothing but NaN, expected some numbers"):
+        next(refine(Gaps.of(np.array([[1.0, np.nan], [2.0, np.nan]])), 1))
+    with pytest.raises(ValueError, match="holds nothing but NaN"):
+        next(refine(Gaps.of(np.full((3, 2), np.nan)), 1))
+
+
+# ── rows held out ──
+
+
+@pytest.mark.parametrize("folds", [4, 80])
+def test_what_is_said_of_folds_is_what_models_of_the_others_say(folds: int) -> None:
+    x = low_rank(80, 5, 2)
+    weights = np.random.default_rng(8).random(80) + 0.5
+    fold = np.arange(80) % folds
+    held = cross_validate(PrincipalComponents(2), x, fold, weights)
+    for one in range(folds):
+        rows = fold == one
+        model = fitted(x[~rows], 2, weights[~rows])
+        assert_allclose(held.log_densities[rows], model.log_densities(x[rows]), rtol=1e-9)
+        assert_allclose(held.errors[rows], np.square(model.residuals(x[rows])).sum(axis=1), rtol=1e-8)
+        assert_allclose(held.spread[rows], np.square(x[rows] - model.mean).sum(axis=1), rtol=1e-10)
+    assert 0.9 < held.explained < 1.0
+    assert_allclose(held.mean_error, np.average(held.errors, weights=weights))
+    assert_allclose(held.mean_log_density, np.average(held.log_densities, weights=weights))
+
+
+def test_the_number_is_chosen_anew_for_each_fold() -> None:
+    x = low_rank(200, 6, 2)
+    held = cross_validate(PrincipalComponents("held-out"), x, np.arange(200) % 5)
+    assert np.median(held.counts) == 2
+    assert 1 < held.counts.min() <= held.counts.max() < 4
+    flat = np.column_stack([x[:, :2], x[:, 0]])
+    assert np.isnan(cross_validate(PrincipalComponents(2), flat, np.arange(200) % 5).log_densities).all()
+    with pytest.raises(ValueError, match="got 200 folds with n_components='held-out', expected at most 64"):
+        cross_validate(PrincipalComponents("held-out"), x, np.arange(200))
+    with pytest.raises(ValueError, match="got 1 folds, expected at least 2"):
+        cross_validate(PrincipalComponents(2), x, np.zeros(200, dtype=np.int64))
