@@ -22,7 +22,7 @@ scores = chosen.count_scores_
 examples = X[[int(np.flatnonzero(digits.target == digit)[3]) for digit in range(10)]]
 
 figure = plt.figure(figsize=(8.6, 8.4), layout="constrained")
-above, middle, below = figure.subfigures(3, 1, height_ratios=[4.2, 1.3, 2.9])
+above, middle, below = figure.subfigures(3, 1, height_ratios=[4.2, 1.3, 2.9])  # type: ignore[misc]
 
 grid = above.subplots(4, 10, gridspec_kw={"wspace": 0.02, "hspace": 0.02})
 for row, count in zip(grid, (2, 8, 32, None), strict=True):

@@ -101,6 +101,7 @@ def test_forgetting_is_exact_to_the_bit_at_a_large_mean() -> None:
 def test_sparse_rows_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tamis.estimators.pca_learning._CELLS", 60)
     monkeypatch.setattr("tamis.models.components.wide._CELLS", 60)
+    monkeypatch.setattr("tamis.models.components.held_out._CELLS", 60)
     rows = np.where(
         np.random.default_rng(5).random((50, 6)) < 0.7, 0.0, np.random.default_rng(6).normal(size=(50, 6))
     )
@@ -109,6 +110,8 @@ def test_sparse_rows_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ours.statistic_ == PCA(2, exact=True).fit(rows).statistic_
         assert_allclose(ours.transform(form), ours.transform(rows), atol=1e-13)
         assert_allclose(ours.score_samples(form), ours.score_samples(rows))
+        held, told = ours.cross_validate(form, 4), ours.cross_validate(rows, 4)
+        assert_allclose(held.log_densities, told.log_densities)
         for solver in ("rows", "randomized"):
             wide = PCA(2, solver=solver, random_state=0).fit(form)
             assert_allclose(wide.components_, ours.components_, atol=1e-6)

@@ -182,7 +182,7 @@ def _draw(
     every = ceil(plan.n_draws / plan.n_kept)
     draws = Gibbs(plan.solver.rank).draws(ratings, at, rng)
     for number, draw in enumerate(islice(draws, plan.burn_in + plan.n_draws)):
-        train.append(rmse(plan.solver, ratings, draw.factors))
+        train.append(draw.rmse)
         watch(_Step())
         after = number - plan.burn_in
         if after >= 0 and (after + 1) % every == 0:

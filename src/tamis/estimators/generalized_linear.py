@@ -91,7 +91,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     >>> hours = [1.0, 2.0, 1.0, 4.0, 2.0]  # and the same as rates
     >>> rates = tamis.GeneralizedLinear("poisson").fit(days, calls, exposure=hours)
     >>> rates.predict([[5.0]]).round(2).tolist(), rates.predict([[5.0]], exposure=[10.0]).round(1).tolist()
-    ([4.31], [43.1])
+    ([5.74], [57.4])
     """
 
     def __init__(

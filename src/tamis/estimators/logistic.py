@@ -73,9 +73,9 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     ...     model.coef_.round(3).tolist(),
     ...     model.coef_std_.round(3).tolist(),
     ... )
-    (['no', 'yes'], [[0.927]], [[0.566]])
+    (['no', 'yes'], [[0.767]], [[0.547]])
     >>> model.set_params(predictive="probit").predict_proba([[9.0]]).round(3).tolist()
-    [[0.051, 0.949]]
+    [[0.13, 0.87]]
     """
 
     def __init__(

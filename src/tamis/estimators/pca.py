@@ -1,6 +1,6 @@
 """Principal components from one sum of products: they can be merged, forgotten, and are right at any mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -257,31 +257,31 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     # ── answers ──
 
-    def _blocks(self, X: object, table: Table | None = None) -> list[Array]:
+    def _blocks(self, table: Table) -> Iterator[Array]:
         """Dense rows to answer for, a block at a time; NaN is let through if it may be guessed."""
-        table = self._table(X) if table is None else table
-        if self.missing == "em":
-            found = list(dense_blocks(table))
-            for block in found:
-                if np.isinf(block).any():
-                    Matrix(block, table.names).refuse_broken(int(np.isinf(block).any(axis=0).argmax()))
-            return found
-        try:
-            return [numbers(Table(block, len(block), "number", table.names)) for block in dense_blocks(table)]
-        except ValueError:
-            refuse_gaps(table, _FILL)
-            raise
+        for block in dense_blocks(table):
+            if self.missing == "em":
+                if (infinite := np.isinf(block)).any():
+                    Matrix(block, table.names).refuse_broken(int(infinite.any(axis=0).argmax()))
+                yield block
+                continue
+            try:
+                yield numbers(Table(block, len(block), "number", table.names))
+            except ValueError:
+                refuse_gaps(table, _FILL)
+                raise
 
-    def _whole_rows(self, X: object, table: Table | None = None) -> list[Array]:
+    def _whole_rows(self, table: Table) -> Iterator[Array]:
         """The same, with what is missing guessed."""
         given = self._components()
-        blocks = self._blocks(X, table)
-        return [filled(block, given) if np.isnan(block).any() else block for block in blocks]
+        for block in self._blocks(table):
+            gaps = self.missing == "em" and np.isnan(block).any()
+            yield filled(block, given) if gaps else block
 
     def transform(self, X: object) -> Array:
         """Codes of rows (n, n_components); of a row with gaps, what is expected given what is there."""
         given = self._components()
-        codes = np.concatenate([given.codes(block) for block in self._whole_rows(X)])
+        codes = np.concatenate([given.codes(block) for block in self._whole_rows(self._table(X))])
         return np.asarray(codes / given.scale if self.whiten else codes)
 
     def fit_transform(self, X: object, y: object = None, sample_weight: object = None) -> Any:
@@ -302,8 +302,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         given = self._components()
         return np.concatenate(
             [
-                log_densities(block, given) if np.isnan(block).any() else given.log_densities(block)
-                for block in self._blocks(X)
+                log_densities(block, given) if self.missing == "em" else given.log_densities(block)
+                for block in self._blocks(self._table(X))
             ]
         )
 
@@ -337,7 +337,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def explain(self, X: object, component: int | None = None) -> LinearExplanation:
         """What each column adds to a row's code, or to its squared reconstruction error if none is named."""
         given, table = self._components(), self._table(X)
-        rows = np.concatenate(self._whole_rows(X, table))
+        rows = np.concatenate(list(self._whole_rows(table)))
         if component is None:
             terms = np.square(given.residuals(rows))
         else:
@@ -361,10 +361,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         """
         table, _ = first_table(X)
         refuse_gaps(table, "drop or fill those rows")
-        rows = numbers(table)
-        fold = answers.fold_of_each(folds, len(rows), None, groups, random_state)
-        part = np.arange(len(rows)) if fold is None else fold
-        return cross_validate(self._model(), rows, part, weights(sample_weight, len(rows)))
+        fold = answers.fold_of_each(folds, table.rows, None, groups, random_state)
+        part = np.arange(table.rows) if fold is None else fold
+        return cross_validate(self._model(), table, part, weights(sample_weight, table.rows))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -27,7 +27,7 @@ FACES = {
     "PoissonNB": "tamis.estimators.discrete",
 }
 # What these have learned they tell and take back themselves.
-LINEAR = {
+MODELS = {
     "BayesianLinearRegression": "tamis.estimators.linear_regression",
     "GeneralizedLinear": "tamis.estimators.generalized_linear",
     "LogisticRegression": "tamis.estimators.logistic",
@@ -47,7 +47,7 @@ TRANSFORMERS = {
     "UnitLength": "tamis.text.weights",
 }
 _PIPELINE = "Pipeline"  # scikit-learn's, of these
-_TELLING = LINEAR | TRANSFORMERS
+_TELLING = MODELS | TRANSFORMERS
 _KNOWN = (*FACES, *_TELLING, _PIPELINE)
 
 

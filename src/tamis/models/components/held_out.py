@@ -1,14 +1,18 @@
 """Moments − part → components → score: what models say of rows they have not seen."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, Matrix
 from tamis.models.components.model import PrincipalComponents
 from tamis.stats import Moments
+from tamis.tables import Table, runs
 
+Indices = NDArray[np.int64]
+_CELLS = 1 << 22  # of sparse rows that are dense at a time: 32 MB
 _MANY = 64  # folds up to which the moments of all are held at once
 
 
@@ -19,8 +23,8 @@ class HeldOutRows:
     log_densities: Array  # log p(x) of probabilistic PCA
     errors: Array  # ‖x − reconstruction‖²
     spread: Array  # ‖x − mean‖²: the error of no components at all
-    counts: NDArray[np.int64]  # how many directions the model had
-    fold: NDArray[np.int64]  # the part that was left out
+    counts: Indices  # how many directions the model had
+    fold: Indices  # the part that was left out
     weights: Array | None = None
 
     @property
@@ -41,31 +45,58 @@ class HeldOutRows:
 
 
 def cross_validate(
-    model: PrincipalComponents, x: Array, fold: NDArray[np.int64], weights: Array | None = None
+    model: PrincipalComponents, data: object, fold: Indices, weights: Array | None = None
 ) -> HeldOutRows:
     """Score each fold of rows (n, d) by the model of all others, whose moments are those of all less its own.
 
     Densities are NaN where a model has none: nothing varies in what it leaves over.
     """
+    table = Table.of(data)
     folds = np.unique(fold).tolist()
     if len(folds) < 2:
         raise ValueError(f"got {len(folds)} folds, expected at least 2: the model learns from the others")
     few = len(folds) <= _MANY
     if model.count == "held-out" and not few:
         raise ValueError(f"got {len(folds)} folds with n_components='held-out', expected at most {_MANY}")
-    parts = Moments.observe(x, weights, fold if few else None, form="full", exact=model.exact)
-    told, errors, spread = np.empty(len(x)), np.empty(len(x)), np.empty(len(x))
-    counts = np.empty(len(x), dtype=np.int64)
+    parts = _observed(model, table, slice(None), fold if few else None, weights)
+    told, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
+    counts = np.empty(table.rows, dtype=np.int64)
     for one in folds:
-        rows = np.flatnonzero(fold == one)
-        own = x[rows]
+        own = np.flatnonzero(fold == one)
         if parts.keys is not None:  # the sum of the others is all less this one, to the bit
             found = model.infer_parts([parts.at(key) for key in parts.keys if key != one])
         else:
-            weighed = None if weights is None else weights[rows]
-            found = model.infer(parts - model.observe(own, weights=weighed))
-        along, errors[rows] = found.squares(own)
-        told[rows] = np.nan if found.is_flat else found.log_densities_of(along, errors[rows])
-        spread[rows] = along.sum(axis=1) + errors[rows]
-        counts[rows] = found.count
+            found = model.infer(parts - _observed(model, table, own, None, weights))
+        for rows, x in _blocks(table, own):
+            along, errors[rows] = found.squares(x)
+            told[rows] = np.nan if found.is_flat else found.log_densities_of(along, errors[rows])
+            spread[rows] = along.sum(axis=1) + errors[rows]
+        counts[own] = found.count
     return HeldOutRows(told, errors, spread, counts, fold, weights)
+
+
+def _observed(
+    model: PrincipalComponents,
+    table: Table,
+    rows: Indices | slice,
+    fold: Indices | None,
+    weights: Array | None,
+) -> Moments:
+    """The moments of these rows, by fold if folds are given; of sparse ones, a block at a time."""
+    total: Moments | None = None
+    for block, x in _blocks(table, rows):
+        by, own = None if fold is None else fold[block], None if weights is None else weights[block]
+        part = Moments.observe(Matrix(x, table.names), own, by, form="full", exact=model.exact)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _blocks(table: Table, rows: Indices | slice) -> Iterator[tuple[Indices | slice, Array]]:
+    """These rows, dense; of sparse ones, a block at a time."""
+    if table.sparse is None:
+        yield rows, table.numbers()[rows]
+        return
+    index = np.arange(table.rows)[rows]
+    for block in runs(len(index), table.width, _CELLS):
+        yield index[block], table.sparse.take(index[block]).dense(slice(None))

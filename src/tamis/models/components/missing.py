@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky
 from tamis.models.components.model import Components, components
@@ -61,14 +62,15 @@ class Gaps:
             rows = np.concatenate([rows for _, rows in self.patterns])
             guessed = self.x[rows]
             density, at = _Density.of(given), 0
-            for there, part in self.patterns:
-                own = guessed[at : at + len(part)]
-                at += len(part)
-                weight = np.ones(len(part)) if self.weights is None else self.weights[part]
-                mean, covariance, told = density.guess(own, there)
-                own[:, ~there] = mean
-                uncertain[np.ix_(~there, ~there)] += weight.sum() * covariance
-                log_likelihood += float(weight @ told)
+            with threads.one_blas_thread:  # each pattern's matrices are small
+                for there, part in self.patterns:
+                    own = guessed[at : at + len(part)]
+                    at += len(part)
+                    weight = np.ones(len(part)) if self.weights is None else self.weights[part]
+                    mean, covariance, told = density.guess(own, there)
+                    own[:, ~there] = mean
+                    uncertain[np.ix_(~there, ~there)] += weight.sum() * covariance
+                    log_likelihood += float(weight @ told)
             weights = None if self.weights is None else self.weights[rows]
             found = Moments.observe(guessed, weights, form="full")
             nothing = np.zeros(d)

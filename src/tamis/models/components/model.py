@@ -5,12 +5,14 @@ what is left over, along all others.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import completed, spectrum
 from tamis.models.components.choice import held_out_counts, minka
@@ -20,6 +22,7 @@ from tamis.tables import runs
 Count = int | float | str | None
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEAR = 16.0  # of a mean's square to the variance: up to here two bits are lost by taking it away last
+_SMALL = 300  # columns whose decomposition one thread does as fast as two
 _CELLS = 1 << 18  # of rows that are about the mean at a time: 2 MB
 
 
@@ -202,7 +205,9 @@ def components(
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
     own = checked_freedom(weight) if freedom is None else freedom
     scatter = statistic.scatter
-    values, vectors = spectrum(scatter)
+    # threads that wait for each other at a small matrix cost more than they help
+    with threads.one_blas_thread if d <= _SMALL else nullcontext():
+        values, vectors = spectrum(scatter)
     order = np.argsort(values)[::-1]
     variances = np.zeros(d)
     variances[: len(order)] = values[order] / own

@@ -116,7 +116,8 @@ def from_rows(table: Table, count: Count = None, weights: Array | None = None) -
             "got n_components='mle' with solver='rows', expected solver='moments': Minka's evidence asks for "
             "more rows than columns"
         )
-    k, _ = chosen(count, variances, centred.weight, 0)
+    rank = int((variances > 1e-13 * variances.max(initial=0.0)).sum())
+    k, _ = chosen(count, variances, centred.weight, rank)
     kept = centred.transposed_times(vectors[:, order[:k]]).T
     roots, directions = singular(kept)
     return _of(centred, roots, directions, total, freedom)
@@ -146,7 +147,7 @@ def randomized(
     centred = Centred.of(table, weights)
     n, d = centred.shape
     freedom = checked_freedom(centred.weight)
-    chosen(k, np.zeros(min(n, d)), centred.weight, 0)
+    chosen(k, np.zeros(min(n, d)), centred.weight, min(n, d))
     width = min(k + _MORE, n, d)
     space = orthonormal(centred.times(rng.normal(size=(d, width))))
     for _ in range(sweeps):
@@ -175,7 +176,7 @@ def _largest_left(centred: Centred, directions: Array, rng: np.random.Generator)
 
 def _of(centred: Centred, roots: Array, directions: Array, total: float, freedom: float) -> Components:
     d, k = centred.shape[1], len(roots)
-    squares = np.square(roots)
+    squares = np.where(roots > 1e-13 * roots.max(initial=0.0), np.square(roots), 0.0)
     left = max(total - float(squares.sum()), 0.0)
     left = 0.0 if left <= 1e-13 * total else left  # rounding
     return Components(

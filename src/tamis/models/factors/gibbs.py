@@ -36,6 +36,7 @@ class Draw:
     precision: float  # of a rating's noise, of weight 1
     users: Belief
     items: Belief
+    rmse: float  # of the ratings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Gibbs:
     def draws(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> Iterator[Draw]:
         """Without end; the first ones still tell of the start."""
         at = start
-        precision = self._noise(ratings, at, rng)
+        precision, _ = self._noise(ratings, at, rng)
         targets = ratings.value - at.level - drift(at.bins, at.item_bins, ratings.item, ratings.bin)
         while True:
             users = self._belief(at.users, rng)
@@ -58,8 +59,8 @@ class Gibbs:
             items = self._belief(at.items, rng)
             rows = drawn_rows(ratings, ratings.by_item, targets, at.users, precision, items, rng)
             at = replace(at, items=rows)
-            precision = self._noise(ratings, at, rng)
-            yield Draw(at, precision, users, items)
+            precision, rmse = self._noise(ratings, at, rng)
+            yield Draw(at, precision, users, items, rmse)
 
     def _belief(self, rows: Array, rng: np.random.Generator) -> Belief:
         k = self.rank + 1
@@ -67,10 +68,12 @@ class Gibbs:
         drawn = prior.update(Moments.observe(rows, form="full")).sample(rng)
         return Belief(drawn.mean, Cholesky.of(drawn.covariance, "covariance of the factors").inverse())
 
-    def _noise(self, ratings: Ratings, at: Factors, rng: np.random.Generator) -> float:
+    def _noise(self, ratings: Ratings, at: Factors, rng: np.random.Generator) -> tuple[float, float]:
+        """A draw of the noise's precision, and how wrong the ratings are."""
         wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
-        rate = 0.5 * (1.0 + float(ratings.weights @ np.square(wrong)))
-        return float(rng.gamma(0.5 * (1.0 + len(ratings)), 1.0 / rate))
+        total = float(ratings.weights @ np.square(wrong))
+        drawn = float(rng.gamma(0.5 * (1.0 + len(ratings)), 2.0 / (1.0 + total)))
+        return drawn, float(np.sqrt(total / ratings.weights.sum()))
 
 
 def drawn_rows(

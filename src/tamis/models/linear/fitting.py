@@ -128,8 +128,10 @@ def fit(
         outcome = _climb(model, rows, start, plan, watch)
         posterior = Laplace(outcome.last.parameters, None)
         return _judged(model, rows, outcome, posterior, outcome.iterations)
-    # where the whole curvature will be known, the last steps are left to it
-    waits = whole and chosen(model.objective(rows), plan.solver) != "newton"
+    # where the whole curvature will be known, the last steps are left to it; but not without a prior, where
+    # the way may have no end, and that is told by what curvature there is far out
+    firm = bool(prior.diagonal[_coefficients(rows, len(start))].all())
+    waits = whole and firm and chosen(model.objective(rows), plan.solver) != "newton"
     near = replace(plan, tol=max(plan.tol, _NEARBY)) if waits else plan
     outcome = _climb(model, rows, start, near, watch)
     iterations = outcome.iterations

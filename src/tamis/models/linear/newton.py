@@ -214,7 +214,7 @@ def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
     """The lowest point of a sample of the rows, and coordinates that are white there."""
     n = len(objective.design)
     enough = max(_SAMPLE, _PER_PARAMETER * objective.size)
-    sample = objective.every(max(1, n // enough)) if n >= 2 * enough else objective
+    sample = objective.sample(enough) if n >= 2 * enough else objective
     first = _level(sample, start)
     steps = quasi_newton(sample, start, first)
     near = _until(steps, _NEAR * objective.size, 100, None).last.parameters

@@ -16,6 +16,8 @@ from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
 
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianPrior:
@@ -158,9 +160,10 @@ class Objective:
             return gradient
         return np.asarray(self.response.contrasts.T @ gradient).ravel()
 
-    def every(self, step: int) -> "Objective":
-        """Each so-manieth row alone, standing for those between."""
-        rows = slice(None, None, step)
+    def sample(self, count: int) -> "Objective":
+        """Some of the rows, standing for all: spread evenly, and without a period that theirs could match."""
+        n = len(self.design)
+        rows = np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64))
         design = self.design.take(rows)
         share = len(self.design) / len(design)
         weights = np.full(len(design), share) if self.weights is None else share * self.weights[rows]

@@ -1,0 +1,153 @@
+"""Many small regressions and the best of many scores: twins agree, and threads leave no trace."""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tamis._kernels import factors as door
+from tamis._kernels import threads
+from tamis._kernels.factors import compiled, reference
+from tamis._kernels.reference import Floats, Words
+
+TWINS = (reference, compiled)
+NOTHING = np.zeros((0, 0))
+
+
+def rows(
+    seed: int, n: int = 40, m: int = 30, k: int = 5, most: int = 20
+) -> tuple[Words, Words, Floats, Floats, Floats, Floats]:
+    """Rows of no entry up to `most`."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, most + 1, n)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    indices = rng.integers(0, m, indptr[-1])
+    weights, pulls = rng.exponential(size=indptr[-1]), rng.normal(size=indptr[-1])
+    ridge = rng.uniform(0.1, 2.0, (n, k))
+    return indptr, indices, weights, pulls, rng.normal(size=(m, k)), ridge
+
+
+def solved(
+    kernels: ModuleType, given: Any, base: Floats = NOTHING, pull: Any = None, noise: Floats = NOTHING
+) -> Floats:
+    ridge = given[-1]
+    out = np.full(ridge.shape, 7.0)
+    start = np.zeros(ridge.shape[1]) if pull is None else pull
+    kernels.solve_rows(*given, base, start, noise, 0, len(ridge), out)
+    return out
+
+
+@pytest.mark.parametrize(
+    "shape", [(40, 30, 5, 20), (40, 30, 8, 4), (3, 1, 1, 1), (25, 60, 33, 90), (2, 4, 3, 0)]
+)
+def test_twins_agree_on_rows(shape: tuple[int, int, int, int]) -> None:
+    for seed in range(3):
+        given = rows(seed, *shape)
+        theirs = solved(reference, given)
+        np.testing.assert_allclose(solved(compiled, given), theirs, rtol=1e-9, atol=1e-10)
+
+
+def test_a_row_is_the_answer_to_its_normal_equations() -> None:
+    indptr, indices, weights, pulls, other, ridge = given = rows(4, 30, 20, 6, 12)
+    root = np.random.default_rng(0).normal(size=(6, 6))
+    base, pull = root @ root.T, root[0]
+    for kernels in TWINS:
+        plain, more = solved(kernels, given), solved(kernels, given, base, pull)
+        for i in range(30):
+            at = slice(indptr[i], indptr[i + 1])
+            v = other[indices[at]]
+            gram = np.diag(ridge[i]) + (v * weights[at, None]).T @ v
+            np.testing.assert_allclose(gram @ plain[i], pulls[at] @ v, atol=1e-10)
+            np.testing.assert_allclose((gram + base) @ more[i], pull + pulls[at] @ v, atol=1e-10)
+
+
+def test_noise_has_the_covariance_of_the_posterior() -> None:
+    given = rows(5, 1, 20, 3, 12)
+    matrix = np.linalg.inv(_gram(given))
+    many = 4000
+    repeated = (
+        np.arange(many + 1) * len(given[1]),
+        np.tile(given[1], many),
+        np.tile(given[2], many),
+        np.tile(given[3], many),
+        given[4],
+        np.tile(given[5], (many, 1)),
+    )
+    z = np.random.default_rng(1).standard_normal((many, 3))
+    found = [solved(kernels, repeated, noise=z) for kernels in TWINS]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-10)
+    np.testing.assert_allclose(np.cov(found[0].T), matrix, atol=0.1 * np.abs(matrix).max())
+
+
+def _gram(given: Any) -> Floats:
+    v = given[4][given[1]]
+    return np.asarray(np.diag(given[5][0]) + (v * given[2][:, None]).T @ v)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_entries_without_weight_say_nothing(weight: float) -> None:
+    indptr, indices, weights, pulls, other, ridge = rows(6, 20, 10, 6, 5)
+    weights = np.where(np.arange(len(weights)) % 2, weights, weight * weights)
+    pulls = np.where(weights > 0.0, pulls, 0.0)
+    for kernels in TWINS:
+        whole = solved(kernels, (indptr, indices, weights, pulls, other, ridge))
+        kept = weights > 0.0
+        row = np.repeat(np.arange(20), np.diff(indptr))[kept]
+        fewer = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=20))]).astype(np.int64)
+        less = solved(kernels, (fewer, indices[kept], weights[kept], pulls[kept], other, ridge))
+        np.testing.assert_allclose(whole, less, atol=1e-11)
+
+
+def test_what_cannot_be_solved_is_not_a_number() -> None:
+    indptr, indices = np.array([0, 1, 3]), np.array([0, 0, 1])
+    other, ridge = np.eye(2), np.zeros((2, 2))
+    given = indptr, indices, np.ones(3), np.ones(3), other, ridge
+    for kernels in TWINS:
+        found = solved(kernels, given)
+        assert np.isnan(found[0]).all()
+        np.testing.assert_allclose(found[1], 1.0)
+
+
+@pytest.mark.parametrize("kernels", TWINS)
+def test_rows_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, kernels: ModuleType) -> None:
+    given = rows(7, 300, 200, 17, 60)
+    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(door._door, "kernels", lambda work: kernels)
+    found = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(threads, "_processors", lambda count=count: count)
+        found.append(door.solve_rows(*given).tobytes())
+    assert len(set(found)) == 1
+    np.testing.assert_allclose(np.frombuffer(found[0]).reshape(300, 17), solved(reference, given), atol=1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_twins_agree_on_the_best(data: st.DataObject) -> None:
+    n, m, count = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 12)), data.draw(st.integers(1, 6))
+    scores = data.draw(
+        hnp.arrays(np.float64, (n, m), elements=st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0, np.inf]))
+    )
+    found = []
+    for kernels in TWINS:
+        out = np.full((n, count), 99, dtype=np.int64)
+        kernels.top_rows(scores, 0, n, out)
+        found.append(out.tolist())
+    assert found[0] == found[1]
+    for row, best in zip(scores, found[0], strict=True):
+        expected = sorted((j for j in range(m) if row[j] > -np.inf), key=lambda j: (-row[j], j))[:count]
+        assert best == expected + [-1] * (count - len(expected))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_best_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    scores = np.random.default_rng(0).integers(0, 50, (101, 300)).astype(np.float64)
+    monkeypatch.setattr(threads, "ENOUGH", 0)
+    monkeypatch.setattr(threads, "_processors", lambda: count)
+    monkeypatch.setattr(door._door, "kernels", lambda work: compiled)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :10]
+    np.testing.assert_array_equal(door.top_rows(scores, 10), expected)

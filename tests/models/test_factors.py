@@ -1,0 +1,162 @@
+"""Alternating least squares, draws, and what is made of them."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tamis.models.factors import Alternating, Clock, Gibbs, Implicit, Ratings, Side, ranking
+from tamis.models.factors.alternating import Factors
+
+
+def simulated(
+    seed: int, users: int = 30, items: int = 20, share: float = 0.4, bins: int = 0, weighted: bool = False
+) -> Ratings:
+    rng = np.random.default_rng(seed)
+    cells = np.flatnonzero(rng.random(users * items) < share)
+    user, item = np.divmod(cells, items)
+    own, other = rng.normal(size=(users, 2)), rng.normal(size=(items, 2))
+    value = 3.0 + rng.normal(size=items)[item] + (own[user] * other[item]).sum(axis=1)
+    value = value + 0.3 * rng.normal(size=len(cells))
+    weight = rng.exponential(size=len(cells)) if weighted else None
+    place = rng.integers(0, bins, len(cells)) if bins else None
+    if place is not None:
+        value = value + np.linspace(-1.0, 1.0, bins)[place]
+    return Ratings(user, item, value, users, items, weight, place, bins)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    rank=st.integers(1, 12),
+    ridge=st.sampled_from([1e-6, 0.01, 0.3, 5.0]),
+    offset_ridge=st.sampled_from([0.0, 1.0, 20.0, np.inf]),
+    bins=st.sampled_from([0, 3]),
+    weighted=st.booleans(),
+)
+def test_no_sweep_raises_the_objective(
+    seed: int, rank: int, ridge: float, offset_ridge: float, bins: int, weighted: bool
+) -> None:
+    bins = bins if np.isfinite(offset_ridge) else 0
+    ratings = simulated(seed, 12, 9, 0.5, bins, weighted)
+    solver = Alternating(rank, ridge, offset_ridge)
+    start = solver.start(ratings, np.random.default_rng(seed))
+    path = [solver.objective(ratings, at) for at in islice(solver.sweeps(ratings, start), 8)]
+    assert path[0] <= solver.objective(ratings, start) * (1.0 + 1e-9)
+    assert (np.diff(path) <= 1e-9 * np.abs(path[:-1]) + 1e-10).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000), confidence=st.sampled_from([0.0, 1.0, 40.0]))
+def test_no_sweep_over_deeds_raises_the_objective(seed: int, confidence: float) -> None:
+    ratings = simulated(seed, 12, 9, 0.3)
+    ratings = replace(ratings, value=np.abs(ratings.value))
+    solver = Implicit(3, 0.1, confidence)
+    start = solver.start(ratings, np.random.default_rng(seed))
+    path = [solver.objective(ratings, at) for at in islice(solver.sweeps(ratings, start), 8)]
+    assert (np.diff(path) <= 1e-9 * np.abs(path[:-1])).all()
+
+
+def test_deeds_are_least_squares_over_all_pairs() -> None:
+    ratings = simulated(3, 8, 6, 0.4)
+    ratings = replace(ratings, value=np.abs(ratings.value))
+    solver = Implicit(2, 0.1, 5.0)
+    at = next(solver.sweeps(ratings, solver.start(ratings, np.random.default_rng(0))))
+    sure, liked = np.ones((8, 6)), np.zeros((8, 6))
+    sure[ratings.user, ratings.item] += 5.0 * ratings.value
+    liked[ratings.user, ratings.item] = 1.0
+    items = at.items[:, :-1]
+    for user in range(8):
+        gram = items.T @ (sure[user][:, None] * items) + 0.1 * np.eye(2)
+        np.testing.assert_allclose(
+            gram @ at.users[user, :-1], items.T @ (sure[user] * liked[user]), atol=1e-9
+        )
+    scores = at.users[:, :-1] @ items.T
+    whole = (sure * np.square(liked - scores)).sum() + 0.1 * (
+        np.square(at.users).sum() + np.square(items).sum()
+    )
+    assert solver.objective(ratings, at) == pytest.approx(whole, rel=1e-10)
+
+
+def test_some_rows_are_solved_as_among_all() -> None:
+    ratings = simulated(1, bins=2, weighted=True)
+    solver = Alternating(3)
+    at = next(solver.sweeps(ratings, solver.start(ratings, np.random.default_rng(0))))
+    some = np.array([7, 2, 19])
+    np.testing.assert_allclose(solver.users(ratings, at, some), solver.users(ratings, at)[some], atol=1e-13)
+    np.testing.assert_allclose(solver.items(ratings, at, some), solver.items(ratings, at)[some], atol=1e-13)
+    np.testing.assert_array_equal(at.users, solver.users(ratings, at))
+
+
+def test_a_side_holds_each_rows_entries() -> None:
+    side = Side.of(np.array([2, 0, 2]), np.array([5, 6, 7]), 4)
+    assert (side.indptr.tolist(), side.others.tolist(), side.order.tolist()) == (
+        [0, 1, 1, 3, 3],
+        [6, 5, 7],
+        [1, 0, 2],
+    )
+    only = side.only(np.array([2, 3, 0]))
+    assert (only.indptr.tolist(), only.others.tolist()) == ([0, 2, 2, 3], [5, 7, 6])
+    assert side.sums(np.array([1.0, 2.0, 4.0])).tolist() == [1.0, 0.0, 6.0, 0.0]
+
+
+def test_offsets_of_time_are_found() -> None:
+    ratings = simulated(2, 60, 40, 0.5, bins=4)
+    solver = Alternating(2, 0.05, 1.0)
+    at = list(islice(solver.sweeps(ratings, solver.start(ratings, np.random.default_rng(0))), 15))[-1]
+    seen = at.bins - at.bins.mean()
+    np.testing.assert_allclose(seen, np.linspace(-1.0, 1.0, 4), atol=0.2)
+
+
+def test_a_clock_tells_weight_bin_and_freshness() -> None:
+    clock = Clock(0.0, 8.0, half_life=4.0, bins=4)
+    time = np.array([-1.0, 0.0, 4.0, 8.0, 9.0])
+    assert clock.weights(time)[2:].tolist() == [0.5, 1.0, 1.0]
+    assert np.asarray(clock.places(time)).tolist() == [0, 0, 2, 3, 3]
+    assert clock.freshness(time).tolist() == [0.0, 0.0, 0.5, 1.0, 1.0]
+    seasons = Clock(0.0, 100.0, bins=4, period=8.0)
+    assert np.asarray(seasons.places(np.array([0.0, 3.0, 8.5, 15.0, -1.0]))).tolist() == [0, 1, 0, 3, 3]
+    assert Clock(5.0, 5.0).freshness(np.array([5.0])).tolist() == [1.0]
+    assert Clock(0.0, 1.0).places(time) is None
+
+
+def test_what_is_unknown_adds_nothing() -> None:
+    at = Factors(3.0, np.array([[1.0, 0.5]]), np.array([[2.0, 0.25]]))
+    user, item = np.array([0, 0, -1, -1]), np.array([0, -1, 0, -1])
+    assert at.predict(user, item).tolist() == [5.75, 3.5, 3.25, 3.0]
+
+
+def test_draws_have_the_noise_of_the_data() -> None:
+    ratings = simulated(5, 80, 60, 0.5)
+    solver = Alternating(2)
+    start = list(islice(solver.sweeps(ratings, solver.start(ratings, np.random.default_rng(0))), 5))[-1]
+    draws = list(islice(Gibbs(2).draws(ratings, start, np.random.default_rng(1)), 60))[20:]
+    noise = np.mean([draw.precision**-0.5 for draw in draws])
+    assert noise == pytest.approx(0.3, abs=0.02)
+
+
+def test_variety_is_bought_with_score() -> None:
+    scores = np.array([[5.0, 4.9, 4.8, 3.0, -np.inf]])
+    factors = np.array([[1.0, 0.0], [1.0, 0.01], [1.0, 0.02], [0.0, 1.0], [0.0, 1.0]])
+    assert ranking.varied(scores, factors, 3, 0.0).tolist() == [[0, 1, 2]]
+    assert ranking.varied(scores, factors, 2, 0.7).tolist() == [[0, 3]]
+    assert ranking.varied(scores, factors, 6, 0.5)[0, 4:].tolist() == [-1, -1]
+    assert ranking.varied(np.ones((1, 2)), np.zeros((2, 2)), 2, 1.0).tolist() == [[0, 1]]
+    assert ranking.varied(np.full((1, 2), -np.inf), np.zeros((2, 2)), 1, 0.5).tolist() == [[-1]]
+
+
+def test_what_points_the_same_way_is_alike() -> None:
+    places, cosines = ranking.alike(np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.0, 0.0]]), 0, 5)
+    assert places.tolist() == [1, 2, 3]
+    np.testing.assert_allclose(cosines, [2.0 / np.hypot(2.0, 0.1), 0.0, 0.0])
+
+
+def test_a_ridge_too_small_is_said() -> None:
+    ratings = Ratings(np.zeros(2, dtype=np.int64), np.arange(2), np.ones(2), 1, 2)
+    with pytest.raises(ValueError, match="raise it"):
+        Alternating(2, 0.0, np.inf).users(
+            ratings, Factors(0.0, np.zeros((1, 3)), np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
+        )
