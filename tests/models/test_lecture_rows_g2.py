@@ -32,7 +32,7 @@ def completed(pairs: Array, y: Array, ridge: float, sweeps: int) -> Array:
 
 def test_without_noise_it_is_recovered(truth: Array, order: NDArray[np.int64]) -> None:
     seen = order[:SEEN]
-    found = completed(np.stack(np.divmod(seen, SIZE), axis=1), truth.flat[seen], 1e-9, 15)
+    found = completed(np.stack(np.divmod(seen, SIZE), axis=1), truth.flat[seen], 1e-9, 10)
     error = float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
     print(f"relative error {error:.1e}")  # noqa: T201
     assert error < 1e-3

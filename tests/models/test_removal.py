@@ -128,7 +128,15 @@ def test_nothing_changes_where_too_little_would_be_left() -> None:
     with pytest.raises(ValueError, match=r"nothing was changed"):
         model.unlearn_approximately(np.tile(rows, (3, 1)), np.tile(labels, 3))
     assert np.array_equal(model.coef_, before)
-    assert model.removal_bound_ == 0.0
+    assert not hasattr(model, "removal_bound_")
+
+
+def test_after_rows_that_came_later_no_bound_is_known() -> None:
+    rows, labels = drawn(0, 2)
+    model = LogisticRegression().fit(rows, labels).partial_fit(rows[:10], labels[:10])
+    assert not hasattr(model, "removal_bound_")
+    assert model.unlearn_approximately(rows[:1], labels[:1]).removal_bound_ == np.inf
+    assert not hasattr(model.decay(0.9), "removal_bound_")
 
 
 def test_a_diagonal_posterior_cannot_be_taken_from() -> None:

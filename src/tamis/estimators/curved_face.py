@@ -24,6 +24,7 @@ from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit, gaussian_prior
 from tamis.models.linear.laplace import Curvature, Laplace, LinearRows, combined, log_evidence
 from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.removal import largest_change
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
 from tamis.tables import Table
@@ -135,11 +136,14 @@ class CurvedFace(LinearFace):
         **more: Any,
     ) -> Any:
         """The state after a fit; `more` is what a face adds."""
-        reach, extent = np.inf, np.full(rows.design.width, np.inf)
+        reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
         if (
             found.posterior.precision is not None and not found.posterior.is_diagonal
         ):  # else no row is removed
             reach, extent = rows.design.extent()
+            drift = largest_change(
+                found.moved, reach, extent, response if isinstance(response, Softmax) else None
+            )
         return self._state_kind()(
             schema=schema,
             response=response,
@@ -155,6 +159,7 @@ class CurvedFace(LinearFace):
             reach=reach,
             extent=extent,
             slack=found.slack,
+            drift=drift,
             **more,
         )
 
@@ -305,8 +310,11 @@ class CurvedFace(LinearFace):
             posterior=combined([state.posterior], [float(factor)], state.prior),
             evidence=np.nan,
             weight=state.weight * float(factor),
+            slack=np.inf,
             before=None,
             gone=None,
+            bound=np.nan,
+            shift=np.nan,
         )
         return self
 

@@ -36,11 +36,12 @@ class CurvedState(LinearState):
     converged: bool
     reach: float  # no row is longer …
     extent: Array  # … and no number in a column larger (width,)
-    slack: float  # how far the mean may be from the top, in standard deviations
+    slack: float  # how far the mean may be from the top, in standard deviations; ∞ if that is unknown
+    drift: float  # by how much scores differ, at most, between where the precision was taken and the mean
     before: Laplace | None = None  # the posterior from which rows were removed since
     gone: Curvature | None = None  # these rows, as seen from its mean
-    bound: float = 0.0
-    shift: float = 0.0
+    bound: float = np.nan
+    shift: float = np.nan
 
     @property
     def outputs(self) -> Array:
@@ -74,7 +75,7 @@ def continued(fitted: S, after: S) -> S:
         weight=weight,
         reach=max(fitted.reach, after.reach),
         extent=np.maximum(fitted.extent, after.extent),
-        slack=fitted.slack + after.slack,
+        slack=np.inf,  # the rows before are but a Gaussian now: nothing bounds what removing one leaves
     )
 
 
@@ -94,6 +95,8 @@ def joined(states: Sequence[S]) -> S:
         slack=np.inf,
         before=None,
         gone=None,
+        bound=np.nan,
+        shift=np.nan,
     )
 
 
@@ -116,7 +119,7 @@ def without(state: S, rows: LinearRows) -> S:
     gone = model.observe(rows, before)
     gone = gone if state.gone is None else state.gone + gone
     softmax = state.response if isinstance(state.response, Softmax) else None
-    removal = remove(before, gone, state.reach, state.extent, state.slack, softmax)
+    removal = remove(before, gone, state.reach, state.extent, state.slack, state.drift, softmax)
     return replace(
         state,
         posterior=removal.posterior,

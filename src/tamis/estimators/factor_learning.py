@@ -1,6 +1,6 @@
 """Ratings → sweeps, or draws, until enough: the loops that `fit` watches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, isfinite
 from typing import Any
@@ -108,9 +108,9 @@ def whole(name: str, value: Any, least: int) -> int:
 
 def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> tuple[Learned, Course]:
     """Sweep, or draw."""
-    start = plan.solver.start(ratings, rng)
     if plan.is_gibbs:
-        return _draw(plan, ratings, start, rng, watch)
+        return _draw(plan, ratings, rng, watch)
+    start = plan.solver.start(ratings, rng)
     if not plan.validation:
         at, course = _sweep(plan, ratings, start, watch)
         return Learned.of(at), course
@@ -169,11 +169,12 @@ def _held_out(plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch
     return path
 
 
-def _draw(
-    plan: Plan, ratings: Ratings, start: Factors, rng: np.random.Generator, watch: Watch
-) -> tuple[Learned, Course]:
+def _draw(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> tuple[Learned, Course]:
     """From a few sweeps on, which are nearer than chance; the first draws are let go."""
-    at = start
+    spread = float(np.std(ratings.value))
+    unit = spread if spread > 0.0 else 1.0
+    ratings = replace(ratings, value=ratings.value / unit)
+    at = start = plan.solver.start(ratings, rng)
     for swept in islice(plan.solver.sweeps(ratings, start), min(plan.max_iter, _WARM)):
         at = swept
         watch(_Step())
@@ -182,11 +183,11 @@ def _draw(
     every = ceil(plan.n_draws / plan.n_kept)
     draws = Gibbs(plan.solver.rank).draws(ratings, at, rng)
     for number, draw in enumerate(islice(draws, plan.burn_in + plan.n_draws)):
-        train.append(draw.rmse)
+        train.append(unit * draw.rmse)
         watch(_Step())
         after = number - plan.burn_in
         if after >= 0 and (after + 1) % every == 0:
             kept.append(draw)
     if not kept:
         kept = [draw]
-    return Learned.drawn(kept), Course(len(train), np.array(train))
+    return Learned.drawn(kept, unit), Course(len(train), np.array(train))

@@ -23,10 +23,11 @@ from tamis.models.linear.newton import Solver
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
 from tamis.stats import Filed, Keys
-from tamis.tables import Table
+from tamis.tables import Table, runs
 
 Predictive = Literal["plugin", "probit", "monte-carlo"]
 
+_CELLS = 1 << 20  # scores of draws in memory at a time
 _PREDICTIVES = ("plugin", "probit", "monte-carlo")
 
 
@@ -259,14 +260,21 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     def removal_bound_(self) -> float:
         """How far the exact answer can be after `unlearn_approximately`, in posterior standard deviations.
 
-        More precisely, the slope that is left, in that measure: to first order it is the distance.
+        More precisely, the slope that is left, in that measure: to first order it is the distance. ∞ if
+        rows had been learned by `partial_fit`, `merge` or after `decay`: then no bound is known.
         """
-        return float(self._fitted_for("removal_bound_").bound)
+        return self._removal("removal_bound_", "bound")
 
     @property
     def removal_shift_(self) -> float:
         """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
-        return float(self._fitted_for("removal_shift_").shift)
+        return self._removal("removal_shift_", "shift")
+
+    def _removal(self, name: str, field: str) -> float:
+        found = float(getattr(self._fitted_for(name), field))
+        if np.isnan(found):
+            raise AttributeError(f"no rows were taken away since the last fit: no {name}")
+        return found
 
     def _restored_response(self, given: dict[str, Any]) -> Response | Softmax:
         return self._response(given["keys"])
@@ -332,14 +340,17 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         return self.predictive
 
     def _drawn(self, state: CurvedState, design: Any) -> Array:
-        rng = answers.generator(self.random_state)
+        draws = state.posterior.draw(answers.generator(self.random_state), int(self.n_draws))
         total = np.zeros((len(design), max(2, len(state.outputs))))
-        for cells in state.lifted(state.posterior.draw(rng, int(self.n_draws))):
-            scores = design.scores(cells)
+        for part in runs(len(draws), len(design) * total.shape[1], _CELLS):
+            cells = state.lifted(draws[part])  # (draws, outputs, width)
+            scores = design.scores(cells.reshape(-1, cells.shape[-1])).reshape(len(design), *cells.shape[:2])
             if isinstance(state.response, Softmax):
-                total += state.response.probabilities(scores)
+                shares = state.response.probabilities(scores.reshape(-1, cells.shape[1]))
+                total += shares.reshape(scores.shape).sum(axis=1)
             else:
-                total += special.expit(np.hstack([-scores, scores]))
+                total[:, 1] += special.expit(scores[..., 0]).sum(axis=1)
+                total[:, 0] += special.expit(-scores[..., 0]).sum(axis=1)
         return np.asarray(total / int(self.n_draws))
 
     def predict(self, X: object) -> NDArray[Any]:

@@ -45,7 +45,8 @@ class MatrixFactorization(FactorFace):
     method : "als" or "gibbs"
         Least squares, or draws from the posterior, which also know how sure they are.
     ridge : float
-        Of the factors; with ratings, for each unit of weight that a row has.
+        Of the factors; with ratings, for each unit of weight that a row has. It is for ratings whose spread
+        is about 1, like stars from 1 to 5; for percentages take some 25 times as much.
     offset_ridge : float
         Of the offsets, of times too: so many ratings of the level are added. Infinity: no level, no offsets.
     confidence : float

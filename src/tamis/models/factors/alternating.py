@@ -102,7 +102,7 @@ class Alternating:
                 rest = rest - (np.bincount(place, w * rest, minlength=size) / mass)[place]
         shape = ratings.users, ratings.items
         table = scipy_sparse().csr_array((w * rest, (ratings.user, ratings.item)), shape=shape)
-        found = rng.normal(size=(ratings.items, self.rank)) / np.sqrt(ratings.items)
+        found: Array = rng.normal(size=(ratings.items, self.rank)) / np.sqrt(ratings.items)
         held = min(found.shape)  # more directions than items there are not: those stay random
         with threads.one_blas_thread:
             for _ in range(_ROUNDS):

@@ -1,4 +1,4 @@
-"""Ratings → draws from the posterior of all factors: Bayesian matrix factorisation (Salakhutdinov, Mnih 2008).
+"""Ratings → draws from the posterior of factors: Bayesian matrix factorisation (Salakhutdinov, Mnih 2008).
 
 Given one side, a row of the other is a Bayesian linear regression on the same Gram that alternating least
 squares has; the step draws from its posterior instead of going to its top. Each side's rows have a Gaussian
@@ -45,7 +45,7 @@ class Gibbs:
 
     rank: int
     strength: float = 1.0  # what the prior of a side's mean is worth in rows
-    scale: float = 1.0  # prior variance of a factor, in units where the level's spread is one
+    scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their spread
 
     def draws(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> Iterator[Draw]:
         """Without end; the first ones still tell of the start."""

@@ -29,7 +29,8 @@ class Implicit:
         """Small random factors of items."""
         items = np.zeros((ratings.items, self.rank + 1))
         items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.items, self.rank))
-        return Factors(0.0, np.zeros((ratings.users, self.rank + 1)), items)
+        users, timeless = np.zeros((ratings.users, self.rank + 1)), np.zeros((ratings.items, 0))
+        return Factors(0.0, users, items, np.zeros(0), timeless)
 
     def sweeps(self, ratings: Ratings, start: Factors) -> Iterator[Factors]:
         """Both sides in turn, without end; users last."""

@@ -29,13 +29,14 @@ class Chain:
     item_precision: Array
 
     @classmethod
-    def of(cls, draws: list[Draw]) -> "Chain":
+    def of(cls, draws: list[Draw], own: Array, other: Array) -> "Chain":
+        """Rows of users and of items are to be multiplied by these (k + 1,)."""
         return cls(
-            np.array([draw.precision for draw in draws]),
-            np.array([draw.users.mean for draw in draws]),
-            np.array([draw.users.precision for draw in draws]),
-            np.array([draw.items.mean for draw in draws]),
-            np.array([draw.items.precision for draw in draws]),
+            np.array([draw.precision for draw in draws]) / np.square(own[-1]),
+            own * np.array([draw.users.mean for draw in draws]),
+            np.array([draw.users.precision for draw in draws]) / np.multiply.outer(own, own),
+            other * np.array([draw.items.mean for draw in draws]),
+            np.array([draw.items.precision for draw in draws]) / np.multiply.outer(other, other),
         )
 
 
@@ -56,12 +57,14 @@ class Learned:
         return cls(at.level, at.users[None], at.items[None], at.bins, at.item_bins)
 
     @classmethod
-    def drawn(cls, draws: list[Draw]) -> "Learned":
-        """A stack of draws, in half the room."""
-        users = np.array([draw.factors.users for draw in draws], dtype=np.float32)
-        items = np.array([draw.factors.items for draw in draws], dtype=np.float32)
+    def drawn(cls, draws: list[Draw], unit: float = 1.0) -> "Learned":
+        """A stack of draws, in half the room; ratings were in that unit."""
         at = draws[0].factors
-        return cls(at.level, users, items, at.bins, at.item_bins, Chain.of(draws))
+        own, other = np.full(at.rank + 1, unit), np.append(np.ones(at.rank), unit)
+        users = np.array([own * draw.factors.users for draw in draws], dtype=np.float32)
+        items = np.array([other * draw.factors.items for draw in draws], dtype=np.float32)
+        chain = Chain.of(draws, own, other)
+        return cls(unit * at.level, users, items, unit * at.bins, unit * at.item_bins, chain)
 
     def factors(self, draw: int = 0) -> Factors:
         """One of the stack."""
@@ -107,8 +110,8 @@ class Learned:
         return found
 
     def wide_items(self) -> Array:
-        """Factors of items by which they are alike (items, draws · k): draws side by side, offsets left out."""
-        count, items = self.items.shape[:2]
+        """Factors by which items are alike (items, draws · k): draws side by side, offsets left out."""
+        items = self.items.shape[1]
         return np.asarray(self.items[:, :, :-1].transpose(1, 0, 2).reshape(items, -1), dtype=np.float64)
 
     def widened(self, users: Places, items: Places, size: tuple[int, int]) -> "Learned":

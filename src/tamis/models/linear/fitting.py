@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.linalg import dependent, eigen
 from tamis.models.linear import priors
-from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, chosen_precision
+from tamis.models.linear.laplace import (
+    Curvature,
+    CurvedModel,
+    Laplace,
+    LinearRows,
+    chosen_precision,
+    log_evidence,
+)
 from tamis.models.linear.newton import WHOLE, Outcome, Solver, Step, Watch, chosen, minimise, polish, solved
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
@@ -20,7 +27,8 @@ Kept = Literal["auto", "full", "diagonal", "none"]
 _KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
 _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _NEARBY = 1e-6  # decrement at which curvatures are as good as at the top: 1e-5 of them, for 16,000 rows
-_SETTLED = 1e-6  # change of log α that ends them
+_SETTLED = 1e-3  # change of log α that ends them
+_APART, _PARABOLAS, _NEAR_ENOUGH = 0.4, 6, 1e-3  # of log α: three points of a parabola, and when to stop
 _LOST = (
     1e-3  # of one row's information at first: less along some direction, and no row holds classes together
 )
@@ -52,6 +60,7 @@ class Fit:
     prior: GaussianPrior
     log_likelihood: float  # at the mean, but for what does not depend on the parameters
     slack: float  # distance from the top, at most, in standard deviations
+    moved: Array  # (D,): how far the mean is from where the precision was taken
     iterations: int
     converged: bool
     separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap at all
@@ -127,7 +136,7 @@ def fit(
     if kept == "none" and not free:
         outcome = _climb(model, rows, start, plan, watch)
         posterior = Laplace(outcome.last.parameters, None)
-        return _judged(model, rows, outcome, posterior, outcome.iterations)
+        return _judged(model, rows, outcome, posterior, posterior.mean, outcome.iterations)
     # where the whole curvature will be known, the last steps are left to it; but not without a prior, where
     # the way may have no end, and that is told by what curvature there is far out
     firm = bool(prior.diagonal[_coefficients(rows, len(start))].all())
@@ -136,17 +145,9 @@ def fit(
     outcome = _climb(model, rows, start, near, watch)
     iterations = outcome.iterations
     curvature = _curvature(model, rows, outcome.last)
-    for _ in range(_ROUNDS if free else 0):
-        alike = _coefficients(rows, len(start))
-        before = float(model.prior.precision[alike][0])
-        precision = model.prior.precision.copy()
-        precision[alike] = chosen_precision(curvature, model.prior, alike)
-        model = replace(model, prior=GaussianPrior(model.prior.mean, precision))
-        outcome = _climb(model, rows, outcome.last.parameters, near, watch)
-        iterations += outcome.iterations
-        curvature = _curvature(model, rows, outcome.last)
-        if abs(np.log(float(precision[alike][0]) / before)) < _SETTLED:
-            break
+    if free:
+        model, outcome, curvature, more = _by_evidence(model, rows, curvature, near, watch)
+        iterations += more
     if whole:
         precision = model.prior.added_to(curvature.information)
         left = plan.max_iter - iterations
@@ -157,7 +158,57 @@ def fit(
         precision = curvature.information + model.prior.diagonal
         mean = outcome.last.parameters
     posterior = Laplace(mean, None if kept == "none" else precision)
-    return _judged(model, rows, outcome, posterior, iterations)
+    return _judged(model, rows, outcome, posterior, curvature.at, iterations)
+
+
+def _by_evidence(
+    model: CurvedModel,
+    rows: LinearRows,
+    curvature: Curvature,
+    plan: Plan,
+    watch: Watch | None,
+) -> tuple[CurvedModel, Outcome, Curvature, int]:
+    """The same with the precision of all coefficients that makes the rows most probable.
+
+    MacKay's fixed point comes near, for it takes the curvature to stand still; a parabola through three
+    precisions around it finds the top.
+    """
+    alike, taken = _coefficients(rows, len(curvature.at)), 0
+
+    def at(log_precision: float, start: Array) -> tuple[float, CurvedModel, Outcome, Curvature]:
+        nonlocal taken
+        precision = model.prior.precision.copy()
+        precision[alike] = np.exp(log_precision)
+        there = replace(model, prior=GaussianPrior(model.prior.mean, precision))
+        found = _climb(there, rows, start, plan, watch)
+        taken += found.iterations
+        seen = _curvature(there, rows, found.last)
+        whole = there.prior.added_to(seen.information) if model.whole else seen.information + precision
+        return log_evidence(-seen.loss, Laplace(seen.at, whole), there.prior), there, found, seen
+
+    before = float(np.log(model.prior.precision[alike][0]))
+    for _ in range(_ROUNDS):
+        log_precision = float(np.log(chosen_precision(curvature, model.prior, alike)))
+        best = at(log_precision, curvature.at)
+        _, model, _, curvature = best
+        if abs(log_precision - before) < _SETTLED:
+            break
+        before = log_precision
+    step = _APART
+    for _ in range(_PARABOLAS):
+        left, right = (at(log_precision + side * step, curvature.at)[0] for side in (-1.0, 1.0))
+        bend = left - 2.0 * best[0] + right
+        if not bend < 0.0:  # as flat as rounding
+            break
+        move = float(np.clip(0.5 * step * (left - right) / bend, -3.0 * step, 3.0 * step))
+        there = at(log_precision + move, curvature.at)
+        if there[0] < best[0]:
+            break
+        log_precision, best = log_precision + move, there
+        step = max(0.25 * step, abs(move))
+        if abs(move) < _NEAR_ENOUGH:
+            break
+    return best[1], best[2], best[3], taken
 
 
 def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch: Watch | None) -> Outcome:
@@ -181,7 +232,12 @@ def _coefficients(rows: LinearRows, size: int) -> NDArray[np.bool_]:
 
 
 def _judged(
-    model: CurvedModel, rows: LinearRows, outcome: Outcome, posterior: Laplace, iterations: int
+    model: CurvedModel,
+    rows: LinearRows,
+    outcome: Outcome,
+    posterior: Laplace,
+    taken_at: Array,
+    iterations: int,
 ) -> Fit:
     loss = outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
     separating = _separating(model, rows, posterior, loss)
@@ -190,6 +246,7 @@ def _judged(
         model.prior,
         -loss,
         float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0))),
+        posterior.mean - taken_at,
         iterations,
         outcome.converged and separating is None,
         separating,

@@ -166,16 +166,16 @@ def minimise(
     solver = chosen(objective, solver)
     if solver == "newton":
         return _until(newton(objective, start), tol, max_iter, watch)
-    if solver == "diagonal":
-        diagonal = objective.diagonal(start) + objective.prior.diagonal
-        with threads.one_blas_thread:  # threads that add two vectors wait for each other
+    with threads.one_blas_thread:  # rows have threads of their own; those that add two vectors only wait
+        if solver == "diagonal":
+            diagonal = objective.diagonal(start) + objective.prior.diagonal
             return _until(quasi_newton(objective, start, Diagonal.of(diagonal)), tol, max_iter, watch)
-    near, whitening = _rehearsed(objective, start)
-    steps = quasi_newton(objective, near, whitening)
-    first = next(steps)
-    if not np.isfinite(first.value):  # what suits a sample is out of the range of some other row
-        return _until(newton(objective, start), tol, max_iter, watch)
-    return _until(chain([first], steps), tol, max_iter, watch)
+        near, whitening = _rehearsed(objective, start)
+        steps = quasi_newton(objective, near, whitening)
+        first = next(steps)
+        if not np.isfinite(first.value):  # what suits a sample is out of the range of some other row
+            return _until(newton(objective, start), tol, max_iter, watch)
+        return _until(chain([first], steps), tol, max_iter, watch)
 
 
 def polish(

@@ -31,12 +31,14 @@ def remove(
     reach: float,
     extent: Array,
     slack: float,
+    drift: float = 0.0,
     softmax: Softmax | None = None,
 ) -> Removal:
     """Take away rows whose curvature at the posterior's mean is `gone`.
 
     `reach` and `extent` bound all rows that were learned: their length, and each column. `slack` is how far
-    the posterior's mean was from the top.
+    the posterior's mean was from the top; `drift` bounds how much scores changed between where the precision
+    was taken and the mean.
     """
     precision = _whole(posterior) - gone.information
     factor, definite = Cholesky.where_definite(precision)
@@ -47,13 +49,14 @@ def remove(
         )
     step = factor.solve(gone.gradient[:, None])[:, 0]
     shift = float(np.sqrt(step @ precision @ step))
-    change = _largest_change(step, reach, extent, softmax)
-    # ‖∇(θ + δ)‖ ≤ ∫ (e^{tR} − 1) dt ‖δ‖, both in the metric of the precision
-    growth = 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change - 1.0
-    # the slope there was, seen in the metric of what is left, which is the smaller
-    before = factor.whiten(factor.whiten(_whole(posterior)).T)
-    loose = slack * float(np.sqrt(np.linalg.norm(before, 2)))
-    return Removal(Laplace(gone.at + step, precision), shift, float(growth * shift + loose))
+    change = largest_change(step, reach, extent, softmax)
+    # ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision
+    mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
+    # what there was, in the metric of what is left, which is the smaller: the slope, and the rows removed
+    before = float(np.linalg.norm(factor.whiten(factor.whiten(_whole(posterior)).T), 2))
+    growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
+    bound = float(growth * shift + slack * np.sqrt(before))
+    return Removal(Laplace(gone.at + step, precision), shift, bound)
 
 
 def _whole(posterior: Laplace) -> Array:
@@ -62,7 +65,7 @@ def _whole(posterior: Laplace) -> Array:
     return posterior.precision
 
 
-def _largest_change(step: Array, reach: float, extent: Array, softmax: Softmax | None) -> float:
+def largest_change(step: Array, reach: float, extent: Array, softmax: Softmax | None) -> float:
     """By how much any row's score can have changed; of several classes, their scores against each other."""
     if softmax is None:
         return min(reach * float(np.linalg.norm(step)), float(extent @ np.abs(step)))

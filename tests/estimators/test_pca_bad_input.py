@@ -1,0 +1,69 @@
+"""Rows and questions that no PCA can answer, or whose answer is not plain: each has a stated one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from tamis.arrays import Array
+from tamis.estimators import PCA
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(80, 5)) @ rng.normal(size=(5, 5)) + [1.0, -2.0, 3.0, 0.0, 5.0]
+
+
+def test_what_does_not_vary_has_no_components_of_any_size() -> None:
+    model = PCA(whiten=True).fit(np.full((6, 3), 4.0))
+    assert_array_equal(model.explained_variance_, np.zeros(3))
+    assert_array_equal(model.explained_variance_ratio_, np.zeros(3))
+    assert_allclose(model.components_ @ model.components_.T, np.eye(3))
+    assert_array_equal(model.transform(np.full((2, 3), 4.0)), np.zeros((2, 3)))
+    assert PCA(0.9).fit(np.full((6, 3), 4.0)).n_components_ == 1
+    for asked in (model.score_samples, lambda rows: model.get_precision()):
+        with pytest.raises(ValueError, match="the rows vary in 0 directions of 3, and so have no density"):
+            asked(np.full((2, 3), 4.0))
+    constant = PCA(2).fit(np.column_stack([X[:, :2], np.full(80, 7.0)]))
+    assert constant.noise_variance_ == 0.0
+    assert_array_equal(constant.components_[:, 2], np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("params", "rows", "message"),
+    [
+        ({"n_components": 6}, X, "got n_components=6 for 80 rows of 5 columns, expected 1 to 5"),
+        ({"n_components": 4}, X[:3], "got n_components=4 for 3 rows of 5 columns, expected 1 to 3"),
+        ({"n_components": "some"}, X, "got n_components='some', expected None"),
+        ({}, X[:1], "got n_samples=1 in weight, expected above 1"),
+        ({"solver": "rows"}, X[:1], "got n_samples=1 in weight, expected above 1"),
+        ({}, np.array([[1.0, np.inf], [0.0, 1.0]]), "column 1 holds inf in row 0, expected finite"),
+        ({"missing": "em"}, np.array([[1.0, np.inf], [0.0, np.nan]]), "column 1 holds inf in row 0"),
+        ({"solver": "rows"}, np.array([[1.0, np.inf], [0.0, 1.0]]), "column 1 holds inf in row 0"),
+        ({}, np.array([[1e200], [1.0]]), "expected magnitudes that can be squared"),
+        ({"solver": "fast"}, X, "got solver='fast', expected one of auto, moments"),
+        ({"missing": "drop"}, X, "got missing='drop', expected 'refuse' or 'em'"),
+        ({"max_iter": 0}, X, "got max_iter=0, expected a whole number"),
+        ({"tol": -1.0}, X, "got tol=-1"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(params: dict[str, Any], rows: Array, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        PCA(**params).fit(rows)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_questions_are_refused_in_a_line() -> None:
+    model = PCA(2).fit(X)
+    with pytest.raises(ValueError, match="got codes of 3 columns, expected 2"):
+        model.inverse_transform(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="got component=2, expected 0 to 1"):
+        model.explain(X, 2)
+    with pytest.raises(ValueError, match="got n_samples=0"):
+        model.sample(0)
+    with pytest.raises(ValueError, match="column 0 holds inf"):
+        model.transform([[np.inf, 1, 1, 1, 1]])
+    with pytest.raises(NotFittedError):
+        PCA().transform(X)
+    with pytest.raises(NotFittedError):
+        PCA().components_  # noqa: B018
