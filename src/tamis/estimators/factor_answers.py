@@ -39,7 +39,8 @@ def asked(state: FactorState, users: Any, items: Any, time: Array | None, drawn:
     """
     user, item = found_in(state.users, users, "user"), found_in(state.items, items, "item")
     learned = state.learned
-    folded = [(row, one) for row, one in enumerate(users) if isinstance(one, FoldedUser)]
+    listed = [] if isinstance(users, np.ndarray) else users  # arrays hold numbers
+    folded = [(row, one) for row, one in enumerate(listed) if isinstance(one, FoldedUser)]
     if folded:
         apart = {id(one): one for _, one in folded if len(one.entries) or not state.implicit}
         place = {name: learned.users.shape[1] + i for i, name in enumerate(apart)}
@@ -258,10 +259,12 @@ def explained(
 ) -> FactorExplanation:
     """Through x = A⁻¹ Σ pull v: the share of a rating in the score fᵀx is pull · vᵀA⁻¹f."""
     at, place = state.learned.factors(), place_of(state.items, item)
+    item = state.items[place] if place >= 0 else item
     bins = bins_of(state, time, 1)
     timed = float(drift(at.bins, at.item_bins, np.array([place]), bins)[0])
     offset = float(at.items[place, -1]) if place >= 0 else 0.0
     row = 0 if isinstance(user, FoldedUser) else place_of(state.users, user)
+    user = state.users[row] if not isinstance(user, FoldedUser) and row >= 0 else user
     if row < 0 or (not isinstance(user, FoldedUser) and not len(state.rows_of(row))):
         if state.implicit and place >= 0:
             offset = float(state.popularity[place])

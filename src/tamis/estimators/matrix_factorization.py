@@ -247,8 +247,8 @@ class MatrixFactorization(FactorFace):
             rows[i] = state.row_of(user, item) if user >= 0 and item >= 0 else -1
             if rows[i] < 0:
                 raise ValueError(
-                    f"got user {read.user[i]!r} and item {read.item[i]!r}, expected a rating that was learned: "
-                    "nothing was changed"
+                    f"got user {read.user[i]!r} and item {read.item[i]!r}, expected a rating that was "
+                    "learned: nothing was changed"
                 )
         if len(np.unique(rows)) == len(state.entries):
             raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
