@@ -244,7 +244,7 @@ class FactorExplanation:
 
     def __str__(self) -> str:
         lines = [f"{self.score:+.3f}  {self.item!r} for {self.user!r}", f"{self.level:+.3f}  level"]
-        lines.append(f"{self.item_offset:+.3f}  {self.item!r} is liked by all")
+        lines.append(f"{self.item_offset:+.3f}  {self.item!r} in general")
         if self.time_offset:
             lines.append(f"{self.time_offset:+.3f}  the time")
         lines += [f"{share:+.3f}  {item!r} rated {rating:g}" for item, rating, share in self.top]
