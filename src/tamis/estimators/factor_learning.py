@@ -133,8 +133,7 @@ def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) 
 
 def rmse(solver: Solver, ratings: Ratings, at: Factors) -> float:
     """Root mean square of what is wrong with the ratings; of deeds, with preferences of 1."""
-    known = ratings.value if isinstance(solver, Alternating) else np.ones(len(ratings))
-    return _root_mean(known - at.predict(ratings.user, ratings.item, ratings.bin), ratings.weight)
+    return _root_mean(solver.errors(ratings, at), ratings.weight)
 
 
 def _root_mean(wrong: Array, weight: Array | None) -> float:
@@ -146,9 +145,10 @@ def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[
     train: list[float] = []
     at, before = start, np.inf
     for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
-        train.append(rmse(plan.solver, ratings, at))
+        wrong = plan.solver.errors(ratings, at)
+        train.append(_root_mean(wrong, ratings.weight))
         watch(_Step())
-        now = plan.solver.objective(ratings, at) if plan.tol else -np.inf
+        now = plan.solver.objective(ratings, at, wrong) if plan.tol else -np.inf
         if before - now <= plan.tol * abs(now) and plan.tol:
             break
         before = now

@@ -170,11 +170,16 @@ class FactorState:
         return replace(self, learned=self.learned.with_users(rows, found))
 
     def solved_items(self, rows: Places, rng: np.random.Generator) -> "FactorState":
-        """With the rows of these items solved again, and then those of all who rated them."""
+        """With the rows of these items solved again, and then those of all who rated them.
+
+        Of implicit feedback, those of all users: everybody has a preference for everything.
+        """
         rows = np.unique(rows)
         found = item_rows(self.learned, self.solver, self.ratings, rows, rng)
         after = replace(self, learned=self.learned.with_items(rows, found))
         raters = self.ratings.by_item.only(rows).others
+        if self.implicit:
+            raters = np.arange(len(self.users))
         return after.solved_users(raters, rng) if len(raters) else after
 
 

@@ -191,7 +191,8 @@ class MatrixFactorization(FactorFace):
     def add_item(self, item: Hashable, ratings: Any) -> Self:
         """Add something with its ratings by known users, by one ridge regression on their factors.
 
-        The rows of its users are then solved again, for they have a rating more.
+        The rows of its users are then solved again, for they have a rating more; of implicit feedback, those
+        of all users, who have a preference more.
         """
         self._refuse_known(self._checked().items, item, "item")
         state = self._checked().with_keys(Keys(()), Keys((item,)))

@@ -180,10 +180,14 @@ class Alternating:
         pull = np.bincount(cell, w * (rest - bins[ratings.bin]), minlength=at.item_bins.size)
         return replace(at, bins=bins, item_bins=(pull / (mass + ridge)).reshape(shape))
 
-    def objective(self, ratings: Ratings, at: Factors) -> float:
+    def errors(self, ratings: Ratings, at: Factors) -> Array:
+        """How far each rating is from what is expected (n,)."""
+        return ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
+
+    def objective(self, ratings: Ratings, at: Factors, errors: Array | None = None) -> float:
         """What no sweep raises: the sum of weighted squared errors and of all ridges."""
-        wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
-        total = float(ratings.weights @ np.square(wrong))
+        wrong = self.errors(ratings, at) if errors is None else errors
+        total = float((ratings.weights * np.square(wrong)).sum())
         for side, rows in ((ratings.by_user, at.users), (ratings.by_item, at.items)):
             ridge = self.ridges(side, ratings.weights[side.order])
             total += float((ridge * np.square(rows[:, : ridge.shape[1]])).sum())

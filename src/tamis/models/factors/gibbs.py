@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tamis._kernels import factors as kernels
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.linalg import Cholesky
@@ -65,13 +66,14 @@ class Gibbs:
     def _belief(self, rows: Array, rng: np.random.Generator) -> Belief:
         k = self.rank + 1
         prior = NormalInverseWishart(np.zeros(k), self.strength, k + 2.0, self.scale * np.eye(k))
-        drawn = prior.update(Moments.observe(rows, form="full")).sample(rng)
-        return Belief(drawn.mean, Cholesky.of(drawn.covariance, "covariance of the factors").inverse())
+        with threads.one_blas_thread:
+            drawn = prior.update(Moments.observe(rows, form="full")).sample(rng)
+            return Belief(drawn.mean, Cholesky.of(drawn.covariance, "covariance of the factors").inverse())
 
     def _noise(self, ratings: Ratings, at: Factors, rng: np.random.Generator) -> tuple[float, float]:
         """A draw of the noise's precision, and how wrong the ratings are."""
         wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
-        total = float(ratings.weights @ np.square(wrong))
+        total = float((ratings.weights * np.square(wrong)).sum())  # not by BLAS, whose threads would show
         drawn = float(rng.gamma(0.5 * (1.0 + len(ratings)), 2.0 / (1.0 + total)))
         return drawn, float(np.sqrt(total / ratings.weights.sum()))
 

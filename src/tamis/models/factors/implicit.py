@@ -63,10 +63,15 @@ class Implicit:
         found = kernels.solve_rows(side.indptr, side.others, more, 1.0 + more, features, ridge, base)
         return np.column_stack([found, np.zeros(len(found))])
 
-    def objective(self, ratings: Ratings, at: Factors) -> float:
+    def errors(self, ratings: Ratings, at: Factors) -> Array:
+        """How far the preference for each thing that was done is from 1 (n,)."""
+        return 1.0 - at.predict(ratings.user, ratings.item)
+
+    def objective(self, ratings: Ratings, at: Factors, errors: Array | None = None) -> float:
         """What no sweep raises: errors over all pairs, by how sure they are, and the ridges."""
         users, items = at.users[:, :-1], at.items[:, :-1]
-        score = at.predict(ratings.user, ratings.item)
-        everywhere = float(((users.T @ users) * (items.T @ items)).sum())
-        seen = float(((1.0 + self.sure(ratings)) * np.square(1.0 - score) - np.square(score)).sum())
+        wrong = self.errors(ratings, at) if errors is None else errors
+        with threads.one_blas_thread:
+            everywhere = float(((users.T @ users) * (items.T @ items)).sum())
+        seen = float(((1.0 + self.sure(ratings)) * np.square(wrong) - np.square(1.0 - wrong)).sum())
         return everywhere + seen + self.ridge * float(np.square(users).sum() + np.square(items).sum())

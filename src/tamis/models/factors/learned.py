@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.models.factors.alternating import Alternating, Factors, drift, products
 from tamis.models.factors.gibbs import Belief, Draw, drawn_rows
@@ -101,8 +102,9 @@ class Learned:
         """What these rows of users (draws, q, k + 1) are expected to rate all items (q, items)."""
         count = len(self.users)
         found = np.zeros((rows.shape[1], self.items.shape[1]))
-        for own, items in zip(rows, self.items, strict=True):
-            found += own[:, :-1] @ items[:, :-1].T + own[:, -1:] + items[:, -1]
+        with threads.one_blas_thread:
+            for own, items in zip(rows, self.items, strict=True):
+                found += own[:, :-1] @ items[:, :-1].T + own[:, -1:] + items[:, -1]
         found /= count
         found += self.level
         if time is not None and len(self.bins):

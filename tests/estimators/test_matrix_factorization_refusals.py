@@ -1,0 +1,144 @@
+"""The recommender: what it refuses, in one line."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from tamis import MatrixFactorization
+from tamis.arrays import Array
+from tests.estimators.tastes import made, timed, triples
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MatrixFactorization:
+    found: MatrixFactorization = made().fit(triples())
+    return found
+
+
+@pytest.fixture(scope="module")
+def drawn() -> MatrixFactorization:
+    found: MatrixFactorization = made(method="gibbs", n_draws=40, burn_in=10, n_kept=20).fit(triples())
+    return found
+
+
+@pytest.fixture
+def model(fitted: MatrixFactorization) -> MatrixFactorization:
+    return copy.deepcopy(fitted)
+
+
+Bad = list[tuple[Any, ...]]
+FEW: Bad = [("a", "x", 1.0), ("a", "y", 5.0), ("b", "x", 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "0 ratings"),
+        (np.zeros((0, 3)), "0 ratings"),
+        (pd.DataFrame({"user": [], "item": [], "rating": []}), "0 ratings"),
+        ([*FEW, ("a", "x", 3.0)], "user 'a' has item 'x' twice"),
+        ([*FEW, ("b", "y", float("nan"))], "rating 3 is nan"),
+        ([*FEW, ("b", "y", "good")], "expected"),
+        ([*FEW, (None, "y", 2.0)], "user of row 3 is missing"),
+        ([*FEW, ("c", None, 2.0)], "item of row 3 is missing"),
+        ([*FEW, (["c"], "y", 2.0)], "no id"),
+        ([("a", "x"), ("b", "y")], "without ratings"),
+        ([("a",)], "expected pairs"),
+        ("abc", "expected a frame"),
+        (np.zeros(4), "expected"),
+        (pd.DataFrame({"user": ["a"]}), "set columns"),
+        (pd.DataFrame({"user": ["a"], "item": ["x"]}), "without ratings"),
+        (pd.Series([1.0]), "one column"),
+    ],
+)
+def test_bad_rows_are_refused(rows: Any, said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said) as raised:
+        made().fit(rows)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"n_factors": 0}, "n_factors"),
+        ({"n_factors": 1.5}, "n_factors"),
+        ({"ridge": 0}, "next to none"),
+        ({"ridge": -1}, "ridge"),
+        ({"offset_ridge": -1}, "offset_ridge"),
+        ({"feedback": "stars"}, "feedback"),
+        ({"method": "sgd"}, "method"),
+        ({"method": "gibbs", "feedback": "implicit"}, "draws are of ratings"),
+        ({"method": "gibbs", "validation": 0.1}, "hold out rows"),
+        ({"method": "gibbs", "offset_ridge": np.inf}, "need offsets"),
+        ({"validation": 1.0}, "below 1"),
+        ({"validation": 0.9}, "some to learn"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"half_life": 5.0}, "column of times"),
+        ({"time_bins": 3}, "column of times"),
+        ({"time_bins": -1}, "time_bins"),
+        ({"half_life": -5.0}, "half_life"),
+        ({"duplicates": "first"}, "duplicates"),
+        ({"feedback": "implicit", "time_bins": 2}, "no offsets"),
+    ],
+)
+def test_bad_parameters_are_refused(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as raised:
+        made(**more).fit(FEW)
+    assert "\n" not in str(raised.value)
+
+
+def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactorization) -> None:
+    for said, wrong in [
+        ("both in X and as y", lambda: made().fit(FEW, [1.0, 2.0, 3.0])),
+        ("expected one a pair", lambda: made().fit([("a", "x")], [1.0, 2.0])),
+        ("at least 0", lambda: made().fit(FEW, sample_weight=[1.0, -1.0, 1.0])),
+        ("all zero", lambda: made().fit(FEW, sample_weight=np.zeros(3))),
+        ("no column 'who'", lambda: made(columns={"user": "who", "item": "item"}).fit(timed())),
+        ("columns for 'stars'", lambda: made(columns={"stars": "x"}).fit(timed())),
+        ("names no item", lambda: made(columns={"user": "user"}).fit(timed())),
+        ("at least 0 with feedback", lambda: made(feedback="implicit").fit([("a", "x", -1.0)])),
+        ("all 0", lambda: made(feedback="implicit").fit([("a", "x", 0.0)])),
+        ("expected method='gibbs'", lambda: model.predict([("u00", "i00")], return_std=True)),
+        ("expected method='gibbs'", lambda: model.predict_interval([("u00", "i00")])),
+        ("coverage", lambda: drawn.predict_interval([("u00", "i00")], 1.5)),
+        ("expected method='als'", lambda: drawn.explain("u00", "i00")),
+        ("got item 'nothing'", lambda: model.similar_items("nothing")),
+        ("n=0", lambda: model.recommend("u00", 0)),
+        ("diversity", lambda: model.recommend("u00", diversity=2.0)),
+        ("with times", lambda: model.recommend("u00", recency=1.0)),
+        ("expected a new one", lambda: model.add_user("u00", {"i00": 1.0})),
+        ("expected a new one", lambda: model.add_item("i00", {"u00": 1.0})),
+        ("got item 'nothing'", lambda: model.add_user("x", {"nothing": 1.0})),
+        ("got user 'nobody'", lambda: model.add_item("x", {"nobody": 1.0})),
+        ("no pairs", lambda: model.fold_in_user([("i00", 1.0, 2.0)])),
+        ("a set of items", lambda: model.fold_in_user({"i00"})),
+        ("twice", lambda: model.fold_in_user([("i00", 1.0), ("i00", 2.0)])),
+        ("twice", lambda: model.partial_fit(triples()[:1])),
+        ("nothing was changed", lambda: model.forget("nobody", "i00")),
+        ("nothing was changed", lambda: model.unlearn(triples())),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=said) as raised:
+            wrong()  # type: ignore[no-untyped-call]
+        assert "\n" not in str(raised.value)
+    assert "x" not in model.users_
+    with pytest.raises(NotFittedError, match="fit first"):
+        made().predict([("a", "x")])
+    with pytest.raises(AttributeError, match="held out"):
+        _ = model.validation_rmse_
+    with pytest.raises(AttributeError, match="gibbs"):
+        _ = model.noise_std_
+
+
+def test_duplicates_are_made_one_as_asked() -> None:
+    rows = [*FEW, ("a", "x", 3.0)]
+    pairs = [("a", "x"), ("b", "y")]
+    for rule, value in (("mean", 2.0), ("last", 3.0), ("sum", 4.0)):
+        once = [("a", "x", value), *FEW[1:]]
+        found: Array = made(duplicates=rule).fit(rows).predict(pairs)
+        np.testing.assert_allclose(found, made().fit(once).predict(pairs), atol=1e-9)
+    model = made(duplicates="last").fit(FEW).partial_fit([("a", "x", 5.0)])
+    assert model.explain("a", "x").ratings.tolist() == [5.0, 5.0]
