@@ -125,7 +125,7 @@ def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
     In units of the columns' own spread, variances below `flat` of the largest are taken for rounding, and
     their directions left out.
     """
-    spread = np.sqrt(np.diagonal(matrix))
+    spread = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     scale = np.where(spread > 0, spread, 1.0)
     values, vectors = eigen(matrix / (scale[:, None] * scale))
     kept = values > flat * max(float(values[-1]), 0.0)

@@ -180,19 +180,36 @@ class Table:
 def _of_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
-    matrix = data.tocsr()
+    matrix = data.tocsr()  # of CSR this is the caller's own, whose arrays nobody may write to
+    n, d = matrix.shape
+    _refuse_broken(np.asarray(matrix.indptr, dtype=np.int64), matrix.indices, len(matrix.data), int(d))
+    if not _is_canonical(matrix):
+        matrix = arrays.scipy_sparse().csr_array(
+            (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
+        )
+        matrix.sum_duplicates()
     values = np.asarray(matrix.data, dtype=np.float64)
     indices: Any = matrix.indices
     if indices.dtype != np.int32:
         indices = indices.astype(np.int64, copy=False)
     indptr = np.asarray(matrix.indptr, dtype=np.int64)
-    n, d = matrix.shape
-    _refuse_broken(indptr, indices, len(values), int(d))
     return Table(
         Sparse(indptr, indices, values, int(d)),
         int(n),
         _KINDS.get(data.dtype.kind, "number"),
     )
+
+
+def _is_canonical(matrix: Any) -> bool:
+    """Whether each row's columns ascend: else SciPy sorts and sums them in place, in arrays that are shared.
+
+    SciPy's own flag is not asked for: it is kept on the caller's matrix, and may be older than its arrays.
+    """
+    ascends = matrix.indices[1:] > matrix.indices[:-1]
+    starts = matrix.indptr[1:-1]
+    ascends[starts[(starts > 0) & (starts <= len(ascends))] - 1] = True
+    used = slice(int(matrix.indptr[0]), max(0, int(matrix.indptr[-1]) - 1))
+    return bool(ascends[used].all())
 
 
 def _refuse_twins(data: Any) -> None:
@@ -206,7 +223,7 @@ def _refuse_twins(data: Any) -> None:
 def _refuse_broken(indptr: NDArray[np.int64], indices: NDArray[Any], entries: int, columns: int) -> None:
     """Raise for a sparse matrix that points outside itself, which SciPy does not look for."""
     # what is negative is large when it has no sign
-    unsigned = indices.view(np.uint32 if indices.dtype == np.int32 else np.uint64)
+    unsigned = np.ascontiguousarray(indices).view(f"u{indices.dtype.itemsize}")
     inside = not len(indices) or int(unsigned.max()) < columns
     if not inside or indptr[0] < 0 or indptr[-1] > entries or (np.diff(indptr) < 0).any():
         raise ValueError(

@@ -287,7 +287,7 @@ def test_it_is_a_scikit_learn_estimator() -> None:
     assert search.best_params_ == {"ridge": 0.05}
     seen = io.StringIO()
     with redirect_stderr(seen):
-        made(verbose=1, max_iter=3, tol=0.0).fit(rows)
+        made(verbose=1, max_iter=3, tol=0.0, ridge=0.1).fit(rows)
     assert "MatrixFactorization: 3 of at most 3 steps" in seen.getvalue()
 
 

@@ -151,3 +151,24 @@ def test_the_best_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, coun
     monkeypatch.setattr(door._door, "kernels", lambda work: compiled)
     expected = np.argsort(-scores, axis=1, kind="stable")[:, :10]
     np.testing.assert_array_equal(door.top_rows(scores, 10), expected)
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 4, 9])
+def test_twins_agree_on_products_of_pairs(k: int) -> None:
+    rng = np.random.default_rng(k)
+    left, right = rng.normal(size=(7, k)), rng.normal(size=(5, k))
+    i, j = rng.integers(-1, 7, 200), rng.integers(-1, 5, 200)
+    wanted = np.array([left[u] @ right[v] if u >= 0 and v >= 0 else 0.0 for u, v in zip(i, j, strict=True)])
+    for kernels in TWINS:
+        out = np.full(200, 7.0)
+        kernels.dot_pairs(left, right, i, j, 0, 200, out)
+        np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(door.dot_pairs(left, right, i, j), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_pairs_of_nobody_have_no_product() -> None:
+    nowhere = np.full(3, -1)
+    for kernels in TWINS:
+        out = np.full(3, 7.0)
+        kernels.dot_pairs(np.zeros((0, 4)), np.ones((2, 4)), nowhere, np.zeros(3, dtype=np.int64), 0, 3, out)
+        assert (out == 0.0).all()

@@ -57,8 +57,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def transform(self, X: object) -> Any:
         """The functions of each row (n, functions)."""
         plan = self._fitted().plan
-        table, values = _read(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        table, values = self._read_again(X)
         found: NDArray[Any] | None = None
         for rows in runs(table.rows, table.width, _CELLS):
             part = values[rows]
@@ -106,9 +105,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         raise NotImplementedError
 
     def _learn(self, X: object, fresh: bool) -> Self:
-        table, values = _read(X)
-        if not fresh:
-            validate_data(self, X, reset=False, skip_check_array=True)
+        table, values = _read(X) if fresh else self._read_again(X)
         span = Range.of(values)
         if not fresh:
             span = self._fitted().span + span
@@ -118,6 +115,17 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             validate_data(self, X, reset=True, skip_check_array=True)
         self._learned = Learned(span, plan)
         return self
+
+    def _read_again(self, X: object) -> tuple[Table, Array]:
+        """More rows of the columns that were learned, found by name where both have names."""
+        table, values = _read(X)
+        known = list(getattr(self, "feature_names_in_", ()))
+        found = list(table.names or ())
+        if known != found and len(known) == len(found) and set(known) == set(found):
+            table = table.select([found.index(name) for name in known])
+            return table, table.numbers()
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return table, values
 
     def _fitted(self) -> Learned:
         if not self.__sklearn_is_fitted__():

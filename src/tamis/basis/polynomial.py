@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
+from math import comb
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from tamis.arrays import Array
 from tamis.basis.base import Basis, Plan
 from tamis.basis.placing import Range, finite, whole
+
+_MOST = 1_000_000  # functions: a thousand rows of them are 8 GB
 
 
 class PolynomialBasis(Basis):
@@ -72,6 +75,7 @@ class PolynomialBasis(Basis):
 
     def _plan(self, values: Array, span: Range) -> Plan:
         centre, width = self._scaling(span)
+        self._refuse_many(len(centre), whole("degree", self.degree, 1))
         return {
             "centre": centre,
             "width": width,
@@ -79,6 +83,14 @@ class PolynomialBasis(Basis):
             "interactions": bool(self.interactions),
             "bias": bool(self.include_bias),
         }
+
+    def _refuse_many(self, columns: int, degree: int) -> None:
+        count = comb(columns + degree, degree) - 1 if self.interactions else columns * degree
+        if count > _MOST:
+            raise ValueError(
+                f"got degree={degree} for {columns} columns, which makes {count:,} functions, expected at most "
+                f"{_MOST:,}: lower the degree, or set interactions=False"
+            )
 
     def _scaling(self, span: Range) -> tuple[Array, Array]:
         columns = len(span.low)

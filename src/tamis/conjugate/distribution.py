@@ -1,6 +1,7 @@
 """What a predictive distribution answers: density, cumulative function, quantiles, and draws from it."""
 
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -113,8 +114,8 @@ def tail_of(coverage: float) -> float:
         raise ValueError(
             f"got coverages of shape {np.shape(coverage)}, expected one number: ask for each by itself"
         )
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"got a coverage of {coverage}, expected between 0 and 1, as 0.95")
+    if not isinstance(coverage, Real | np.ndarray) or not 0.0 < coverage < 1.0:
+        raise ValueError(f"got a coverage of {coverage!r}, expected between 0 and 1, as 0.95")
     return 0.5 * (1.0 - float(coverage))
 
 

@@ -19,6 +19,8 @@ from tamis.models.linear.softmax import Softmax
 
 S = TypeVar("S", bound="CurvedState")
 
+_LEAST = 1e-12  # of the weight learned: what is left below that is rounding
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurvedState(LinearState):
@@ -114,6 +116,11 @@ def _refuse_other_columns(one: CurvedState, other: CurvedState) -> None:
 
 def without(state: S, rows: LinearRows) -> S:
     """Less these rows, by one step of Newton's from where the model was fitted."""
+    if state.weight - rows.weight <= _LEAST * state.weight:
+        raise ValueError(
+            f"got rows of weight {rows.weight:g} to take from {state.weight:g}, expected fewer than were "
+            "learned: nothing was changed"
+        )
     before = state.posterior if state.before is None else state.before
     model = CurvedModel(state.response, GaussianPrior(before.mean, np.zeros_like(before.mean)))
     gone = model.observe(rows, before)

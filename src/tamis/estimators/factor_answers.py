@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.estimators.factor_reading import found_in
 from tamis.estimators.factor_state import FactorState, FoldedUser, place_of
@@ -17,8 +18,9 @@ from tamis.models.factors import ranking
 from tamis.models.factors.alternating import Alternating, drift
 from tamis.models.factors.learned import Learned, Stack
 from tamis.models.factors.ratings import Places
+from tamis.tables import runs
 
-_CELLS = 1 << 22  # of users × items scored at a time
+_CELLS = 1 << 20  # of users × items scored at a time
 _HALVINGS = 60  # of the span that a quantile is looked for in
 
 
@@ -149,37 +151,72 @@ def recommended(
     scores = np.full((len(users), count), -np.inf)
     at = bins_of(state, time, 1)
     likeness = state.learned.wide_items() if diversity else None
-    step = max(1, _CELLS // max(1, items))
-    for start in range(0, len(users), step):
-        known = [taste(state, user) for user in users[start : start + step]]
-        table = _table(state, known, None if at is None else int(at[0]))
+    tastes = _tastes(state, users)
+
+    def block(part: slice) -> None:
+        rows, nobody = tastes.rows(part)
+        table = state.learned.table(rows, None if at is None else int(at[0]))
+        if state.implicit:
+            table[nobody] = state.popularity
         if bonus is not None:
             table += bonus
         if allowed is not None:
             table[:, ~allowed] = -np.inf
         if exclude_seen:
-            for row, one in enumerate(known):
-                if one is not None:
-                    table[row, one[1]] = -np.inf
+            table[tastes.seen(part)] = -np.inf
         best = (
             ranking.best(table, count)
             if likeness is None
             else ranking.varied(table, likeness, count, diversity)
         )
         found = np.take_along_axis(table, np.maximum(best, 0), axis=1)
-        part = slice(start, start + step)
         places[part], scores[part] = best, np.where(best >= 0, found, -np.inf)
+
+    with threads.one_blas_thread:
+        for _ in threads.ahead(block, runs(len(users), items, _CELLS)):
+            pass
     return places, scores
 
 
-def _table(state: FactorState, known: list[tuple[Stack, Places] | None], time: int | None) -> Array:
-    """What each is expected to rate all items (users, items); the popular ones for whom nothing is known."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tastes:
+    """The factors of some users, and what they have seen."""
+
+    factors: Stack  # (draws, users, k + 1)
+    nobody: NDArray[np.bool_]  # (users,): of whom nothing is known
+    indptr: Places  # (users + 1,)
+    items: Places  # seen by each
+
+    def rows(self, part: slice) -> tuple[Stack, NDArray[np.bool_]]:
+        return self.factors[:, part], self.nobody[part]
+
+    def seen(self, part: slice) -> tuple[Places, Places]:
+        """Cells (row, item) that are no news."""
+        ends = self.indptr[part.start : part.stop + 1]
+        return np.repeat(np.arange(len(ends) - 1), np.diff(ends)), self.items[ends[0] : ends[-1]]
+
+
+def _tastes(state: FactorState, users: list[Any]) -> _Tastes:
+    """Of ids at once; of those that were folded in, one by one."""
     nobody = unknown_row(state.learned, "users").astype(state.learned.users.dtype)
-    rows: Any = np.stack([nobody if one is None else one[0] for one in known], axis=1)
-    found = state.learned.table(rows, time)
-    if state.implicit:
-        found[[row for row, one in enumerate(known) if one is None]] = state.popularity
-    return found
+    if any(isinstance(user, FoldedUser) for user in users):
+        known = [taste(state, user) for user in users]
+        rows: Any = np.stack([nobody if one is None else one[0] for one in known], axis=1)
+        had = [np.empty(0, dtype=np.int64) if one is None else one[1] for one in known]
+        counts = np.array([len(each) for each in had])
+        missing, items = np.array([one is None for one in known]), np.concatenate(had)
+    else:
+        place = found_in(state.users, users, "user")
+        side = state.ratings.by_user
+        counts = np.where(place >= 0, side.counts[place], 0)
+        missing = counts == 0
+        rows = state.learned.users[:, place]
+        rows[:, missing] = nobody[:, None]
+        first = np.where(missing, 0, side.indptr[place])
+        ends = np.cumsum(counts)
+        items = side.others[np.arange(ends[-1]) + np.repeat(first - (ends - counts), counts)]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return _Tastes(rows, missing, indptr, items)
 
 
 def named(state: FactorState, places: Places) -> NDArray[Any]:

@@ -209,6 +209,11 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         return found
 
     @property
+    def ridge_(self) -> float:
+        """Of the factors: given, or found."""
+        return float(self._fitted_for("ridge_").solver.ridge)
+
+    @property
     def noise_std_(self) -> float:
         """The standard deviation of a rating about what is expected, by Gibbs."""
         learned = self._fitted_for("noise_std_").learned

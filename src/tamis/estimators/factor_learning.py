@@ -17,6 +17,9 @@ from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Learned, Solver
 from tamis.models.factors.ratings import Ratings
 
+_USUAL = 0.15  # ridge where none is looked for
+_RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025)  # to try, in units of the ratings' spread
+_TRY, _SHARE, _ENOUGH = 8, 0.1, 200  # sweeps of each, the share held out, and ratings below which none is
 _WARM = 5  # sweeps before the first draw
 _PATIENCE = 3  # sweeps that may go by without a better answer for what was held out
 
@@ -33,6 +36,7 @@ class Plan:
     """Parameters of a fit, checked."""
 
     solver: Solver
+    chooses: bool  # whether the ridge is still to be found
     is_gibbs: bool
     max_iter: int
     tol: float
@@ -46,7 +50,8 @@ class Plan:
         """At most."""
         if self.is_gibbs:
             return min(self.max_iter, _WARM) + self.burn_in + self.n_draws
-        return self.max_iter * (2 if self.validation else 1)
+        tries = len(_RIDGES) * min(self.max_iter, _TRY) if self.chooses else 0
+        return tries + self.max_iter * (2 if self.validation else 1)
 
 
 def planned(face: Any) -> Plan:
@@ -58,11 +63,7 @@ def planned(face: Any) -> Plan:
             )
     implicit, is_gibbs = face.feedback == "implicit", face.method == "gibbs"
     rank = whole("n_factors", face.n_factors, 1)
-    ridge = at_least_zero("ridge", face.ridge)
-    if ridge == 0.0:
-        raise ValueError(
-            "got ridge=0, expected more, or rows of few ratings have no answer: 1e-9 is next to none"
-        )
+    ridge, chooses = _ridge(face.ridge)
     offset_ridge = float(face.offset_ridge)
     if not offset_ridge >= 0.0:
         raise ValueError(f"got offset_ridge={offset_ridge}, expected at least 0, or infinity for no offsets")
@@ -89,6 +90,7 @@ def planned(face: Any) -> Plan:
     )
     return Plan(
         solver,
+        chooses and not implicit and not is_gibbs,
         is_gibbs,
         whole("max_iter", face.max_iter, 1),
         at_least_zero("tol", face.tol),
@@ -99,11 +101,47 @@ def planned(face: Any) -> Plan:
     )
 
 
+def _ridge(given: Any) -> tuple[float, bool]:
+    """A ridge, and whether it is to be found by what it does to ratings held out."""
+    if isinstance(given, str):
+        if given != "validated":
+            raise ValueError(f"got ridge={given!r}, expected a number above 0, or 'validated'")
+        return _USUAL, True
+    ridge = at_least_zero("ridge", given)
+    if ridge == 0.0:
+        raise ValueError(
+            "got ridge=0, expected more, or rows of few ratings have no answer: 1e-9 is next to none"
+        )
+    return ridge, False
+
+
 def whole(name: str, value: Any, least: int) -> int:
     """A parameter as a whole number."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"got {name}={value!r}, expected a whole number of at least {least}")
     return int(value)
+
+
+def with_ridge(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> Plan:
+    """The plan with the ridge under which a tenth of the ratings is best told by the rest, in few sweeps."""
+    if not plan.chooses or not isinstance(plan.solver, Alternating) or len(ratings) < _ENOUGH:
+        return plan
+    held = np.zeros(len(ratings), dtype=np.bool_)
+    held[rng.choice(len(ratings), ceil(_SHARE * len(ratings)), replace=False)] = True
+    seen, unseen = ratings.take(~held), ratings.take(held)
+    spread = float(np.std(ratings.value)) or 1.0
+    start = plan.solver.start(seen, rng)
+    wrong: dict[float, float] = {}
+    for ridge in _RIDGES:  # from the strictest on, until it gets worse: the others would, too
+        solver = replace(plan.solver, ridge=ridge * spread)
+        path = []
+        for at in islice(solver.sweeps(seen, start), min(plan.max_iter, _TRY)):
+            path.append(rmse(solver, unseen, at))
+            watch(_Step())
+        wrong[ridge * spread] = min(path)
+        if path and min(path) > min(wrong.values()):
+            break
+    return replace(plan, solver=replace(plan.solver, ridge=min(wrong, key=wrong.__getitem__)))
 
 
 def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> tuple[Learned, Course]:

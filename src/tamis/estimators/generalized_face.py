@@ -4,8 +4,11 @@ import numpy as np
 from scipy import special
 
 from tamis.arrays import Array
-from tamis.estimators import generalized_folds
+from tamis.estimators import generalized_summary
 from tamis.estimators.curved_face import CurvedFace
+from tamis.estimators.reading import at_least_zero
+from tamis.models.linear.fitting import gaussian_prior
+from tamis.models.linear.objective import GaussianPrior
 
 _PARTS = (
     "is known of rows that were fitted at once, and some of these came in parts or were decayed: call fit"
@@ -14,6 +17,10 @@ _PARTS = (
 
 class GeneralizedFace(CurvedFace):
     """The attributes of a fitted generalised linear model."""
+
+    def _prior(self, columns: int, outputs: int) -> tuple[GaussianPrior, bool]:
+        level, intercept = at_least_zero("intercept_alpha", self.intercept_alpha), bool(self.fit_intercept)
+        return gaussian_prior(self.alpha, self.prior, columns, outputs, intercept, level, usual=0.0)
 
     def _coefficients(self) -> tuple[Array, Array]:
         found, ends = super()._coefficients()
@@ -111,4 +118,4 @@ class GeneralizedFace(CurvedFace):
 
     def summary(self, coverage: float = 0.95) -> str:
         """Coefficients with their standard deviations, z, p and intervals, as a table for a terminal."""
-        return generalized_folds.summary(self, coverage)
+        return generalized_summary.summary(self, coverage)

@@ -1,4 +1,4 @@
-"""Rows left out → what generalised linear models of the others say of them; and a fit as a table of text.
+"""Rows left out → what generalised linear models of the others say of them.
 
 As with logistic models, each fold begins where the model of all rows ended, and one row alone is taken away
 by one step of Newton's.
@@ -7,29 +7,19 @@ by one step of Newton's.
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tamis.arrays import Array
-from tamis.estimators import answers
 from tamis.estimators.generalized_rows import Observed
 from tamis.models.linear import generalized
 from tamis.models.linear.generalized import HeldOutResponses
 from tamis.models.linear.laplace import LinearRows
 
-_NAME = 14  # characters of a name in a table
 
-
-def held_out(
-    face: Any, observed: Observed, folds: int | str | ArrayLike, groups: Any, random_state: Any
-) -> HeldOutResponses:
-    """See `GeneralizedLinear.cross_validate`."""
-    n, kept = observed.table.rows, observed.kept
-    if kept is not None:
-        folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
-        groups = None if groups is None else np.asarray(groups)[kept]
-    fold = answers.fold_of_each(folds, n, None, groups, random_state)
+def held_out(face: Any, observed: Observed, fold: NDArray[np.int64] | None) -> HeldOutResponses:
+    """See `GeneralizedLinear.cross_validate`; without folds, one row at a time is left out."""
+    n = observed.table.rows
     whole = clone(face)
     whole._fitted = whole._from_nothing(observed, None, None)
     if fold is None:
@@ -38,8 +28,6 @@ def held_out(
     scores, variances, scatter = np.empty(n), np.empty(n), np.empty(n)
     for number in np.unique(fold).tolist():
         held, rest = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
-        if not len(rest):
-            raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
         model = clone(face)
         model._fitted = model._from_nothing(observed.take(rest), None, None, near=whole._fitted)
         part = observed.take(held)
@@ -51,8 +39,7 @@ def held_out(
 def _answers(model: Any, rows: LinearRows) -> tuple[Array, Array]:
     """Scores of rows, and their variances for a dispersion of 1; zeros where no posterior is kept."""
     state = model._fitted
-    scores = rows.design.scores(state.posterior.mean)
-    scores = scores if rows.offsets is None else scores + rows.offsets
+    scores = generalized.scores_of(rows, state.posterior.mean)
     if state.posterior.precision is None:
         return scores, np.zeros(len(scores))
     return scores, state.posterior.score_variances(rows.design)
@@ -60,10 +47,10 @@ def _answers(model: Any, rows: LinearRows) -> tuple[Array, Array]:
 
 def _without_each(whole: Any, observed: Observed) -> tuple[Array, Array]:
     state = whole._fitted
-    if state.posterior.precision is None:
+    if state.posterior.precision is None or state.posterior.is_diagonal:
         raise ValueError(
-            "leaving one row out needs the posterior, got posterior='none': set it to 'full', or folds to a "
-            "number"
+            f"leaving one row out needs the whole posterior, got posterior={whole.posterior!r} of "
+            f"{len(state.posterior.mean)} parameters: set it to 'full', or folds to a number"
         )
     rows = whole._linear_rows(observed, state)
     scores, variances = _answers(whole, rows)
@@ -95,37 +82,3 @@ def _told(
         weights=observed.weights,
         deviances=generalized.deviances(response, scores, observed.targets),
     )
-
-
-def summary(model: Any, coverage: float) -> str:
-    """See `GeneralizedLinear.summary`."""
-    state = model._checked()
-    low, high = model.coef_interval(coverage)
-    lines = [(state.schema.name(j), model.coef_[j], model.coef_std_[j]) for j in range(len(low))]
-    ends = list(zip(low.tolist(), high.tolist(), strict=True))
-    if state.intercept:
-        reach = 0.5 * float((high - low)[0] / model.coef_std_[0]) if model.coef_std_[0] > 0 else 0.0
-        level, std = model.intercept_, model.intercept_std_
-        lines.insert(0, ("(intercept)", level, std))
-        ends.insert(0, (level - reach * std, level + reach * std))
-    share = f"{100 * coverage:g} %"
-    head = f"{'':{_NAME}}{'coef':>10}{'std err':>10}{'z':>8}{'p':>7}{share + ' from':>12}{'to':>11}"
-    found = [_headline(model), "", head]
-    for (name, value, std), (begin, end) in zip(lines, ends, strict=True):
-        z = value / std if std != 0 else np.inf * np.sign(value) if value else np.nan
-        p = 2.0 * float(special.ndtr(-abs(z)))
-        said = str(name) if len(str(name)) < _NAME else f"{str(name)[: _NAME - 2]}…"
-        found.append(
-            f"{said:{_NAME}}{value:>10.4g}{std:>10.3g}{z:>8.2f}{p:>7.3f}{begin:>12.4g}{end:>11.4g}".rstrip()
-        )
-    return "\n".join(found)
-
-
-def _headline(model: Any) -> str:
-    state = model._fitted
-    first = f"{state.response.family}, link {state.response.link}: {state.weight:g} rows"
-    second = f"dispersion {state.dispersion:.4g}, deviance {state.deviance:.6g}"
-    if np.isnan(state.null_deviance):
-        return f"{first}\n{second}"
-    third = f"log-likelihood {state.told:.6g}, AIC {model.aic_:.6g}, BIC {model.bic_:.6g}"
-    return f"{first}\n{second} (null {state.null_deviance:.6g})\n{third}"

@@ -23,12 +23,14 @@ from tamis.estimators.generalized_state import (
     decayed,
     fitted_to,
     merged,
-    warn_of_end,
+    told_of_end,
+    told_of_scatter,
 )
 from tamis.estimators.linear_explanation import LinearExplanation
+from tamis.estimators.linear_face import decay_factor
 from tamis.estimators.progress import with_callbacks
 from tamis.estimators.reading import first_table
-from tamis.estimators.regression_answers import number
+from tamis.estimators.regression_answers import fold_of_kept, number
 from tamis.models.linear import generalized
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import Fit, Kept
@@ -59,7 +61,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         N(0, φ/α), and minimise Σ weight · loss + α/2 |w|². That is Σ weight times scikit-learn's alpha. By
         evidence it can be chosen where the dispersion is 1.
     prior : (mean, covariance), optional
-        Of the coefficients, in place of alpha, which is then "evidence"; in units of the dispersion too.
+        Of the coefficients, in place of alpha; in units of the dispersion too.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on the intercept: 0, none.
@@ -172,7 +174,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         generalized_rows.refuse_boundless(answer, observed, prior, rows.design.intercept)
         start = None if near is None else near.posterior.mean
         found = self._top(rows, answer, prior, free, start, observed, X, y)
-        return self._told_of(rows, answer, found, observed)
+        return told_of_scatter(self._told_of(rows, answer, found, observed))
 
     def _linear_rows(self, observed: Observed, like: CurvedState | None) -> LinearRows:
         design = self._design(observed.table, like)
@@ -207,7 +209,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         dense = None if observed.table.sparse is not None else observed.table.numbers()
         mean = column_means(rows, dense)
         more = fitted_to(rows, answer, found, self._scatter(), parts)
-        warn_of_end(rows, answer, found, more.pop("scores"), observed.schema)
+        found = told_of_end(rows, answer, found, more.pop("scores"), observed.schema)
         evidence = more.pop("evidence")
         state: GeneralizedState = self._learned(
             observed.schema, rows, answer, found, mean, more["told"], **more
@@ -231,11 +233,12 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
             return self.fit(X, y, sample_weight, offset, exposure)  # type: ignore[no-any-return]
         table, schema = self._read(X)
         answer = fitted.answer
+        generalized_rows.refuse_another(response(self.family, self.link), answer)
         observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
         rows, prior = self._linear_rows(observed, fitted), moved_on(fitted.posterior)
         found = self._top(rows, answer, prior, False, prior.mean, observed, X, y)
         after = self._told_of(rows, answer, found, observed, parts=True)
-        self._fitted = added(fitted, after, self._scatter())
+        self._fitted = told_of_scatter(added(fitted, after, self._scatter()))
         return self
 
     def merge(self, *others: Self) -> Self:
@@ -256,7 +259,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much: the posterior widens."""
         before: GeneralizedState = self._checked()
-        super().decay(factor)
+        super().decay(decay_factor(factor))
         self._fitted = decayed(before, self._fitted, float(factor))
         return self
 
@@ -295,8 +298,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
         """Of the next target of each row, coefficients averaged over, where that is closed.
 
-        Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma belief in the mean with
-        the two moments of the log-normal one. Of bernoulli, `predict` says it all.
+        Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma belief in the mean whose
+        logarithm has the score's mean and variance. Of bernoulli, `predict` says it all.
         """
         state, design, scores = self._answers(X, offset, exposure)
         answer = state.answer
@@ -308,9 +311,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
                 f"link={answer.link!r} and dispersion {state.dispersion:g}: use mean_interval or "
                 "sample_functions"
             )
-        variances = np.maximum(self._score_variances(state, design), 1e-12)
-        shape = 1.0 / np.expm1(variances)
-        return NegativeBinomial(shape, shape * np.exp(-scores - 0.5 * variances))
+        return NegativeBinomial(*generalized.gamma_of(scores, self._score_variances(state, design)))
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Coefficients drawn from the posterior (n_samples, d)."""
@@ -349,9 +350,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         state: GeneralizedState = self._checked()
         observed = Observed.of(self._table(X), state.schema, state.answer, y, sample_weight, offset, exposure)
         rows = self._linear_rows(observed, state)
-        scores = rows.design.scores(state.posterior.mean)
-        scores = scores if rows.offsets is None else scores + rows.offsets
-        return state.explained(scores, rows)
+        return state.explained(generalized.scores_of(rows, state.posterior.mean), rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
         """How far each column moves the score, on the scale of the link; see `LinearExplanation`."""
@@ -371,10 +370,10 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         y: object,
         folds: int | str | ArrayLike = 5,
         sample_weight: object = None,
-        offset: object = None,
-        exposure: object = None,
         groups: Any = None,
         random_state: Any = 0,
+        offset: object = None,
+        exposure: object = None,
     ) -> HeldOutResponses:
         """What models of the other folds say of each row; each begins where the model of all rows ended.
 
@@ -382,8 +381,10 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left out.
         """
         answer = response(self.family, self.link)
-        observed = Observed.of(*first_table(X, self._sparse), answer, y, sample_weight, offset, exposure)
-        return generalized_folds.held_out(self, observed, folds, groups, random_state)
+        passed = first_table(X, self._sparse)
+        observed = Observed.of(*passed, answer, y, sample_weight, offset, exposure)
+        fold = fold_of_kept(folds, groups, passed[0].rows, observed.kept, random_state)
+        return generalized_folds.held_out(self, observed, fold)
 
     # ── files ──
 

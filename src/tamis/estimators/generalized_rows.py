@@ -1,6 +1,7 @@
 """What a caller passes besides rows → targets, weights and offsets, or one line that says what is wrong."""
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from tamis.estimators.reading import Schema, targets, weights
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Response
 from tamis.tables import Table
+
+_HUGE = 1e100  # what targets are squared, summed and multiplied by squares of columns is a float still
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +83,18 @@ def offsets(offset: object, exposure: object, rows: int, response: Response) -> 
     return np.log(times) if found is None else found + np.log(times)
 
 
+def refuse_another(asked: Response, learned: Response) -> None:
+    """Raise if a model that learned one kind of target is to learn another."""
+    if type(asked) is not type(learned):
+        raise ValueError(
+            f"got family={asked.family!r} and link={asked.link!r} for a model that learned "
+            f"{learned.family!r} by {learned.link!r}, expected the same: call fit, which learns anew"
+        )
+
+
 def _column(given: object, rows: int, name: str) -> Array:
+    if np.ndim(given) == 0 and not isinstance(given, Real):  # type: ignore[arg-type]
+        raise ValueError(f"got {name}={given!r}, expected a number, or one a row")
     values = np.asarray(arrays.matrix(given).values if np.ndim(given) else np.full((rows, 1), given))  # type: ignore[arg-type]
     if values.shape != (rows, 1):
         raise ValueError(f"got {name} of shape {values.shape} for {rows} rows, expected one number a row")
@@ -94,6 +108,12 @@ def _column(given: object, rows: int, name: str) -> Array:
 def _refuse_targets(response: Response, values: Array) -> None:
     expected = response.refusal(values)
     if expected is None:
+        largest = float(np.abs(values).max())
+        if largest > _HUGE or 0 < largest < 1.0 / _HUGE:
+            raise ValueError(
+                f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, where its square is "
+                "a number: choose another unit"
+            )
         return
     row = next(i for i in range(len(values)) if response.refusal(values[i : i + 1]) is not None)
     raise ValueError(
@@ -109,9 +129,16 @@ def refuse_boundless(response: Response, observed: Observed, prior: GaussianPrio
         raise ValueError(
             f"got 1 sample for {flat} coefficients without a prior, expected more rows: set alpha above 0"
         )
+    values = observed.targets
+    if intercept and response.family == "gaussian" and response.link == "log":
+        mean = float(np.average(values, weights=observed.weights))
+        if mean <= 0:
+            raise ValueError(
+                f"the mean of the targets is {mean:g}, expected above 0 for link='log': means are "
+                "exponentials, set link='identity'"
+            )
     if not intercept or prior.diagonal[-1] > 0:
         return
-    values = observed.targets
     if response.family in ("poisson", "bernoulli") and not values.any():
         raise ValueError(
             "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
@@ -122,10 +149,3 @@ def refuse_boundless(response: Response, observed: Observed, prior: GaussianPrio
             "all targets are 1, so that the likelihood rises for ever with the intercept, expected some "
             "below 1: set intercept_alpha above 0, or collect more rows"
         )
-    if response.family == "gaussian" and response.link == "log":
-        mean = float(np.average(values, weights=observed.weights))
-        if mean <= 0:
-            raise ValueError(
-                f"the mean of the targets is {mean:g}, expected above 0 for link='log': means are "
-                "exponentials, set link='identity'"
-            )

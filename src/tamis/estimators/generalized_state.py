@@ -56,8 +56,7 @@ def fitted_to(
 ) -> dict[str, Any]:
     """What the state holds of the fit beyond the posterior, and scores; less where rows are only a part."""
     weights, targets = rows.weights, rows.targets
-    scores = rows.design.scores(found.posterior.mean)
-    scores = scores if rows.offsets is None else scores + rows.offsets
+    scores = generalized.scores_of(rows, found.posterior.mean)
     deviance = generalized.summed(generalized.deviances(response, scores, targets), weights)
     pearson = generalized.summed(generalized.squared_residuals(response, scores, targets), weights)
     weight = float(len(targets)) if weights is None else float(weights.sum())
@@ -165,15 +164,30 @@ def decayed(before: GeneralizedState, after: GeneralizedState, factor: float) ->
     )
 
 
-def warn_of_end(rows: LinearRows, response: Response, found: Fit, scores: Array, schema: Schema) -> None:
-    """Say so if counts leave coefficients without an end."""
+def told_of_end(rows: LinearRows, response: Response, found: Fit, scores: Array, schema: Schema) -> Fit:
+    """The fit; with a warning, and not converged, if counts leave coefficients without an end."""
     columns = generalized.without_an_end(rows, response, found.prior, found.posterior, scores)
     if columns is None:
-        return
+        return found
     named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
     warnings.warn(
-        f"counts are 0 wherever columns {named} say so, so that without a prior their coefficients grow for "
-        "ever and those found mean nothing: set alpha above 0",
+        f"counts are 0 wherever {'column' if len(columns) == 1 else 'columns'} {named} "
+        f"{'says' if len(columns) == 1 else 'say'} so, so that without a prior coefficients grow for ever and "
+        "those found mean nothing: set alpha above 0",
         SeparationWarning,
         stacklevel=5,
     )
+    return replace(found, converged=False)
+
+
+def told_of_scatter(state: GeneralizedState) -> GeneralizedState:
+    """The state; with a warning if it leaves nothing to estimate a dispersion from."""
+    if np.isnan(state.dispersion):
+        warnings.warn(
+            f"rows of weight {state.weight:g} determine {state.effective:g} coefficients and leave nothing to "
+            "estimate the dispersion from, so that standard errors are NaN: learn more rows, or give dispersion "
+            "as a number",
+            UserWarning,
+            stacklevel=4,
+        )
+    return state

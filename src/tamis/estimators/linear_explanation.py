@@ -38,7 +38,9 @@ class LinearExplanation:
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
         """The columns of a row that move it most, strongest first: (name, contribution)."""
-        values = self.values()[row]
+        found = self.contributions
+        sparse = hasattr(found, "tocsr")  # one row of it is filled, not all
+        values = found.tocsr()[[row]].toarray()[0] if sparse else self.values()[row]
         order = np.argsort(-np.abs(values), kind="stable")[:count]
         return [(self.names[i], float(values[i])) for i in order.tolist() if values[i] != 0]
 

@@ -1,6 +1,7 @@
 """What the faces of all linear models share: columns that are numbers, and a state that is swapped whole."""
 
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,20 @@ class LinearState:
     is_empty: ClassVar[bool] = False  # a state is only ever made by learning
 
 
+def decay_factor(given: object) -> float:
+    """By how much what was learned is to count, checked."""
+    if not isinstance(given, Real) or not 0.0 < float(given) <= 1.0:
+        raise ValueError(f"got factor={given!r}, expected a number above 0 and at most 1, as 0.99")
+    return float(given)
+
+
+def refuse_other_columns(one: Schema, other: Schema) -> None:
+    """Raise if two models have learned other columns."""
+    named = one.names is not None and other.names is not None
+    if one.width != other.width or (named and one.names != other.names):
+        raise ValueError("the models have other columns, expected the same in the same order")
+
+
 class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A linear model's columns, names and file. What it learned is `_fitted`, and nothing else is."""
 
@@ -39,11 +54,11 @@ class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         fitted = self.__dict__.get("_fitted")
         if fitted is None:
             return first_table(X, self._sparse)
-        return next_table(X, fitted.schema, type(self).__name__, self._sparse), fitted.schema
+        return self._table(X), fitted.schema
 
     def _table(self, X: object) -> Table:
-        """Rows to answer for."""
-        return next_table(X, self._checked().schema, type(self).__name__, self._sparse)
+        """More rows of the same columns."""
+        return next_table(X, self._checked().schema, type(self).__name__, self._sparse, missing=False)
 
     def _rows(self, X: object) -> Array:
         """Dense rows to answer for (n, d)."""

@@ -12,19 +12,22 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.estimators import answers
 from tamis.estimators.linear_explanation import LinearExplanation, explained
-from tamis.estimators.linear_face import LinearFace, LinearState
+from tamis.estimators.linear_face import LinearFace, LinearState, decay_factor, refuse_other_columns
 from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import Schema, first_table, next_table, numbers, targets, weights
+from tamis.estimators.reading import Schema, first_table, numbers, targets, weights
 from tamis.estimators.regression_answers import held_out, number
 from tamis.models.linear import BayesianLinear, HeldOutNumbers, LinearPosterior
 from tamis.stats import Gram
 from tamis.tables import Table
+
+_INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "intercept", "exact")  # in files
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regression(LinearState):
     """The sums, and what was inferred from them so far."""
 
+    model: BayesianLinear  # the parameters that it was, or is to be, inferred with
     statistic: Gram
     flat: bool  # whether targets were (n,), and answers are
     inferred: list[LinearPosterior] = field(default_factory=list)  # empty until it is asked for
@@ -106,8 +109,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
         table, schema = first_table(X, self._sparse)
-        found = Regression(schema, *self._observed(table, y, sample_weight))
-        found.inferred.append(self._model(schema).infer(found.statistic))
+        model = self._model(schema)
+        found = Regression(schema, model, *self._observed(table, y, sample_weight))
+        found.inferred.append(model.infer(found.statistic))
         self._fitted = found
         return self
 
@@ -116,10 +120,12 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         table, schema = self._read(X)
         part, flat = self._observed(table, y, sample_weight)
         before: Regression | None = self.__dict__.get("_fitted")
-        if before is None:
-            self._fitted = Regression(schema, part, flat)
-        else:
-            self._fitted = _after(before, before.statistic + _alike(part, before))
+        if before is not None:
+            self._fitted = self._after(before, before.statistic + _alike(part, before))
+            return self
+        model = self._model(schema)
+        model.refuse_impossible(schema.width, part.targets)
+        self._fitted = Regression(schema, model, part, flat)
         return self
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
@@ -133,7 +139,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = _after(fitted, rest)
+        self._fitted = self._after(fitted, rest)
         return self
 
     def merge(self, *others: Self) -> Self:
@@ -146,21 +152,15 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
                     f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
                 )
             theirs: Regression = other._checked()
-            if theirs.schema.width != fitted.schema.width or (
-                None not in (theirs.schema.names, fitted.schema.names)
-                and theirs.schema.names != fitted.schema.names
-            ):
-                raise ValueError("the models have other columns, expected the same in the same order")
+            refuse_other_columns(fitted.schema, theirs.schema)
             statistic = statistic + _alike(theirs.statistic, fitted)
-        self._fitted = _after(fitted, statistic)
+        self._fitted = self._after(fitted, statistic)
         return self
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
         fitted: Regression = self._checked()
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
-        self._fitted = _after(fitted, fitted.statistic * float(factor))
+        self._fitted = self._after(fitted, fitted.statistic * decay_factor(factor))
         return self
 
     def infer(self, **params: Any) -> Self:
@@ -169,12 +169,19 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         before = self.get_params(deep=False)
         try:
             self.set_params(**params)
-            found = self._model(fitted.schema).infer(fitted.statistic)
+            model = self._model(fitted.schema)
+            found = model.infer(fitted.statistic)
         except Exception:
             self.set_params(**before)
             raise
-        self._fitted = replace(fitted, inferred=[found])
+        self._fitted = replace(fitted, model=model, inferred=[found])
         return self
+
+    def _after(self, fitted: Regression, statistic: Gram) -> Regression:
+        """With other sums, to be inferred from with the parameters as they are now."""
+        model = self._model(fitted.schema)
+        model.refuse_impossible(fitted.schema.width, statistic.targets)
+        return Regression(fitted.schema, model, statistic, fitted.flat)
 
     def _observed(self, table: Table, y: object, sample_weight: object) -> tuple[Gram, bool]:
         """The sums of the rows, and whether y had one dimension."""
@@ -185,7 +192,12 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def _posterior(self, wanted: str = "") -> LinearPosterior:
         fitted: Any = answers.fitted_attribute(self, wanted) if wanted else self._checked()
         if not fitted.inferred:
-            fitted.inferred.append(self._model(fitted.schema).infer(fitted.statistic))
+            try:
+                fitted.inferred.append(fitted.model.infer(fitted.statistic))
+            except ValueError as problem:
+                if not wanted:
+                    raise
+                raise AttributeError(f"no {wanted}: {problem}") from None
         return fitted.inferred[0]  # type: ignore[no-any-return]
 
     def _shaped(self, values: Array, axis: int = -1) -> Array:
@@ -226,7 +238,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         slopes, _ = self._posterior().draw(answers.generator(random_state), number(n_samples))
         return self._shaped(slopes, axis=1)
 
-    def coef_interval(self, coverage: float = 0.9) -> tuple[Array, Array]:
+    def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
         """Ends of the interval in which each coefficient lies with that probability, (d,) or (q, d)."""
         low, high = self._posterior().marginals().interval(coverage)
         return self._shaped(low.T, axis=0), self._shaped(high.T, axis=0)
@@ -234,10 +246,10 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def explain(self, X: object, target: int = 0) -> LinearExplanation:
         """How far each column moves the prediction of a target; see `LinearExplanation`."""
         posterior, schema = self._posterior(), self._checked().schema
-        if not 0 <= target < len(posterior.level):
-            raise ValueError(f"got target={target}, expected 0 to {len(posterior.level) - 1}")
-        table = next_table(X, schema, type(self).__name__, self._sparse)
-        terms = (self._rows(X) - posterior.centre) * posterior.mean[target]
+        if not isinstance(target, int | np.integer) or not 0 <= target < len(posterior.level):
+            raise ValueError(f"got target={target!r}, expected a number from 0 to {len(posterior.level) - 1}")
+        table = self._table(X)
+        terms = (numbers(table) - posterior.centre) * posterior.mean[target]
         return explained(terms, np.full(len(terms), posterior.level[target]), schema, X, table)
 
     def cross_validate(
@@ -245,9 +257,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         X: object,
         y: object,
         folds: int | str | ArrayLike = 5,
-        groups: object = None,
         sample_weight: object = None,
-        random_state: Any = None,
+        groups: object = None,
+        random_state: Any = 0,
     ) -> HeldOutNumbers:
         """Answers for each row from a model that never saw its fold, for the price of one pass.
 
@@ -292,7 +304,8 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         """Its standard deviation."""
         posterior = self._posterior("intercept_std_")
         found = posterior.deviation(posterior.leverage(np.zeros((1, len(posterior.centre)))))[0]
-        return self._told("intercept_std_", found if self.fit_intercept else np.zeros_like(found))
+        fitted: Regression = self._checked()
+        return self._told("intercept_std_", found if fitted.model.intercept else np.zeros_like(found))
 
     @property
     def alpha_(self) -> Any:
@@ -300,7 +313,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         found = self._posterior("alpha_").alpha
         if found is None:
             raise AttributeError("alpha_ is not known: a prior was given in its place")
-        if isinstance(self.alpha, str):
+        if isinstance(self._checked().model.alpha, str):
             return self._told("alpha_", found)
         return found if found.ndim else float(found)
 
@@ -316,8 +329,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     @property
     def n_effective_(self) -> Any:
-        """γ, how many coefficients the data rather than the prior determine; the intercept is not counted."""
-        return self._told("n_effective_", self._posterior("n_effective_").effective)
+        """How many coefficients, the intercept too, the data rather than the prior determine: γ, and 1."""
+        found = self._posterior("n_effective_").effective
+        return self._told("n_effective_", found + self._checked().model.intercept)
 
     @property
     def log_evidence_(self) -> Any:
@@ -337,22 +351,25 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         fitted: Regression = self._checked()
         schema = fitted.schema
         columns = (schema.width, schema.kinds, schema.names, schema.library)
-        return {"schema": columns, "statistic": fitted.statistic, "flat": fitted.flat}
+        params = {name: getattr(fitted.model, name) for name in _INFERRED_WITH}
+        return {
+            "schema": columns,
+            "statistic": fitted.statistic,
+            "flat": fitted.flat,
+            "inferred_with": params,
+        }
 
     def _restore(self, state: dict[str, Any]) -> None:
         schema, statistic = Schema(*state["schema"]), state["statistic"]
         if not isinstance(statistic, Gram) or statistic.width != schema.width or statistic.keys is not None:
             raise TypeError("its statistic is of other columns")
-        self._fitted = Regression(schema, statistic, bool(state["flat"]))
+        model = replace(self._model(schema), **state.get("inferred_with", {}))
+        self._fitted = Regression(schema, model, statistic, bool(state["flat"]))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _after(fitted: Regression, statistic: Gram) -> Regression:
-    return Regression(fitted.schema, statistic, fitted.flat)
 
 
 def _alike(part: Gram, fitted: Regression) -> Gram:

@@ -15,10 +15,13 @@ from tamis import validate
 from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.reading import first_table, weights
+from tamis.models.linear.design import Design
 from tamis.models.linear.laplace import LinearRows
 from tamis.models.linear.softmax import Softmax
 from tamis.stats import Filed
-from tamis.tables import Table
+from tamis.tables import Table, runs
+
+_CELLS = 1 << 21  # of covariances of scores, in memory at a time
 
 
 def held_out(
@@ -66,6 +69,11 @@ def _refitted(whole: Any, table: Table, filed: Filed, weighed: Array | None, row
 def _without_each(whole: Any, table: Table, filed: Filed, weighed: Array | None) -> Array:
     """log p(class | x) of each row by the model of all others, by one step of Newton's (n, K)."""
     state = whole._checked()
+    if state.posterior.precision is None or state.posterior.is_diagonal:
+        raise ValueError(
+            f"got posterior={whole.posterior!r}: leave-one-out needs the whole posterior, expected "
+            "posterior='full' or a number of folds"
+        )
     rows: LinearRows = whole._rows_of(table, filed, weighed, state)
     scores = rows.design.scores(state.outputs)
     weight = np.ones(len(scores)) if rows.weights is None else rows.weights
@@ -77,13 +85,22 @@ def _without_each(whole: Any, table: Table, filed: Filed, weighed: Array | None)
         left = 1.0 - weight * response.information(flat) * variances
         odds = flat + weight * slopes * variances / np.maximum(left, 1e-12)
         return np.asarray(special.log_expit(np.column_stack([-odds, odds])))
-    _, slopes = response.loss(scores, rows.targets)
-    covariances = state.posterior.score_covariances(rows.design, response)
+    moved = [
+        _moved(state, rows.design.take(part), scores[part], rows.targets[part], weight[part])
+        for part in runs(len(scores), max(rows.design.width, 6 * response.classes**2), _CELLS)
+    ]
+    return np.asarray(special.log_softmax(np.concatenate(moved), axis=1))
+
+
+def _moved(state: Any, design: Design, scores: Array, targets: Array, weight: Array) -> Array:
+    """Scores of each row of some classes by the model without it (k, K)."""
+    response = state.response
+    _, slopes = response.loss(scores, targets)
+    covariances = state.posterior.score_covariances(design, response)
     p = response.probabilities(scores)
     information = weight[:, None, None] * (
         p[:, :, None] * np.eye(response.classes) - p[:, :, None] * p[:, None]
     )
     pull = np.einsum("nkl,nl->nk", covariances, weight[:, None] * slopes)
     left = np.eye(response.classes) - covariances @ information
-    moved = scores + np.linalg.solve(left, pull[..., None])[..., 0]
-    return np.asarray(special.log_softmax(moved, axis=1))
+    return np.asarray(scores + np.linalg.solve(left, pull[..., None])[..., 0])

@@ -59,8 +59,11 @@ def first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
     return table, Schema(table.width, table.kinds, table.names, library)
 
 
-def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -> Table:
-    """Further data for a model that was fitted: the same columns, found by name where both have names."""
+def next_table(data: object, schema: Schema, caller: str, sparse: bool = True, missing: bool = True) -> Table:
+    """Further data for a model that was fitted: the same columns, found by name where both have names.
+
+    `missing` is whether the model takes NaN.
+    """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
     elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
@@ -68,7 +71,7 @@ def next_table(data: object, schema: Schema, caller: str, sparse: bool = True) -
     else:
         table = _table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
-        table = table.select(_places(table.names, schema.names, caller))
+        table = table.select(_places(table.names, schema.names, caller, missing))
     if table.width != schema.width:
         raise ValueError(
             f"X has {table.width} features, but {caller} is expecting {schema.width} features as input"
@@ -109,12 +112,11 @@ def few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | 
     return (X.astype(np.float64), list(named)) if X.dtype.kind in "fb" or _are_floats(X) else None
 
 
-def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str) -> list[int]:
+def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str, missing: bool) -> list[int]:
     place = {name: j for j, name in enumerate(found)}
-    if missing := [name for name in wanted if name not in place]:
-        raise ValueError(
-            f"X has no column {missing[0]!r}, which {caller} was fitted with: add it, as NaN if unknown"
-        )
+    if absent := [name for name in wanted if name not in place]:
+        said = "add it, as NaN if unknown" if missing else "add it"
+        raise ValueError(f"X has no column {absent[0]!r}, which {caller} was fitted with: {said}")
     known = set(wanted)
     if unknown := [name for name in found if name not in known]:
         raise ValueError(f"X has a column {unknown[0]!r}, which {caller} was not fitted with: drop it")
@@ -173,6 +175,8 @@ def targets(y: object, rows: int, several: bool = True) -> Array:
     read = arrays.matrix(y)
     if len(read.values) != rows:
         raise ValueError(f"got {len(read.values)} targets for {rows} rows, expected one a row")
+    if read.values.shape[1] == 0:
+        raise ValueError(f"got y of shape {read.values.shape}, expected one target a row or more: pass (n,)")
     if not np.isfinite(read.values).all():
         row, column = np.argwhere(~np.isfinite(read.values))[0].tolist()
         raise ValueError(

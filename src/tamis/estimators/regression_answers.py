@@ -1,15 +1,14 @@
 """Rows that a regression never saw → what it says of them; and how many draws were asked for."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tamis import validate
 from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.models.linear import BayesianLinear, HeldOutNumbers, cross_validate, leave_one_out
-from tamis.stats import Keys
 
 
 def held_out(
@@ -22,29 +21,37 @@ def held_out(
     random_state: Any,
 ) -> HeldOutNumbers:
     """Cross-validation by what `folds` says; rows of no weight are left out."""
-    if weights is not None and not weights.all():
-        kept = np.flatnonzero(weights)
+    n, kept = len(rows), None if weights is None or weights.all() else np.flatnonzero(weights)
+    fold = fold_of_kept(folds, groups, n, kept, random_state)
+    if weights is not None and kept is not None:
         rows, targets, weights = rows[kept], targets[kept], weights[kept]
-        folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
-        groups = None if groups is None else np.asarray(groups)[kept]
-    if isinstance(folds, str):
-        if folds != "leave-one-out":
-            raise ValueError(f"got folds={folds!r}, expected a number, folds of rows, or 'leave-one-out'")
+    if fold is None:
         return leave_one_out(model, rows, targets, weights)
-    if np.ndim(folds) == 0:
-        if np.asarray(folds).dtype.kind not in "iu":
-            raise TypeError(
-                f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
-            )
-        rng = None if random_state is None else answers.generator(random_state)
-        fold = validate.split(len(rows), int(np.asarray(folds)), rng, groups=groups)
-    else:
-        _, fold = Keys.of(np.asarray(folds))
     return cross_validate(model, rows, targets, fold, weights)
 
 
-def number(n_samples: int) -> int:
+def fold_of_kept(
+    folds: int | str | ArrayLike, groups: Any, rows: int, kept: NDArray[np.int64] | None, random_state: Any
+) -> NDArray[np.int64] | None:
+    """The fold of each row that is kept among all that were passed; None to leave out one at a time."""
+    if kept is not None:
+        folds = folds if np.ndim(folds) == 0 else _each(folds, rows, "folds")[kept]
+        groups = None if groups is None else _each(groups, rows, "groups")[kept]
+    fold = answers.fold_of_each(folds, rows if kept is None else len(kept), None, groups, random_state)
+    if fold is not None and len(np.unique(fold)) < 2:
+        raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
+    return fold
+
+
+def _each(given: Any, rows: int, name: str) -> NDArray[Any]:
+    found = np.asarray(given)
+    if found.shape != (rows,):
+        raise ValueError(f"got {name} of shape {found.shape} for {rows} rows, expected one a row")
+    return found
+
+
+def number(n_samples: object) -> int:
     """How many draws, checked."""
-    if int(n_samples) != n_samples or n_samples < 1:
-        raise ValueError(f"got n_samples={n_samples}, expected a whole number of at least 1")
+    if not isinstance(n_samples, Real) or not 1 <= n_samples < np.inf or int(n_samples) != n_samples:
+        raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
     return int(n_samples)

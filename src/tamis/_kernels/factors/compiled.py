@@ -11,7 +11,16 @@ import numpy as np
 from numba.core import types
 from numba.extending import get_cython_function_address
 
-from tamis._kernels.jit import FLOATS, FLOATS_1D, FLOATS_OUT, INTEGER, WORDS_1D, WORDS_OUT, kernel
+from tamis._kernels.jit import (
+    FLOATS,
+    FLOATS_1D,
+    FLOATS_OUT,
+    FLOATS_OUT_1D,
+    INTEGER,
+    WORDS_1D,
+    WORDS_OUT,
+    kernel,
+)
 from tamis._kernels.reference import Floats, Words
 
 _POINTER = types.voidptr
@@ -213,3 +222,23 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
                 least = best[count - 1] if held == count else -np.inf
         for j in range(held, count):
             out[row, j] = -1
+
+
+@kernel(FLOATS, FLOATS, WORDS_1D, WORDS_1D, INTEGER, INTEGER, FLOATS_OUT_1D)
+def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop: int, out: Floats) -> None:
+    k = left.shape[1]
+    for n in range(start, stop):
+        u, v = i[n], j[n]
+        total = 0.0
+        if u >= 0 and v >= 0:
+            a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0  # four sums side by side, for no one waits for the last
+            whole = k - k % 4
+            for c in range(0, whole, 4):
+                a0 += left[u, c] * right[v, c]
+                a1 += left[u, c + 1] * right[v, c + 1]
+                a2 += left[u, c + 2] * right[v, c + 2]
+                a3 += left[u, c + 3] * right[v, c + 3]
+            for c in range(whole, k):
+                a0 += left[u, c] * right[v, c]
+            total = (a0 + a1) + (a2 + a3)
+        out[n] = total

@@ -4,6 +4,8 @@ import numpy as np
 
 from tamis._kernels.reference import Floats, Words
 
+_CELLS = 1 << 16
+
 
 def solve_rows(
     indptr: Words,
@@ -46,3 +48,16 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
         order = order[scores[row, order] > -np.inf]
         out[row] = -1
         out[row, : len(order)] = order
+
+
+def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop: int, out: Floats) -> None:
+    """See the door."""
+    if not len(left) or not len(right):
+        out[start:stop] = 0.0
+        return
+    step = max(1, _CELLS // max(1, left.shape[1]))  # of factors gathered at a time: they stay in the cache
+    for first in range(start, stop, step):
+        part = slice(first, min(first + step, stop))
+        own, other = (rows.take(at[part], axis=0, mode="wrap") for rows, at in ((left, i), (right, j)))
+        found = np.einsum("nk,nk->n", own, other)
+        out[part] = np.where((i[part] >= 0) & (j[part] >= 0), found, 0.0)

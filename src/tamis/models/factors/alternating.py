@@ -16,7 +16,6 @@ from tamis._kernels import threads
 from tamis.arrays import Array, scipy_sparse
 from tamis.models.factors.ratings import Places, Ratings, Side
 
-_CELLS = 1 << 16  # of factors gathered at a time: they stay in the cache
 _ROUNDS = 2
 _NO_BINS: Array = np.zeros(0)
 
@@ -44,23 +43,13 @@ class Factors:
 
 def products(users: Array, items: Array, user: Places, item: Places) -> Array:
     """Offsets and the product of factors of each pair (n,); nothing of a place of −1."""
-    found = np.empty(len(user))
-    step = max(1, _CELLS // users.shape[1])
-    for start in range(0, len(user), step):
-        part = slice(start, start + step)
-        u, i = user[part], item[part]
-        own, other = _rows(users, u), _rows(items, i)
-        found[part] = np.einsum("nk,nk->n", own[:, :-1], other[:, :-1]) + own[:, -1] + other[:, -1]
-    return found
+    own, other = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
+    found = kernels.dot_pairs(own, other, user, item)
+    return found + _offsets(users, user) + _offsets(items, item)
 
 
-def _rows(values: Array, places: Places) -> Array:
-    if not len(values):
-        return np.zeros((len(places), values.shape[1]))
-    found = values.take(places, axis=0, mode="wrap")
-    if (places < 0).any():
-        found[places < 0] = 0.0
-    return found
+def _offsets(rows: Array, places: Places) -> Array:
+    return np.append(rows[:, -1], 0.0)[places]  # −1 is the last
 
 
 def drift(bins: Array, item_bins: Array, item: Places, time: Places | None) -> Array:

@@ -69,7 +69,8 @@ class Design(ABC):
         """What the work gives for each lane of blocks, in their order."""
         n = len(self)
         if self.cells <= _SMALL:
-            return [work(self.blocks(0, n))]
+            with threads.one_blas_thread:
+                return [work(self.blocks(0, n))]
         cuts = [n * lane // self.lanes for lane in range(self.lanes + 1)]
 
         def run(first: int, last: int) -> list[R]:
@@ -121,9 +122,14 @@ class Block(ABC):
     def extent(self) -> tuple[float, Array]:
         """The length of the longest row, and the largest number in each column, but for signs (width,)."""
 
+    @property
     @abstractmethod
-    def dense(self) -> Array:
-        """The rows with their ones (k, width)."""
+    def width(self) -> int:
+        """Columns, with that of ones."""
+
+    @abstractmethod
+    def dense(self, rows: slice = slice(None)) -> Array:
+        """The rows with their ones (k, width), or these of them."""
 
     def _with_ones(self, found: Array, ones: Any) -> Array:
         if not self.intercept:
@@ -203,11 +209,16 @@ class DenseBlock(Block):
         sizes = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
         return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
 
-    def dense(self) -> Array:
+    @property
+    def width(self) -> int:
+        return self.values.shape[1] + self.intercept
+
+    def dense(self, rows: slice = slice(None)) -> Array:
+        values = self.values[rows]
         if not self.intercept:
-            return self.values
-        found = np.empty((len(self.values), self.values.shape[1] + 1))
-        found[:, :-1] = self.values
+            return values
+        found = np.empty((len(values), self.width))
+        found[:, :-1] = values
         found[:, -1] = 1.0
         return found
 
@@ -297,6 +308,10 @@ class SparseBlock(Block):
         sizes = abs(self.matrix).max(axis=0).toarray().ravel()
         return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
 
-    def dense(self) -> Array:
-        found = self.matrix.toarray()
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1]) + self.intercept
+
+    def dense(self, rows: slice = slice(None)) -> Array:
+        found = self.matrix[rows].toarray()
         return np.hstack([found, np.ones((len(found), 1))]) if self.intercept else np.asarray(found)

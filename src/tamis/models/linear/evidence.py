@@ -23,6 +23,7 @@ Curve = Callable[[Array], Array]
 LEAST_NOISE = 1e-12
 _STEP = 0.25  # of the grid, in log ρ
 _DEEP, _HIGH = 80.0, 25.0  # log λ − log ρ: ρ is between 1e-35 and 7e10 of the largest eigenvalue
+_LIMIT = 700.0  # of |log ρ|: beyond, ρ is no float
 _HALVINGS = 60  # of a bracket half as wide as the grid: below the last bit of log ρ
 _PLATEAU = 1e-11  # of the height: rounding; two rows on a line fit every ratio equally well
 _EPS = float(np.finfo(np.float64).eps)
@@ -131,7 +132,8 @@ def noise_alone(seen: Spectrum, least: float, most: float) -> float:
 
 def _range(seen: Spectrum) -> tuple[float, float]:
     top = float(np.log(seen.values.max()))
-    return top - _DEEP, top + _HIGH
+    low, high = np.clip([top - _DEEP, top + _HIGH], -_LIMIT, _LIMIT).tolist()
+    return low, high
 
 
 def _summit(height: Curve, rise: Curve, low: float, high: float) -> Array:

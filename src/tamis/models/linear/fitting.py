@@ -75,13 +75,19 @@ class UnidentifiedError(ValueError):
 
 
 def gaussian_prior(
-    alpha: object, prior: object, columns: int, outputs: int, intercept: bool, intercept_alpha: float
+    alpha: object,
+    prior: object,
+    columns: int,
+    outputs: int,
+    intercept: bool,
+    intercept_alpha: float,
+    usual: float = 1.0,
 ) -> tuple[GaussianPrior, bool]:
     """What a caller says of coefficients → a prior on all parameters, and whether evidence is to choose α."""
     width = columns + intercept
     mean = np.zeros((outputs, width))
     if prior is not None:
-        given = priors.coefficients(alpha, prior, columns, outputs)
+        given = priors.coefficients(alpha, prior, columns, outputs, usual)
         mean[:, :columns] = given.mean
         matrix = np.zeros((width, width))
         matrix[:columns, :columns] = given.precision

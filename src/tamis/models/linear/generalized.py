@@ -23,6 +23,7 @@ from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Bernoulli, Gaussian, Response
 
 _FAINT = 14.0  # e^−14 of the mean count: rows expected to hold so little may hold nothing at any coefficient
+_TRIGAMMA = 8  # Newton's steps to where the trigamma function has a value: five are enough
 _LOST = 1e-7  # information, of what there is where all means are alike, of a direction without an end
 
 
@@ -39,6 +40,12 @@ class HeldOutResponses(HeldOutNumbers):
 
 
 # ── rows and scores → how well they agree ──
+
+
+def scores_of(rows: LinearRows, parameters: Array) -> Array:
+    """Scores of rows (n,), their offsets added."""
+    scores = rows.design.scores(parameters)
+    return scores if rows.offsets is None else scores + rows.offsets
 
 
 def deviances(response: Response, scores: Array, targets: Array) -> Array:
@@ -284,20 +291,57 @@ def without_an_end(
 ) -> NDArray[np.int64] | None:
     """Columns along which counts are only ever 0: without a prior their coefficients grow for ever."""
     precision = posterior.precision
-    if response.family != "poisson" or prior.diagonal.all() or precision is None or precision.ndim == 1:
+    if response.family != "poisson" or prior.diagonal.all():
         return None
-    flat = null_scores(response, rows.targets, rows.weights, rows.offsets)
+    none = not rows.targets.any()
+    if none and not prior.diagonal.any() and _all_vanish(rows, scores):
+        return np.arange(rows.design.columns)
+    if precision is None or precision.ndim == 1:
+        return None
+    flat: Array | float = 0.0 if rows.offsets is None else rows.offsets
+    if not none:
+        flat = null_scores(response, rows.targets, rows.weights, rows.offsets)
     if float((scores - flat).min()) > -_FAINT:
         return None
     at = np.zeros(len(posterior.mean))
-    if rows.design.intercept:
+    if rows.design.intercept and not none:
         at[-1] = level(response, rows.targets, rows.weights, rows.offsets)
     objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
     first = prior.added_to(objective.curvature(at))
     scale = np.sqrt(np.diagonal(first))
     own = eigen(first / (scale[:, None] * scale))[0]
     values, vectors = eigen(precision / (scale[:, None] * scale))
-    if values[0] / values[-1] > _LOST * own[0] / own[-1]:
+    if values[0] / (1.0 if none else values[-1]) > _LOST * own[0] / (1.0 if none else own[-1]):
         return None
     share = np.abs(vectors[:, 0])[: rows.design.columns]
     return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
+
+
+def _all_vanish(rows: LinearRows, scores: Array) -> bool:
+    """Whether some coefficients bring all means as near to zero as one likes.
+
+    If none do, a mean of the rows with shares λ is the row of zeros, and Σ a exp(x·w) ≥ min a Σ λ exp(x·w) is at
+    least min a (Jensen), a being weights and exponentials of offsets.
+    """
+    logs = scores if rows.weights is None else scores + np.log(rows.weights)
+    own = np.zeros(len(scores)) if rows.offsets is None else rows.offsets
+    own = own if rows.weights is None else own + np.log(rows.weights)
+    return bool(special.logsumexp(logs) < own.min())
+
+
+# ── what is believed of a score → what is believed of its exponential ──
+
+
+def gamma_of(scores: Array, variances: Array) -> tuple[Array, Array]:
+    """Shape and rate of the gamma distribution whose logarithm has these means and variances.
+
+    >>> shape, rate = gamma_of(np.array([0.0]), special.polygamma(1, np.array([2.5])))
+    >>> shape.round(9).tolist(), np.log(rate).round(9).tolist() == special.digamma(shape).round(9).tolist()
+    ([2.5], True)
+    """
+    wanted = np.maximum(variances, 1e-12)
+    shape = 0.5 + 1.0 / wanted  # below ψ₁⁻¹ never, and Newton's steps on 1/ψ₁ only come nearer (Minka 2000)
+    for _ in range(_TRIGAMMA):
+        at = special.polygamma(1, shape)
+        shape = shape + at * (1.0 - at / wanted) / special.polygamma(2, shape)
+    return shape, np.exp(special.digamma(shape) - scores)

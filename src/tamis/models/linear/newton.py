@@ -31,6 +31,7 @@ _ARMIJO = 1e-4  # share of the promised descent that a step must keep
 _BEYOND = 0.9  # of the slope there was: as much, uphill, is left of it at most
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective: below that, it cannot tell two points apart
+_UNSEEN = 1e-18  # of the objective: a decrement that further steps would not lessen
 _SAMPLE = 8192  # rows whose curvature stands for that of all …
 _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
 WHOLE = 3000  # parameters up to which curvatures are kept whole
@@ -200,14 +201,14 @@ def chosen(objective: Objective, solver: Solver) -> Solver:
 
 def _until(steps: Iterator[Step], tol: float, max_iter: int, watch: Watch | None) -> Outcome:
     last, taken = next(steps), 0
-    while last.decrement > tol and taken < max_iter:
+    while last.decrement > max(tol, _UNSEEN * max(1.0, abs(last.value))) and taken < max_iter:
         step = next(steps, None)
         if step is None:  # no lower point can be told from this one
             return Outcome(last, taken, bool(last.decrement <= _ROUNDING * max(1.0, abs(last.value)) * 1e3))
         last, taken = step, taken + 1
         if watch is not None:
             watch(last)
-    return Outcome(last, taken, last.decrement <= tol)
+    return Outcome(last, taken, bool(last.decrement <= max(tol, _ROUNDING * max(1.0, abs(last.value)))))
 
 
 def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:

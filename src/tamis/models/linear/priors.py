@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,16 @@ class Coefficients:
         return int((~self.flat).sum())
 
 
-def coefficients(alpha: object, prior: object, d: int, q: int) -> Coefficients:
-    """The prior on the coefficients of d columns, for each of q targets."""
+def coefficients(alpha: object, prior: object, d: int, q: int, usual: float | None = None) -> Coefficients:
+    """The prior on the coefficients of d columns, for each of q targets.
+
+    A prior takes the place of alpha; `usual` is the alpha, besides "evidence", that says none was given.
+    """
     strength = evidence_or(alpha, "alpha", ("evidence",))
     if prior is not None:
-        if not isinstance(strength, str):
-            raise ValueError("got both alpha and prior, expected one of them: leave alpha='evidence'")
+        if not isinstance(strength, str) and (strength.ndim or float(strength) != usual):
+            said = "'evidence'" if usual is None else f"{usual:g}"
+            raise ValueError(f"got both alpha and prior, expected one of them: leave alpha={said}")
         return _given(prior, d, q)
     if isinstance(strength, str):
         return _diagonal(np.zeros((q, d)), np.ones(d), None, free=True)
@@ -53,6 +58,13 @@ def noise_precision(beta: Array, q: int) -> Array:
     if not ((beta > 0) & (beta < np.inf)).all():
         raise ValueError(f"got beta={beta.min():g}, expected finite numbers above 0")
     return np.broadcast_to(beta, (q,)).copy()
+
+
+def at_least_zero(name: str, given: object) -> float:
+    """A parameter as a number, finite and not negative."""
+    if not isinstance(given, Real) or not 0.0 <= float(given) < np.inf:
+        raise ValueError(f"got {name}={given!r}, expected a finite number of at least 0")
+    return float(given)
 
 
 def evidence_or(given: object, name: str, words: tuple[str, ...]) -> Any:

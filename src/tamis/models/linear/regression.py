@@ -18,7 +18,7 @@ from tamis.linalg import Cholesky, completed, dependent, spectrum
 from tamis.models.linear import evidence
 from tamis.models.linear.evidence import Spectrum
 from tamis.models.linear.posterior import LinearPosterior, NoiseBelief
-from tamis.models.linear.priors import Coefficients, coefficients, evidence_or, noise_precision
+from tamis.models.linear.priors import Coefficients, at_least_zero, coefficients, evidence_or, noise_precision
 from tamis.stats import Gram
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -140,21 +140,24 @@ class BayesianLinear:
             log_evidence=told,
         )
 
+    def refuse_impossible(self, d: int, q: int) -> None:
+        """Raise if no rows of d columns and q targets, however many, can be inferred from."""
+        coefficients(self.alpha, self.prior, d, q)
+        self._noise(np.inf, q)
+
     def _noise(self, count: float, q: int) -> "_Noise":
         """What is said of the noise of q targets, checked."""
-        shape, scale = float(self.noise_shape), float(self.noise_scale)
-        if not (0.0 <= shape < np.inf and 0.0 <= scale < np.inf):
-            raise ValueError(
-                f"got noise_shape={self.noise_shape} and noise_scale={self.noise_scale}, expected at least 0"
-            )
+        shape = at_least_zero("noise_shape", self.noise_shape)
+        scale = at_least_zero("noise_scale", self.noise_scale)
         given = evidence_or(self.beta, "beta", ("unknown", "evidence"))
         if not isinstance(given, str):
             return _Noise(noise_precision(given, q), False, 0.0, 0.0)
         unknown = given == "unknown"
         if count + 2.0 * shape * unknown <= 0:
             raise ValueError(
-                f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or fewer than "
-                "flat coefficients), expected more than 0: learn more rows, or give beta as a number"
+                f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or rows or their "
+                "weights come to no more than the flat coefficients), expected more than 0: learn more rows, or "
+                "give beta as a number"
             )
         return _Noise(None, unknown, shape * unknown, scale * unknown)
 
@@ -166,9 +169,13 @@ class BayesianLinear:
             named = ", ".join(repr(self.names[j]) if self.names else str(j) for j in found.tolist())
             others = "the others and the intercept" if self.intercept else "the others"
             raise ValueError(
-                f"{others} determine column {named}, expected columns that stand alone where alpha=0: drop "
+                f"{others} determine {_columns(named, len(found))}, expected columns that stand alone where alpha=0: drop "
                 f"{'it' if len(found) == 1 else 'them'}, or give an alpha above 0"
             )
+
+
+def _columns(named: str, count: int) -> str:
+    return f"column {named}" if count == 1 else f"columns {named}"
 
 
 class _Noise(NamedTuple):

@@ -26,7 +26,6 @@ class Response(ABC):
     family: ClassVar[Family]
     link: ClassVar[Link]
     dispersed: ClassVar[bool] = False  # whether the family has a dispersion of its own
-    curved: ClassVar[bool] = True  # whether the information changes with the score
 
     @abstractmethod
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
@@ -158,7 +157,6 @@ class Gaussian(_Normal):
     """Numbers whose mean is the score."""
 
     link = "identity"
-    curved = False
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         slopes = scores - targets
@@ -249,7 +247,6 @@ class GammaLog(_Positive):
     """The mean is the exponential function of the score."""
 
     link = "log"
-    curved = False
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):
@@ -283,10 +280,11 @@ def response(family: str, link: str | None = None) -> Response:
     >>> response("gamma").link, response("gamma", "log").link
     ('inverse', 'log')
     """
-    canonical = CANONICAL.get(family)  # type: ignore[call-overload]
+    canonical = CANONICAL.get(family) if isinstance(family, str) else None  # type: ignore[call-overload]
     if canonical is None:
         raise ValueError(f"got family={family!r}, expected one of {', '.join(map(repr, CANONICAL))}")
-    found = RESPONSES.get((family, canonical if link is None else link))  # type: ignore[arg-type]
+    named = canonical if link is None else link
+    found = RESPONSES.get((family, named)) if isinstance(named, str) else None  # type: ignore[arg-type]
     if found is None:
         links = [name for kind, name in RESPONSES if kind == family]
         raise ValueError(f"got link={link!r} for {family!r}, expected {' or '.join(map(repr, links))}")

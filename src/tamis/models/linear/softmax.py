@@ -12,6 +12,9 @@ from scipy.linalg import helmert
 
 from tamis.arrays import Array
 from tamis.models.linear.design import Block
+from tamis.tables import runs
+
+_CELLS = 1 << 21  # of rows times probabilities, in memory at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,16 +53,18 @@ class Softmax:
 
     def curvature(self, block: Block, scores: Array, weights: Array | None) -> Array:
         """Σ (diag p − p pᵀ) ⊗ x xᵀ over all K classes (K · width, K · width)."""
-        rows, p = block.dense(), self.probabilities(scores)
-        if weights is not None:
-            rows = rows * np.sqrt(weights)[:, None]
-        k, width = rows.shape
-        stacked = (p[:, :, None] * rows[:, None, :]).reshape(k, -1)
-        found = -(stacked.T @ stacked)
-        for place in range(self.classes):
-            at = slice(place * width, (place + 1) * width)
-            found[at, at] += rows.T @ stacked[:, at]
-        return np.asarray(found)
+        p, width = self.probabilities(scores), block.width
+        found = np.zeros((self.classes * width,) * 2)
+        for part in runs(len(p), self.classes * width, _CELLS):
+            rows = block.dense(part)
+            if weights is not None:
+                rows = rows * np.sqrt(weights[part])[:, None]
+            stacked = (p[part, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+            found -= stacked.T @ stacked
+            for place in range(self.classes):
+                at = slice(place * width, (place + 1) * width)
+                found[at, at] += rows.T @ stacked[:, at]
+        return found
 
     def project(self, full: Array) -> Array:
         """The same in contrasts ((K − 1) · width)²."""
