@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         MultinomialNB,
         NaiveBayes,
         PoissonNB,
+        SeparationWarning,
         load,
         save,
     )
@@ -66,6 +67,7 @@ __all__ = [
     "NormalInverseGamma",
     "NormalInverseWishart",
     "PoissonNB",
+    "SeparationWarning",
     "__version__",
     "basis",
     "conjugate",
@@ -104,6 +106,7 @@ _HOMES = {
     "NormalInverseWishart": "conjugate",
     "PCA": "estimators",
     "PoissonNB": "estimators",
+    "SeparationWarning": "estimators",
     "load": "estimators",
     "save": "estimators",
 }

@@ -160,7 +160,7 @@ def test_folds_are_fits_without_them(family: Any, link: Any) -> None:
     fold = np.arange(N) % 4
     weights = np.random.default_rng(3).uniform(0.5, 2, N)
     model = GeneralizedLinear(family, link=link)
-    found = model.cross_validate(x, y, fold, weights, offset)
+    found = model.cross_validate(x, y, fold, weights, offset=offset)
     for k in range(4):
         rest, held = fold != k, fold == k
         known = clone(model).fit(x[rest], y[rest], weights[rest], offset[rest])

@@ -94,7 +94,7 @@ def test_what_cannot_be_is_refused() -> None:
         ({"class_weight": "even"}, "class_weight='even'"),
         ({"tol": -1.0}, "tol"),
         ({"intercept_alpha": -2.0}, "intercept_alpha"),
-        ({"prior": (np.zeros(3), np.eye(3))}, "both alpha and prior"),
+        ({"alpha": 2.0, "prior": (np.zeros(3), np.eye(3))}, "both alpha and prior"),
     ):
         parameters: dict[str, Any] = dict(wrong)
         with pytest.raises(ValueError, match=words) as caught:

@@ -273,7 +273,7 @@ def test_columns_that_never_vary_say_nothing() -> None:
 
 def test_the_columns_that_others_determine_are_named() -> None:
     twice = np.column_stack([X, X[:, 0] + X[:, 1], np.full(30, 7.0)])
-    with pytest.raises(ValueError, match="the others and the intercept determine column 4, 5, expected"):
+    with pytest.raises(ValueError, match="the others and the intercept determine columns 4, 5, expected"):
         inferred(twice, alpha=0.0)
     with pytest.raises(ValueError, match=r"determine column 'sum', expected .*: drop it"):
         inferred(twice[:, :5], alpha=0.0, names=("a", "b", "c", "d", "sum"))

@@ -88,8 +88,8 @@ class PolynomialBasis(Basis):
         count = comb(columns + degree, degree) - 1 if self.interactions else columns * degree
         if count > _MOST:
             raise ValueError(
-                f"got degree={degree} for {columns} columns, which makes {count:,} functions, expected at most "
-                f"{_MOST:,}: lower the degree, or set interactions=False"
+                f"got degree={degree} for {columns} columns, which makes {count:,} functions, expected at "
+                f"most {_MOST:,}: lower the degree, or set interactions=False"
             )
 
     def _scaling(self, span: Range) -> tuple[Array, Array]:

@@ -114,9 +114,11 @@ def tail_of(coverage: float) -> float:
         raise ValueError(
             f"got coverages of shape {np.shape(coverage)}, expected one number: ask for each by itself"
         )
-    if not isinstance(coverage, Real | np.ndarray) or not 0.0 < coverage < 1.0:
-        raise ValueError(f"got a coverage of {coverage!r}, expected between 0 and 1, as 0.95")
-    return 0.5 * (1.0 - float(coverage))
+    given: object = coverage
+    share = float(given) if isinstance(given, Real | np.ndarray) else np.nan
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"got a coverage of {given!r}, expected between 0 and 1, as 0.95")
+    return 0.5 * (1.0 - share)
 
 
 def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """The faces: probabilistic models behind scikit-learn's interface."""
 
+from tamis.estimators.curved_face import SeparationWarning
 from tamis.estimators.discrete import BernoulliNB, CategoricalNB, ComplementNB, MultinomialNB, PoissonNB
 from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
 from tamis.estimators.explanation import Explanation
@@ -35,6 +36,7 @@ __all__ = [
     "MultinomialNB",
     "NaiveBayes",
     "PoissonNB",
+    "SeparationWarning",
     "load",
     "save",
 ]

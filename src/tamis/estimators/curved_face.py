@@ -4,7 +4,6 @@ Parameters are kept about a centre, next to the columns' mean where that is far 
 about zero.
 """
 
-import warnings
 from dataclasses import fields, replace
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from tamis.estimators.curved_state import CurvedState
 from tamis.estimators.linear_face import LinearFace
 from tamis.estimators.progress import watching
 from tamis.estimators.reading import Schema, at_least_zero, numbers
+from tamis.estimators.warning import warn
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit, gaussian_prior
 from tamis.models.linear.laplace import Curvature, Laplace, LinearRows, combined, log_evidence
@@ -31,6 +31,7 @@ from tamis.tables import Table
 
 _SOLVERS = ("auto", "newton", "whitened", "diagonal")
 _KEPT = ("auto", "full", "diagonal", "none")
+_VAST = 1e150  # beyond, squares and their sums are not finite
 
 
 class SeparationWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
@@ -72,13 +73,34 @@ class CurvedFace(LinearFace):
         intercept = bool(self.fit_intercept) if like is None else like.intercept
         if table.sparse is not None:
             self._refuse_broken(table)
+            self._refuse_vast(table, table.sparse.values, table.sparse.indices)
             if like is None or not like.centre.any():
                 return SparseDesign.of(table.sparse, intercept)
             return DenseDesign(like.centre, intercept, table.sparse.dense(slice(None)) - like.centre)
         values = numbers(table)
+        self._refuse_vast(table, values)
         if like is None:
             return DenseDesign.of(values, intercept, centred=not self.intercept_alpha)
         return DenseDesign(like.centre, intercept, values - like.centre if like.centre.any() else values)
+
+    def _lost_far_from_zero(self, design: Design) -> bool:
+        """Whether columns vary, but so little about means so far away that products do not tell."""
+        if not (isinstance(design, DenseDesign) and design.intercept and self.intercept_alpha):
+            return False
+        again = DenseDesign.of(design.values, True)
+        return bool(again.centre.any() and again.values.any(axis=0).all())
+
+    @staticmethod
+    def _refuse_vast(table: Table, values: Array, columns: NDArray[Any] | None = None) -> None:
+        """Raise if squares would leave the range of float64; `columns` are those of sparse values."""
+        if max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) < _VAST:
+            return
+        place = int(np.abs(values).argmax())
+        column = place % values.shape[1] if columns is None else int(columns[place])
+        raise ValueError(
+            f"{table.name(column)} holds {float(np.abs(values).max()):.3g}, expected magnitudes that can be "
+            "squared (below about 1e150): rescale the column"
+        )
 
     @staticmethod
     def _refuse_broken(table: Table) -> None:
@@ -108,6 +130,11 @@ class CurvedFace(LinearFace):
             try:
                 found = fit(rows, response, prior, start, plan, free, watch)
             except UnidentifiedError as problem:
+                if self._lost_far_from_zero(rows.design):
+                    raise ValueError(
+                        "the columns' means are far beyond their spread, and a prior on the intercept keeps "
+                        "them there, expected columns about zero: centre them, or set intercept_alpha to 0"
+                    ) from None
                 named = ", ".join(repr(schema.name(int(j))) for j in problem.columns[:5])
                 more = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
                 raise ValueError(
@@ -116,12 +143,17 @@ class CurvedFace(LinearFace):
                 ) from None
         if found.separating is not None:
             _warn_of_separation(found, schema)
+        elif found.endless:
+            warn(
+                "the classes lie apart, and evidence finds no end: it rises as the prior fades, and the "
+                "alpha found means nothing: set alpha",
+                SeparationWarning,
+            )
         elif not found.converged:
-            warnings.warn(
+            warn(
                 f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from "
                 "the top: raise max_iter, or scale the columns",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return found
 
@@ -195,6 +227,10 @@ class CurvedFace(LinearFace):
         An intercept without a prior counts as if it had a density of 1.
         """
         state = self._fitted_for("log_evidence_")
+        if np.isnan(state.evidence) and state.gone is not None:
+            raise AttributeError(
+                "log_evidence_ is of rows that were fitted, and some were taken away since: call fit"
+            )
         if np.isnan(state.evidence):
             raise AttributeError(
                 "log_evidence_ needs a prior on every coefficient and a posterior: set alpha above 0 and "
@@ -333,11 +369,10 @@ def _warn_of_separation(found: Fit, schema: Schema) -> None:
     else:
         named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
         said = f"the classes do not overlap along columns {named}"
-    warnings.warn(
+    warn(
         f"{said}, so that without a prior coefficients grow for ever and those found mean nothing: "
         "set alpha above 0",
         SeparationWarning,
-        stacklevel=5,
     )
 
 

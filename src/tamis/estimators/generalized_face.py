@@ -1,5 +1,8 @@
 """What a generalised linear model says of what it learned: coefficients, their errors, and the fit."""
 
+from numbers import Real
+from typing import Any
+
 import numpy as np
 from scipy import special
 
@@ -10,6 +13,7 @@ from tamis.estimators.reading import at_least_zero
 from tamis.models.linear.fitting import gaussian_prior
 from tamis.models.linear.objective import GaussianPrior
 
+_DISPERSIONS = ("estimate", "pearson", "mle")
 _PARTS = (
     "is known of rows that were fitted at once, and some of these came in parts or were decayed: call fit"
 )
@@ -17,6 +21,19 @@ _PARTS = (
 
 class GeneralizedFace(CurvedFace):
     """The attributes of a fitted generalised linear model."""
+
+    dispersion: Any
+
+    def _scatter(self) -> str | float:
+        """How the dispersion is known, checked."""
+        given: object = self.dispersion
+        if isinstance(given, str) and given in _DISPERSIONS:
+            return given
+        if isinstance(given, Real) and 0 < float(given) < np.inf:
+            return float(given)
+        raise ValueError(
+            f"got dispersion={given!r}, expected {', '.join(map(repr, _DISPERSIONS))} or a number above 0"
+        )
 
     def _prior(self, columns: int, outputs: int) -> tuple[GaussianPrior, bool]:
         level, intercept = at_least_zero("intercept_alpha", self.intercept_alpha), bool(self.fit_intercept)

@@ -1,7 +1,6 @@
 """Generalised linear models: yes or no, counts, numbers and positive numbers, with their uncertainty."""
 
 from dataclasses import replace
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,8 +38,6 @@ from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import WHOLE, Solver
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import CANONICAL, Family, Link, Response, response
-
-_DISPERSIONS = ("estimate", "pearson", "mle")
 
 
 class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -127,17 +124,6 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
     def _state_kind(self) -> Any:
         return GeneralizedState
-
-    def _scatter(self) -> str | float:
-        """How the dispersion is known, checked."""
-        given: object = self.dispersion
-        if isinstance(given, str) and given in _DISPERSIONS:
-            return given
-        if isinstance(given, Real) and 0 < float(given) < np.inf:
-            return float(given)
-        raise ValueError(
-            f"got dispersion={given!r}, expected {', '.join(map(repr, _DISPERSIONS))} or a number above 0"
-        )
 
     # ── learning ──
 
@@ -372,6 +358,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         sample_weight: object = None,
         groups: Any = None,
         random_state: Any = 0,
+        *,
         offset: object = None,
         exposure: object = None,
     ) -> HeldOutResponses:
@@ -381,9 +368,9 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left out.
         """
         answer = response(self.family, self.link)
-        passed = first_table(X, self._sparse)
-        observed = Observed.of(*passed, answer, y, sample_weight, offset, exposure)
-        fold = fold_of_kept(folds, groups, passed[0].rows, observed.kept, random_state)
+        table, schema = first_table(X, self._sparse)
+        observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
+        fold = fold_of_kept(folds, groups, table.rows, observed.kept, random_state)
         return generalized_folds.held_out(self, observed, fold)
 
     # ── files ──

@@ -13,7 +13,7 @@ from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Response
 from tamis.tables import Table
 
-_HUGE = 1e100  # what targets are squared, summed and multiplied by squares of columns is a float still
+_HUGE = 1e152  # squares of 10,000 such targets sum to what a float holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,8 +111,8 @@ def _refuse_targets(response: Response, values: Array) -> None:
         largest = float(np.abs(values).max())
         if largest > _HUGE or 0 < largest < 1.0 / _HUGE:
             raise ValueError(
-                f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, where its square is "
-                "a number: choose another unit"
+                f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, whose squares "
+                "floats can hold: choose another unit"
             )
         return
     row = next(i for i in range(len(values)) if response.refusal(values[i : i + 1]) is not None)

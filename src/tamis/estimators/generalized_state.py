@@ -4,7 +4,6 @@ Pearson's squares, the deviance and the degrees of freedom add over parts, but f
 because the coefficients have moved since; that is known to second order.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from tamis.arrays import Array
 from tamis.estimators.curved_face import SeparationWarning
 from tamis.estimators.curved_state import CurvedState, continued, joined
 from tamis.estimators.reading import Schema
+from tamis.estimators.warning import warn
 from tamis.models.linear import generalized
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.laplace import Laplace, LinearRows, log_evidence, recentred
@@ -170,12 +170,11 @@ def told_of_end(rows: LinearRows, response: Response, found: Fit, scores: Array,
     if columns is None:
         return found
     named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
-    warnings.warn(
-        f"counts are 0 wherever {'column' if len(columns) == 1 else 'columns'} {named} "
-        f"{'says' if len(columns) == 1 else 'say'} so, so that without a prior coefficients grow for ever and "
-        "those found mean nothing: set alpha above 0",
+    said = f"column {named} says" if len(columns) == 1 else f"columns {named} say"
+    warn(
+        f"counts are 0 wherever {said} so, so that without a prior coefficients grow for ever and those "
+        "found mean nothing: set alpha above 0",
         SeparationWarning,
-        stacklevel=5,
     )
     return replace(found, converged=False)
 
@@ -183,11 +182,9 @@ def told_of_end(rows: LinearRows, response: Response, found: Fit, scores: Array,
 def told_of_scatter(state: GeneralizedState) -> GeneralizedState:
     """The state; with a warning if it leaves nothing to estimate a dispersion from."""
     if np.isnan(state.dispersion):
-        warnings.warn(
-            f"rows of weight {state.weight:g} determine {state.effective:g} coefficients and leave nothing to "
-            "estimate the dispersion from, so that standard errors are NaN: learn more rows, or give dispersion "
-            "as a number",
+        warn(
+            f"rows of weight {state.weight:g} determine {state.effective:g} coefficients and leave nothing "
+            "for the dispersion, so that it and standard errors are NaN: learn more rows, or set dispersion",
             UserWarning,
-            stacklevel=4,
         )
     return state

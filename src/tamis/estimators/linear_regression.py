@@ -246,8 +246,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def explain(self, X: object, target: int = 0) -> LinearExplanation:
         """How far each column moves the prediction of a target; see `LinearExplanation`."""
         posterior, schema = self._posterior(), self._checked().schema
-        if not isinstance(target, int | np.integer) or not 0 <= target < len(posterior.level):
-            raise ValueError(f"got target={target!r}, expected a number from 0 to {len(posterior.level) - 1}")
+        asked: object = target
+        if not isinstance(asked, int | np.integer) or not 0 <= asked < len(posterior.level):
+            raise ValueError(f"got target={target!r}, expected 0 to {len(posterior.level) - 1}")
         table = self._table(X)
         terms = (numbers(table) - posterior.centre) * posterior.mean[target]
         return explained(terms, np.full(len(terms), posterior.level[target]), schema, X, table)

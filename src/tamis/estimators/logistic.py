@@ -1,7 +1,7 @@
 """Logistic regression: two classes, or more by softmax, with a Gaussian posterior of the coefficients."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,24 +11,23 @@ from sklearn.base import ClassifierMixin
 
 from tamis import validate
 from tamis.arrays import Array
-from tamis.estimators import answers, logistic_folds
+from tamis.estimators import answers, logistic_answers, logistic_folds
 from tamis.estimators.curved_face import CurvedFace, column_means
 from tamis.estimators.curved_state import CurvedState, continued, joined, without
 from tamis.estimators.explanation import Explanation
+from tamis.estimators.logistic_options import class_weights, refuse_averages, refuse_class_weight
 from tamis.estimators.progress import with_callbacks
 from tamis.estimators.reading import Schema, among, first_table, label_array, labels, weights
-from tamis.models.linear.fitting import Kept, level_start
-from tamis.models.linear.laplace import LinearRows, averaged, averaged_softmax, moved_on
+from tamis.models.linear.fitting import Kept, level_start, with_unseen
+from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import Solver
+from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
 from tamis.stats import Filed, Keys
-from tamis.tables import Table, runs
+from tamis.tables import Table
 
 Predictive = Literal["plugin", "probit", "monte-carlo"]
-
-_CELLS = 1 << 20  # scores of draws in memory at a time
-_PREDICTIVES = ("plugin", "probit", "monte-carlo")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -47,7 +46,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         Precision of the Gaussian prior on each coefficient: scikit-learn's 1/C. 0 is maximum likelihood;
         "evidence" chooses one for all.
     prior : (mean, covariance), optional
-        Of the coefficients of two classes, instead of alpha, which is then "evidence".
+        Of the coefficients of two classes, instead of alpha, which is then left as it is.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on intercepts: 0, none.
@@ -120,8 +119,13 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         """Learn from rows and their labels."""
         table, schema = first_table(X, self._sparse)
         filed = self._labels(y, table.rows)
+        self._refuse_options(filed.keys)
         self._fitted = self._from_nothing(table, schema, filed, weights(sample_weight, table.rows), X, y)
         return self
+
+    def _refuse_options(self, keys: Keys) -> None:
+        refuse_averages(self.predictive, self.n_draws)
+        refuse_class_weight(self.class_weight, keys)
 
     def _labels(self, y: object, rows: int) -> Filed:
         filed = labels(y, rows)
@@ -141,16 +145,21 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         X: object,
         y: object,
         near: LogisticState | None = None,
+        partly: bool = False,
     ) -> LogisticState:
-        """Fit, from the top of a model that is near, if there is one."""
+        """Fit, from the top of a model that is near, if there is one; `partly`, more classes are to come."""
         response = self._response(filed.keys)
-        rows = self._rows_of(table, filed, weighed, near)
+        rows = self._rows_of(table, filed, weighed, near, partly)
         outputs = response.classes - 1 if isinstance(response, Softmax) else 1
         prior, free = self._prior(rows.design.columns, outputs)
         if self.prior is not None and isinstance(response, Softmax):
             raise ValueError(f"got a prior for {len(filed.keys)} classes, expected two: set alpha instead")
+        believed = with_unseen(prior, rows, response) if partly else prior
         start = level_start(rows, response, prior) if near is None else near.posterior.mean
-        found = self._climbed(rows, response, prior, start, free, schema, X, y)
+        found = self._climbed(rows, response, believed, start, free, schema, X, y)
+        if believed is not prior:  # half rows count as rows: models that are merged share their prior
+            own = found.prior.precision - (believed.precision - prior.precision)
+            found = replace(found, prior=GaussianPrior(prior.mean, own))
         dense = None if table.sparse is not None else table.numbers()
         mean = column_means(rows, dense)
         state: LogisticState = self._learned(
@@ -168,30 +177,26 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         return Bernoulli() if len(keys) == 2 else Softmax.of(len(keys))
 
     def _rows_of(
-        self, table: Table, filed: Filed, weighed: Array | None, like: CurvedState | None = None
+        self,
+        table: Table,
+        filed: Filed,
+        weighed: Array | None,
+        like: CurvedState | None = None,
+        partly: bool = False,
     ) -> LinearRows:
         design = self._design(table, like)
         if self.class_weight is not None:
-            own = self._class_weights(filed, weighed)[filed.group]
+            own = class_weights(self.class_weight, filed, weighed)[filed.group]
             weighed = own if weighed is None else weighed * own
         if weighed is not None and not weighed.all():
             kept = np.flatnonzero(weighed)
             gone = np.setdiff1d(np.arange(len(filed.keys)), np.unique(filed.group[kept]))
-            if len(gone) and like is None:
+            if len(gone) and like is None and not partly:
                 raise ValueError(
                     f"class {filed.keys[int(gone[0])]!r} has no weight, expected some in every class: this "
                     "classifier needs samples of at least 2 classes"
                 )
         return LinearRows(design, filed.group.astype(np.float64), weighed)
-
-    def _class_weights(self, filed: Filed, weighed: Array | None) -> Array:
-        given = self.class_weight
-        if isinstance(given, str):
-            if given != "balanced":
-                raise ValueError(f"got class_weight={given!r}, expected 'balanced' or a mapping from labels")
-            counts = np.bincount(filed.group, weighed, len(filed.keys))  # a row of weight 2 is that row twice
-            return np.asarray(counts.sum() / (len(filed.keys) * np.where(counts > 0, counts, 1.0)))
-        return np.array([float(given.get(key, 1.0)) for key in filed.keys])  # type: ignore[union-attr]
 
     def _refuse_balanced(self) -> None:
         if isinstance(self.class_weight, str):
@@ -203,7 +208,9 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
 
-        All classes must be named, or there, in the first call.
+        All classes must be named, or there, in the first call. Of classes that are named and have no row in
+        it, intercepts are taken as if half a row had been seen, or they would have no end; a stream is best
+        begun with rows of all classes, for far from its top a posterior is no Gaussian.
         """
         fitted: LogisticState | None = self.__dict__.get("_fitted")
         self._refuse_balanced()
@@ -213,9 +220,12 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         if fitted is None:
             if classes is not None:
                 filed = among(Keys.of(classes)[0], filed)
-            self._fitted = self._from_nothing(table, schema, filed, weighed, X, y)
+            self._refuse_options(filed.keys)
+            partly = classes is not None
+            self._fitted = self._from_nothing(table, schema, filed, weighed, X, y, partly=partly)
             return self
         filed = among(fitted.keys, filed)
+        self._refuse_options(fitted.keys)
         rows = self._rows_of(table, filed, weighed, fitted)
         prior = moved_on(fitted.posterior)
         found = self._climbed(rows, fitted.response, prior, prior.mean, False, schema, X, y)
@@ -318,40 +328,21 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         state, design, scores = self._scores(X)
         by = self._averages(state)
         if by == "monte-carlo":
-            return self._drawn(state, design)
-        if isinstance(state.response, Softmax):
-            if by == "plugin":
-                return state.response.probabilities(scores)
-            return averaged_softmax(scores, state.posterior.score_covariances(design, state.response))
-        odds = scores[:, 0]
+            rng = answers.generator(self.random_state)
+            return logistic_answers.drawn(state, design, rng, int(self.n_draws))
         if by == "probit":
-            odds = averaged(odds, state.posterior.score_variances(design))
-        return np.column_stack([special.expit(-odds), special.expit(odds)])
+            return logistic_answers.probit(state, design, scores)
+        if isinstance(state.response, Softmax):
+            return state.response.probabilities(scores)
+        return np.asarray(special.expit(np.hstack([-scores, scores])))
 
     def _averages(self, state: CurvedState) -> Predictive:
-        if self.predictive not in _PREDICTIVES:
-            raise ValueError(
-                f"got predictive={self.predictive!r}, expected one of {', '.join(map(repr, _PREDICTIVES))}"
-            )
+        refuse_averages(self.predictive, self.n_draws)
         if self.predictive != "plugin" and state.posterior.precision is None:
             raise ValueError(
                 f"predictive={self.predictive!r} needs a posterior, expected posterior='full' or 'diagonal'"
             )
         return self.predictive
-
-    def _drawn(self, state: CurvedState, design: Any) -> Array:
-        draws = state.posterior.draw(answers.generator(self.random_state), int(self.n_draws))
-        total = np.zeros((len(design), max(2, len(state.outputs))))
-        for part in runs(len(draws), len(design) * total.shape[1], _CELLS):
-            cells = state.lifted(draws[part])  # (draws, outputs, width)
-            scores = design.scores(cells.reshape(-1, cells.shape[-1])).reshape(len(design), *cells.shape[:2])
-            if isinstance(state.response, Softmax):
-                shares = state.response.probabilities(scores.reshape(-1, cells.shape[1]))
-                total += shares.reshape(scores.shape).sum(axis=1)
-            else:
-                total[:, 1] += special.expit(scores[..., 0]).sum(axis=1)
-                total[:, 0] += special.expit(-scores[..., 0]).sum(axis=1)
-        return np.asarray(total / int(self.n_draws))
 
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; ties go to the first."""

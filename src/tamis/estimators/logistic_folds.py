@@ -85,18 +85,21 @@ def _without_each(whole: Any, table: Table, filed: Filed, weighed: Array | None)
         left = 1.0 - weight * response.information(flat) * variances
         odds = flat + weight * slopes * variances / np.maximum(left, 1e-12)
         return np.asarray(special.log_expit(np.column_stack([-odds, odds])))
+    covariance = state.posterior.covariance()
     moved = [
-        _moved(state, rows.design.take(part), scores[part], rows.targets[part], weight[part])
+        _moved(state, covariance, rows.design.take(part), scores[part], rows.targets[part], weight[part])
         for part in runs(len(scores), max(rows.design.width, 6 * response.classes**2), _CELLS)
     ]
     return np.asarray(special.log_softmax(np.concatenate(moved), axis=1))
 
 
-def _moved(state: Any, design: Design, scores: Array, targets: Array, weight: Array) -> Array:
+def _moved(
+    state: Any, covariance: Array, design: Design, scores: Array, targets: Array, weight: Array
+) -> Array:
     """Scores of each row of some classes by the model without it (k, K)."""
     response = state.response
     _, slopes = response.loss(scores, targets)
-    covariances = state.posterior.score_covariances(design, response)
+    covariances = state.posterior.score_covariances(design, response, covariance)
     p = response.probabilities(scores)
     information = weight[:, None, None] * (
         p[:, :, None] * np.eye(response.classes) - p[:, :, None] * p[:, None]

@@ -52,6 +52,7 @@ def _each(given: Any, rows: int, name: str) -> NDArray[Any]:
 
 def number(n_samples: object) -> int:
     """How many draws, checked."""
-    if not isinstance(n_samples, Real) or not 1 <= n_samples < np.inf or int(n_samples) != n_samples:
+    found = float(n_samples) if isinstance(n_samples, Real) else np.nan
+    if not 1.0 <= found < np.inf or not found.is_integer():
         raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
-    return int(n_samples)
+    return int(found)

@@ -6,8 +6,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import threads
 from tamis.arrays import Array
-from tamis.linalg import dependent, eigen
+from tamis.linalg import dependent
 from tamis.models.linear import priors
 from tamis.models.linear.laplace import (
     Curvature,
@@ -19,7 +20,8 @@ from tamis.models.linear.laplace import (
 )
 from tamis.models.linear.newton import WHOLE, Outcome, Solver, Step, Watch, chosen, minimise, polish, solved
 from tamis.models.linear.objective import GaussianPrior
-from tamis.models.linear.responses import Bernoulli, Response
+from tamis.models.linear.responses import Response
+from tamis.models.linear.separation import made_definite, on_own_sides, separating
 from tamis.models.linear.softmax import Softmax
 
 Kept = Literal["auto", "full", "diagonal", "none"]
@@ -29,11 +31,8 @@ _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _NEARBY = 1e-6  # decrement at which curvatures are as good as at the top: 1e-5 of them, for 16,000 rows
 _SETTLED = 1e-3  # change of log α that ends them
 _APART, _PARABOLAS, _NEAR_ENOUGH = 0.4, 6, 1e-3  # of log α: three points of a parabola, and when to stop
-_LOST = (
-    1e-3  # of one row's information at first: less along some direction, and no row holds classes together
-)
 _CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
-_LOG_TWO = float(np.log(2.0))
+_LEAST_PRECISION = 1e-4  # of what one row tells of a coefficient: a prior of scores in the hundreds
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,7 @@ class Fit:
     iterations: int
     converged: bool
     separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap at all
+    endless: bool = False  # whether evidence rises as the prior fades, for the classes lie apart
 
 
 class UnidentifiedError(ValueError):
@@ -125,6 +125,29 @@ def level_start(rows: LinearRows, response: Response | Softmax, prior: GaussianP
     return start
 
 
+def with_unseen(prior: GaussianPrior, rows: LinearRows, response: Response | Softmax) -> GaussianPrior:
+    """The prior, and for classes without a row a weak one on their intercepts: as if half a row was seen.
+
+    Without it a class that is yet to come would be as improbable as steps allow.
+    """
+    width, k = rows.design.width, response.classes if isinstance(response, Softmax) else 2
+    counts = np.bincount(rows.targets.astype(np.intp), rows.weights, k)
+    unseen = counts == 0.0
+    ends = np.arange(width - 1, len(prior.mean), width)
+    if not rows.design.intercept or not unseen.any() or prior.diagonal[ends].all():
+        return prior
+    levels = np.log(np.where(unseen, 0.5, counts))
+    turn = response.contrasts.T if isinstance(response, Softmax) else np.array([[-1.0, 1.0]])
+    mean, own = prior.mean.copy(), 0.5 * np.square(turn) @ unseen
+    mean[ends] += turn @ levels
+    precision = prior.precision.copy()
+    if precision.ndim == 2:
+        precision[ends, ends] += own
+    else:
+        precision[ends] += own
+    return GaussianPrior(mean, precision)
+
+
 def fit(
     rows: LinearRows,
     response: Response | Softmax,
@@ -134,7 +157,38 @@ def fit(
     free: bool = False,
     watch: Watch | None = None,
 ) -> Fit:
-    """Go to the top; with `free`, choose the precision of the coefficients on the way by their evidence."""
+    """Go to the top; with `free`, choose the precision of the coefficients on the way by their evidence.
+
+    Where nothing has a prior, weights have no scale of their own: rows that weigh less than 1 in the mean
+    are taken as if they did not, or `tol` would be reached at once.
+    """
+    unit = 1.0
+    if rows.weights is not None and not prior.diagonal.any():
+        mean = float(np.mean(rows.weights, where=rows.weights > 0)) if rows.weights.any() else 1.0
+        unit = min(1.0, float(np.exp2(np.floor(np.log2(mean)))))
+    with threads.one_blas_thread:
+        if unit == 1.0:
+            return _fit(rows, response, prior, start, plan, free, watch)
+        scaled = replace(rows, weights=None if rows.weights is None else rows.weights / unit)
+        found = _fit(scaled, response, prior, start, plan, free, watch)
+    precision = found.posterior.precision
+    return replace(
+        found,
+        posterior=Laplace(found.posterior.mean, None if precision is None else unit * precision),
+        log_likelihood=unit * found.log_likelihood,
+        slack=float(np.sqrt(unit)) * found.slack,
+    )
+
+
+def _fit(
+    rows: LinearRows,
+    response: Response | Softmax,
+    prior: GaussianPrior,
+    start: Array,
+    plan: Plan,
+    free: bool,
+    watch: Watch | None,
+) -> Fit:
     kept = plan.keeps(len(start))
     whole = kept == "full" or (free and len(start) <= _KEPT_WHOLE)
     model = CurvedModel(response, prior, whole)
@@ -151,20 +205,22 @@ def fit(
     outcome = _climb(model, rows, start, near, watch)
     iterations = outcome.iterations
     curvature = _curvature(model, rows, outcome.last)
+    endless = False
     if free:
-        model, outcome, curvature, more = _by_evidence(model, rows, curvature, near, watch)
+        left = replace(near, max_iter=near.max_iter - iterations)
+        model, outcome, curvature, more, endless = _by_evidence(model, rows, curvature, left, watch)
         iterations += more
     if whole:
         precision = model.prior.added_to(curvature.information)
-        left = plan.max_iter - iterations
-        outcome = polish(model.objective(rows), outcome.last, precision, plan.tol, left, watch)
+        most = max(0, plan.max_iter - iterations)
+        outcome = polish(model.objective(rows), outcome.last, precision, plan.tol, most, watch)
         iterations += outcome.iterations
         mean = outcome.last.parameters - solved(precision, outcome.last.gradient)
     else:
         precision = curvature.information + model.prior.diagonal
         mean = outcome.last.parameters
     posterior = Laplace(mean, None if kept == "none" else precision)
-    return _judged(model, rows, outcome, posterior, curvature.at, iterations)
+    return _judged(model, rows, outcome, posterior, curvature.at, iterations, endless)
 
 
 def _by_evidence(
@@ -173,20 +229,22 @@ def _by_evidence(
     curvature: Curvature,
     plan: Plan,
     watch: Watch | None,
-) -> tuple[CurvedModel, Outcome, Curvature, int]:
+) -> tuple[CurvedModel, Outcome, Curvature, int, bool]:
     """The same with the precision of all coefficients that makes the rows most probable.
 
     MacKay's fixed point comes near, for it takes the curvature to stand still; a parabola through three
-    precisions around it finds the top.
+    precisions around it finds the top. Classes that lie apart may have no top: then the last says so.
     """
-    alike, taken = _coefficients(rows, len(curvature.at)), 0
+    alike, taken, endless = _coefficients(rows, len(curvature.at)), 0, False
+    told = model.objective(rows).diagonal(model.prior.mean)[alike].mean() / rows.weight
+    least = float(np.log(max(_LEAST_PRECISION * told, np.finfo(np.float64).tiny)))
 
     def at(log_precision: float, start: Array) -> tuple[float, CurvedModel, Outcome, Curvature]:
         nonlocal taken
         precision = model.prior.precision.copy()
         precision[alike] = np.exp(log_precision)
         there = replace(model, prior=GaussianPrior(model.prior.mean, precision))
-        found = _climb(there, rows, start, plan, watch)
+        found = _climb(there, rows, start, replace(plan, max_iter=max(0, plan.max_iter - taken)), watch)
         taken += found.iterations
         seen = _curvature(there, rows, found.last)
         whole = there.prior.added_to(seen.information) if model.whole else seen.information + precision
@@ -194,27 +252,32 @@ def _by_evidence(
 
     before = float(np.log(model.prior.precision[alike][0]))
     for _ in range(_ROUNDS):
-        log_precision = float(np.log(chosen_precision(curvature, model.prior, alike)))
+        log_precision = max(least, float(np.log(chosen_precision(curvature, model.prior, alike))))
         best = at(log_precision, curvature.at)
         _, model, _, curvature = best
-        if abs(log_precision - before) < _SETTLED:
+        endless = log_precision == least and on_own_sides(model.objective(rows), curvature.at)
+        if endless or abs(log_precision - before) < _SETTLED or taken >= plan.max_iter:
             break
         before = log_precision
     step = _APART
     for _ in range(_PARABOLAS):
+        if endless or taken >= plan.max_iter:
+            break
         left, right = (at(log_precision + side * step, curvature.at)[0] for side in (-1.0, 1.0))
         bend = left - 2.0 * best[0] + right
         if not bend < 0.0:  # as flat as rounding
             break
         move = float(np.clip(0.5 * step * (left - right) / bend, -3.0 * step, 3.0 * step))
+        move = max(move, least - log_precision)
         there = at(log_precision + move, curvature.at)
         if there[0] < best[0]:
             break
         log_precision, best = log_precision + move, there
+        endless = log_precision <= least + _SETTLED and on_own_sides(model.objective(rows), best[3].at)
         step = max(0.25 * step, abs(move))
         if abs(move) < _NEAR_ENOUGH:
             break
-    return best[1], best[2], best[3], taken
+    return best[1], best[2], best[3], taken, endless
 
 
 def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch: Watch | None) -> Outcome:
@@ -244,9 +307,13 @@ def _judged(
     posterior: Laplace,
     taken_at: Array,
     iterations: int,
+    endless: bool = False,
 ) -> Fit:
     loss = outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
-    separating = _separating(model, rows, posterior, loss)
+    objective = model.objective(rows)
+    found = separating(objective, posterior.mean, posterior.precision)
+    if found is not None and posterior.precision is not None:
+        posterior = Laplace(posterior.mean, made_definite(objective, posterior.precision))
     return Fit(
         posterior,
         model.prior,
@@ -254,15 +321,28 @@ def _judged(
         float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0))),
         posterior.mean - taken_at,
         iterations,
-        outcome.converged and separating is None,
-        separating,
+        outcome.converged and found is None and not endless,
+        found,
+        endless,
     )
 
 
 def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
     """Raise if some coefficients are neither told by the rows nor by the prior."""
     width = rows.design.width
-    if width > WHOLE or model.prior.diagonal.reshape(-1, width)[:, : rows.design.columns].all():
+    flat = (model.prior.diagonal.reshape(-1, width)[:, : rows.design.columns] == 0.0).any(axis=0)
+    if not flat.any():
+        return
+    if width > WHOLE:  # too many for their products: what is empty, at least, and what cannot be
+        empty = np.flatnonzero(flat & (rows.design.extent()[1][: rows.design.columns] == 0.0))
+        if len(empty):
+            raise UnidentifiedError(empty)
+        count = len(rows.design) if rows.weights is None else int(np.count_nonzero(rows.weights))
+        if count < flat.sum():
+            raise ValueError(
+                f"got {count} rows for {flat.sum()} coefficients without a prior, expected at least as many "
+                "rows: set alpha above 0, or drop columns"
+            )
         return
     gram = model.objective(rows).gram()
     own = model.prior.precision
@@ -275,32 +355,3 @@ def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
     found = dependent(gram + belief)
     if len(found):
         raise UnidentifiedError(found)
-
-
-def _separating(
-    model: CurvedModel, rows: LinearRows, posterior: Laplace, loss: float
-) -> NDArray[np.int64] | None:
-    """Columns along which scores grow for ever, for want of rows on the wrong side and of a prior.
-
-    None of them are named if every row is on its own side: then the loss falls below log 2 of the lightest
-    row, which one row on the wrong side would cost. If some rows lie on the border, information dies out
-    along it.
-    """
-    width = rows.design.width
-    own = model.prior.diagonal.reshape(-1, width)[:, : rows.design.columns]
-    if not isinstance(model.response, Softmax | Bernoulli) or own.all():
-        return None
-    lightest = 1.0 if rows.weights is None else float(rows.weights[rows.weights > 0].min())
-    if loss < _LOG_TWO * lightest and not own.any():
-        return np.empty(0, dtype=np.int64)
-    if posterior.precision is None or posterior.precision.ndim == 1:
-        return None
-    objective = model.objective(rows)
-    first = model.prior.added_to(objective.curvature(np.zeros_like(posterior.mean)))
-    scale = np.sqrt(np.diagonal(first))
-    values, vectors = eigen(posterior.precision / (scale[:, None] * scale))
-    total = len(rows.design) if rows.weights is None else float(rows.weights.sum())
-    if values[0] > _LOST * (lightest / total) * eigen(first / (scale[:, None] * scale))[0][0]:
-        return None
-    share = np.abs(vectors[:, 0].reshape(-1, width)).max(axis=0)[: rows.design.columns]
-    return np.flatnonzero(share > 0.1 * share.max())

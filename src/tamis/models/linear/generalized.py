@@ -320,8 +320,8 @@ def without_an_end(
 def _all_vanish(rows: LinearRows, scores: Array) -> bool:
     """Whether some coefficients bring all means as near to zero as one likes.
 
-    If none do, a mean of the rows with shares λ is the row of zeros, and Σ a exp(x·w) ≥ min a Σ λ exp(x·w) is at
-    least min a (Jensen), a being weights and exponentials of offsets.
+    If none do, the row of zeros is a mean of the rows with some shares λ, and Σ a exp(x·w) is at least
+    min a Σ λ exp(x·w) ≥ min a (Jensen), a being weights times exponentials of offsets.
     """
     logs = scores if rows.weights is None else scores + np.log(rows.weights)
     own = np.zeros(len(scores)) if rows.offsets is None else rows.offsets

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.design import Design
@@ -101,7 +102,10 @@ class Laplace:
         """(D, D), or the variances (D,) of a diagonal."""
         if self.precision is None:
             raise ValueError(_NOT_KEPT)
-        return 1.0 / self.precision if self.precision.ndim == 1 else self.factor().inverse()
+        if self.precision.ndim == 1:
+            return np.asarray(1.0 / self.precision)
+        with threads.one_blas_thread:
+            return self.factor().inverse()
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
         """Parameters (count, D)."""
@@ -134,10 +138,10 @@ class Laplace:
         )
         return np.concatenate([block for part in parts for block in part])
 
-    def score_covariances(self, design: Design, response: Softmax) -> Array:
-        """Covariances of the rows' scores of all classes (n, K, K)."""
+    def score_covariances(self, design: Design, response: Softmax, covariance: Array | None = None) -> Array:
+        """Covariances of the rows' scores of all classes (n, K, K); `covariance` is the own, if known."""
         k, width = response.classes, design.width
-        covariance = self.covariance()
+        covariance = self.covariance() if covariance is None else covariance
         found = np.empty((len(design), k - 1, k - 1))
         if covariance.ndim == 1:
             found[:] = 0.0

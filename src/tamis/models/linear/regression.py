@@ -155,9 +155,9 @@ class BayesianLinear:
         unknown = given == "unknown"
         if count + 2.0 * shape * unknown <= 0:
             raise ValueError(
-                f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or rows or their "
-                "weights come to no more than the flat coefficients), expected more than 0: learn more rows, or "
-                "give beta as a number"
+                f"the rows leave {count:g} degrees of freedom for the noise (n_samples = 1, or fewer rows or "
+                "less weight than flat coefficients), expected more than 0: learn more rows, or give beta as "
+                "a number"
             )
         return _Noise(None, unknown, shape * unknown, scale * unknown)
 
@@ -167,15 +167,12 @@ class BayesianLinear:
         found = dependent(seen.gram + held.precision)
         if len(found):
             named = ", ".join(repr(self.names[j]) if self.names else str(j) for j in found.tolist())
+            named, them = (f"column {named}", "it") if len(found) == 1 else (f"columns {named}", "them")
             others = "the others and the intercept" if self.intercept else "the others"
             raise ValueError(
-                f"{others} determine {_columns(named, len(found))}, expected columns that stand alone where alpha=0: drop "
-                f"{'it' if len(found) == 1 else 'them'}, or give an alpha above 0"
+                f"{others} determine {named}, expected columns that stand alone where alpha=0: drop {them}, "
+                "or give an alpha above 0"
             )
-
-
-def _columns(named: str, count: int) -> str:
-    return f"column {named}" if count == 1 else f"columns {named}"
 
 
 class _Noise(NamedTuple):

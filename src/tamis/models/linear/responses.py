@@ -274,7 +274,7 @@ CANONICAL: dict[Family, Link] = {
 }
 
 
-def response(family: str, link: str | None = None) -> Response:
+def response(family: object, link: object = None) -> Response:
     """The response of that family, by its canonical link if no other is named.
 
     >>> response("gamma").link, response("gamma", "log").link
