@@ -39,6 +39,15 @@ def test_interactions_without_scale_are_scikit_learns_polynomial_features(
     assert_array_equal(ours.powers_, theirs.powers_[int(bias) :])
 
 
+def test_more_products_than_memory_holds_are_counted_and_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 40))
+    with pytest.raises(ValueError, match="makes 377,348,993 functions, expected at most 1,000,000"):
+        PolynomialBasis(8, interactions=True).fit(rows)
+    with pytest.raises(ValueError, match="makes 40,000,000,000 functions, expected at most 1,000,000"):
+        PolynomialBasis(10**9).fit(rows)
+    assert PolynomialBasis(2, interactions=True).fit_transform(rows).shape == (5, 860)
+
+
 def test_without_interactions_each_column_has_its_own_powers() -> None:
     found = PolynomialBasis(3, scale=None).fit_transform([[2.0, 10.0], [-1.0, 0.5]])
     assert found.tolist() == [[2, 4, 8, 10, 100, 1000], [-1, 1, -1, 0.5, 0.25, 0.125]]

@@ -1,6 +1,7 @@
 """Logistic regression in use: frames, labels, streams, explanations, files and folds."""
 
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,36 @@ def test_what_cannot_be_is_refused() -> None:
         LogisticRegression().fit(rows, np.ones(len(rows)))
     with pytest.raises(NotFittedError):
         LogisticRegression().predict(rows)
+
+
+@each_number
+def test_weights_of_classes_and_averages_are_checked_when_fitting(classes: int) -> None:
+    rows, labels = drawn(classes)
+    for wrong, words in (
+        ({"class_weight": [1.0, 2.0]}, "expected 'balanced' or a mapping"),
+        ({"class_weight": {"yes": -1.0}}, "-1.0 for 'yes'"),
+        ({"class_weight": {"yes": np.nan}}, "nan for 'yes'"),
+        ({"class_weight": {"yes": "much"}}, "'much' for 'yes'"),
+        ({"class_weight": {"yse": 2.0}}, "'yse', expected labels among"),
+        ({"predictive": "mean"}, "predictive='mean'"),
+        ({"n_draws": 0}, "n_draws=0"),
+        ({"n_draws": 2.5}, "n_draws=2.5"),
+    ):
+        parameters: dict[str, Any] = dict(wrong)
+        for verb in ("fit", "partial_fit"):
+            with pytest.raises(ValueError, match=words) as caught:
+                getattr(LogisticRegression(**parameters), verb)(rows, labels)
+            assert "\n" not in str(caught.value)
+    folds = np.where(labels == "yes", 0, 1 + np.arange(len(labels)) % 2)  # a fold without a weighed class
+    LogisticRegression(class_weight={"yes": 2.0, "no": 1.0}).cross_validate(*drawn(3), folds=folds)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_numbers_too_large_to_be_squared_are_refused(form: Any) -> None:
+    rows, labels = drawn()
+    rows[:, 1] *= 1e160
+    with pytest.raises(ValueError, match=r"column 1 holds .*can be squared.*rescale the column"):
+        LogisticRegression().fit(form(rows), labels)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
@@ -306,6 +337,26 @@ def test_one_row_left_out_is_near_a_refit(classes: int) -> None:
         ]
     )
     assert np.abs(held.log_joint - expected).max() < 0.25 * np.abs(whole - expected).max()
+
+
+@each_number
+@pytest.mark.parametrize("kept", ["diagonal", "none"])
+def test_one_row_left_out_needs_the_whole_posterior(classes: int, kept: Any) -> None:
+    with pytest.raises(ValueError, match=r"needs the whole posterior.*posterior='full' or a number of folds"):
+        LogisticRegression(posterior=kept).cross_validate(*drawn(classes), folds="leave-one-out")
+
+
+def test_averages_over_many_classes_take_few_rows_at_a_time() -> None:
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(4000, 3)), np.arange(4000) % 40
+    model = LogisticRegression(predictive="probit").fit(rows, labels)
+    tracemalloc.start()
+    found = model.predict_proba(rows)
+    model.cross_validate(rows, labels, folds="leave-one-out")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 4000 * 40 * 40  # one matrix a row
+    assert_allclose(found[:50], model.predict_proba(rows[:50]), rtol=1e-9)
 
 
 # ── bars and callbacks ──

@@ -1,5 +1,6 @@
 """Newton's method ends where the slope is zero, by every solver, from any shards, on rows of any scale."""
 
+import warnings
 from itertools import islice
 from typing import Any
 
@@ -14,7 +15,7 @@ from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set h
 from tamis.arrays import Array
 from tamis.models.linear.fitting import Plan, UnidentifiedError, fit
 from tamis.models.linear.laplace import CurvedModel, Laplace, LinearRows
-from tamis.models.linear.newton import Solver, minimise
+from tamis.models.linear.newton import Solver, minimise, solved
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
@@ -233,3 +234,10 @@ def test_steps_end_at_the_limit_and_say_so(response: Response | Softmax) -> None
     assert found.iterations == 1
     assert not found.converged
     assert found.slack > 0
+
+
+def test_no_step_goes_where_rounding_made_the_curvature_negative() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step = solved(np.diag([4.0, -1e-18]), np.array([2.0, 1.0]))
+    assert_allclose(step, [0.5, 0.0])

@@ -1,5 +1,9 @@
 """Slopes and curvatures are those of the loss, for every response, dense and sparse."""
 
+import os
+import subprocess
+import sys
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
 from tamis.arrays import Array
-from tamis.models.linear.laplace import CurvedModel
+from tamis.models.linear.laplace import CurvedModel, LinearRows
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Bernoulli, Gamma, Response
 from tamis.models.linear.softmax import Softmax
@@ -118,6 +122,46 @@ def test_no_bit_depends_on_the_number_of_threads(
         monkeypatch.setattr(threads, "_processors", lambda count=processors: count)
         for one, other in zip(alone, found(), strict=True):
             assert np.array_equal(one, other)
+
+
+_DIGEST = """
+import hashlib, numpy as np
+from tamis import LogisticRegression
+rng = np.random.default_rng(0)
+rows = rng.normal(size=(10_000, 20))
+for classes in (2, 4):
+    labels = (rows @ rng.normal(size=(20, classes)) + rng.gumbel(size=(10_000, classes))).argmax(axis=1)
+    model = LogisticRegression().fit(rows, labels)
+    print(hashlib.md5(model.coef_.tobytes() + model.coef_std_.tobytes()).hexdigest())
+"""
+
+
+def test_no_bit_depends_on_the_threads_of_blas() -> None:
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", _DIGEST],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": count, "MKL_NUM_THREADS": count},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for count in ("1", "2")
+    ]
+    assert found[0] == found[1]
+
+
+def test_the_curvature_of_many_classes_fills_up_few_sparse_rows_at_a_time() -> None:
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(20_000, 200)) * (rng.random((20_000, 200)) < 0.02)
+    rows = LinearRows(design_of(dense, as_sparse=True), rng.integers(0, 3, 20_000).astype(np.float64))
+    objective = CurvedModel(Softmax.of(3), prior_of(Softmax.of(3), 200, 1.0)).objective(rows)
+    tracemalloc.start()
+    found = objective.curvature(np.zeros(402))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * 20_000 * 3 * 201  # all rows at once take that, times three
+    part = replace(objective, design=design_of(dense), targets=rows.targets)
+    assert_allclose(found, part.curvature(np.zeros(402)), rtol=1e-9, atol=1e-9)
 
 
 @each_form

@@ -131,6 +131,26 @@ def test_nothing_changes_where_too_little_would_be_left() -> None:
     assert not hasattr(model, "removal_bound_")
 
 
+@each_number
+def test_all_rows_are_too_many_to_take_away(classes: int) -> None:
+    rows, labels = drawn(0, classes)
+    model = LogisticRegression().fit(rows, labels)
+    with pytest.raises(ValueError, match=r"weight 60 to take from 60, .*nothing was changed"):
+        model.unlearn_approximately(rows, labels)
+    model.unlearn_approximately(rows[:40], labels[:40])
+    before = model.coef_
+    with pytest.raises(ValueError, match=r"weight 20 to take from 20, .*nothing was changed"):
+        model.unlearn_approximately(rows[40:], labels[40:])
+    assert np.array_equal(model.coef_, before)
+
+
+def test_evidence_is_of_rows_that_are_all_there() -> None:
+    rows, labels = drawn(0, 2)
+    model = LogisticRegression().fit(rows, labels).unlearn_approximately(rows[:2], labels[:2])
+    with pytest.raises(AttributeError, match="taken away since: call fit"):
+        _ = model.log_evidence_
+
+
 def test_after_rows_that_came_later_no_bound_is_known() -> None:
     rows, labels = drawn(0, 2)
     model = LogisticRegression().fit(rows, labels).partial_fit(rows[:10], labels[:10])

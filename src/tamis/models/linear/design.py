@@ -211,7 +211,7 @@ class DenseBlock(Block):
 
     @property
     def width(self) -> int:
-        return self.values.shape[1] + self.intercept
+        return int(self.values.shape[1]) + self.intercept
 
     def dense(self, rows: slice = slice(None)) -> Array:
         values = self.values[rows]

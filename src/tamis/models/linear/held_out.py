@@ -75,7 +75,7 @@ def cross_validate(
     parts = Gram.observe(x, y, weights, by=part_of, exact=model.exact)
     folds = np.unique(part_of).tolist()
     if len(folds) < 2:
-        raise ValueError(f"got {len(folds)} folds, expected at least 2: the model learns from the others")
+        raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
     whole = parts.pooled()
     z = y.reshape(len(x), -1)
     answers = _Answers.empty(z.shape)

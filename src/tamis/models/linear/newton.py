@@ -238,6 +238,9 @@ def _level(objective: Objective, start: Array) -> Whitening:
     p = response.probabilities(level.T)[0]
     contrasts = response.contrasts
     outputs = contrasts.T @ (np.diag(p) - np.outer(p, p)) @ contrasts
+    spread, definite = Cholesky.where_definite(outputs)
+    if not bool(definite):  # some class is next to impossible
+        return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)
     # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
     width = design.width
     columns = gram.copy()
@@ -246,4 +249,4 @@ def _level(objective: Objective, start: Array) -> Whitening:
     factor, definite = Cholesky.where_definite(columns)
     if not bool(definite):
         return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)
-    return Kronecker(Cholesky.of(outputs, "spread of the classes").lower, factor.lower)
+    return Kronecker(spread.lower, factor.lower)

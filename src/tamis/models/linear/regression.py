@@ -23,6 +23,7 @@ from tamis.stats import Gram
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(np.float64).eps)
+_LEAST_SQUARE = 1e-300  # below about 1e-308 digits are lost
 _PIVOT = 1e-7  # of a column's own precision: where less is left of it, the prior may be all that is
 
 
@@ -68,6 +69,12 @@ class Equations:
             whole = np.block([[gram.features, gram.cross], [gram.cross.T, gram.squares]])
             centre, level, slack = np.zeros(p), np.zeros(gram.targets), 0.0
             squares = np.diagonal(gram.squares)
+        for what, sizes in (("column", np.diagonal(whole[:p, :p])), ("target", squares)):
+            if 0.0 < float(sizes.max()) < _LEAST_SQUARE * weight:
+                raise ValueError(
+                    f"the largest {what} has a mean square of {sizes.max() / weight:.3g}, expected above "
+                    f"{_LEAST_SQUARE:g}, where floats have all their digits: rescale it"
+                )
         least = evidence.LEAST_NOISE * squares / weight
         least = np.where(least > 0, least, np.maximum(np.square(_EPS * mean[p:]), 1e-30))
         return cls(whole[:p, :p], whole[:p, p:].T, squares, weight, centre, level, rest, least, slack)

@@ -81,7 +81,7 @@ def _apart_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.
     if not wrong.any() or weights[wrong].max() > _LIGHT * weights[weights > 0].mean():
         return False
     alike = replace(objective, weights=(weights > 0).astype(np.float64))
-    return on_own_sides(alike, minimise(alike, at).last.parameters)
+    return on_own_sides(alike, minimise(alike, np.zeros_like(at)).last.parameters)
 
 
 def _far_out(objective: Objective, at: Array) -> bool:
