@@ -160,7 +160,7 @@ def test_folds_are_fits_without_them(family: Any, link: Any) -> None:
     fold = np.arange(N) % 4
     weights = np.random.default_rng(3).uniform(0.5, 2, N)
     model = GeneralizedLinear(family, link=link)
-    found = model.cross_validate(x, y, fold, weights, offset=offset)
+    found = model.cross_validate(x, y, fold, sample_weight=weights, offset=offset)
     for k in range(4):
         rest, held = fold != k, fold == k
         known = clone(model).fit(x[rest], y[rest], weights[rest], offset[rest])
@@ -196,6 +196,6 @@ def test_folds_keep_groups_and_leave_out_rows_without_weight() -> None:
     weights = np.ones(N)
     weights[:10] = 0.0
     groups = np.arange(N) // 5
-    found = GeneralizedLinear("poisson").cross_validate(x, y, 5, weights, groups=groups)
+    found = GeneralizedLinear("poisson").cross_validate(x, y, 5, sample_weight=weights, groups=groups)
     assert len(found.targets) == N - 10
     assert all(len(set(found.fold[groups[10:] == g])) == 1 for g in range(2, 50))

@@ -18,7 +18,7 @@ from tamis.estimators import answers
 from tamis.estimators.curved_state import CurvedState
 from tamis.estimators.linear_face import LinearFace
 from tamis.estimators.progress import watching
-from tamis.estimators.reading import Schema, at_least_zero, numbers
+from tamis.estimators.reading import Schema, at_least_zero, decay_factor, numbers
 from tamis.estimators.warning import warn
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit, gaussian_prior
@@ -338,14 +338,12 @@ class CurvedFace(LinearFace):
 
     def decay(self, factor: float) -> Any:
         """Let everything learned so far count `factor` times as much: the posterior widens."""
-        state = self._checked()
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+        state, factor = self._checked(), decay_factor(factor)
         self._fitted = replace(
             state,
-            posterior=combined([state.posterior], [float(factor)], state.prior),
+            posterior=combined([state.posterior], [factor], state.prior),
             evidence=np.nan,
-            weight=state.weight * float(factor),
+            weight=state.weight * factor,
             slack=np.inf,
             before=None,
             gone=None,

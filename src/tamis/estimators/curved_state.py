@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.estimators.linear_face import LinearState
+from tamis.estimators.linear_face import LinearState, refuse_other_columns
 from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, combined, recentred
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.removal import remove
@@ -85,7 +85,7 @@ def joined(states: Sequence[S]) -> S:
     """What several models have learned, each from rows of its own: their common prior counts once."""
     first = states[0]
     for other in states[1:]:
-        _refuse_other_columns(first, other)
+        _refuse_other_models(first, other)
     parts = [recentred(state.posterior, first.centre - state.centre, len(first.extent)) for state in states]
     return replace(
         first,
@@ -102,11 +102,8 @@ def joined(states: Sequence[S]) -> S:
     )
 
 
-def _refuse_other_columns(one: CurvedState, other: CurvedState) -> None:
-    if one.schema.width != other.schema.width or (
-        None not in (one.schema.names, other.schema.names) and one.schema.names != other.schema.names
-    ):
-        raise ValueError("the models have other columns, expected the same in the same order")
+def _refuse_other_models(one: CurvedState, other: CurvedState) -> None:
+    refuse_other_columns(one.schema, other.schema)
     if not (
         np.array_equal(one.prior.mean, other.prior.mean)
         and np.array_equal(one.prior.precision, other.prior.precision)

@@ -16,7 +16,7 @@ from tamis.arrays import Array
 from tamis.estimators import answers, persistence
 from tamis.estimators.explanation import Explanation, contrasted
 from tamis.estimators.progress import CallbackSupport
-from tamis.estimators.reading import Schema, label_array, next_table
+from tamis.estimators.reading import Schema, decay_factor, label_array, next_table
 from tamis.estimators.state import Fitted
 from tamis.models import Block, Encoded, Evidence, Generative, Posterior
 from tamis.models.generative import all_classes
@@ -80,9 +80,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
         fitted = self._checked()
-        if not 0.0 < float(factor) <= 1.0:
-            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
-        self._fitted = fitted.after(fitted.learned * float(factor))
+        self._fitted = fitted.after(fitted.learned * decay_factor(factor))
         return self
 
     def infer(self, **params: Any) -> Self:

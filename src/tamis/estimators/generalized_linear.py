@@ -26,7 +26,6 @@ from tamis.estimators.generalized_state import (
     told_of_scatter,
 )
 from tamis.estimators.linear_explanation import LinearExplanation
-from tamis.estimators.linear_face import decay_factor
 from tamis.estimators.progress import with_callbacks
 from tamis.estimators.reading import first_table
 from tamis.estimators.regression_answers import fold_of_kept, number
@@ -245,7 +244,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much: the posterior widens."""
         before: GeneralizedState = self._checked()
-        super().decay(decay_factor(factor))
+        super().decay(factor)
         self._fitted = decayed(before, self._fitted, float(factor))
         return self
 
@@ -355,10 +354,10 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         X: object,
         y: object,
         folds: int | str | ArrayLike = 5,
+        *,
         sample_weight: object = None,
         groups: Any = None,
         random_state: Any = 0,
-        *,
         offset: object = None,
         exposure: object = None,
     ) -> HeldOutResponses:

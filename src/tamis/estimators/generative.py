@@ -185,8 +185,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         X: object,
         y: object,
         folds: int | str | ArrayLike = 5,
-        groups: object = None,
+        *,
         sample_weight: object = None,
+        groups: object = None,
         random_state: Any = None,
     ) -> validate.HeldOut:
         """Answers for each row from a model that never saw its fold, for the price of one pass.

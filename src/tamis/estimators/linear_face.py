@@ -1,7 +1,6 @@
 """What the faces of all linear models share: columns that are numbers, and a state that is swapped whole."""
 
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,13 +21,6 @@ class LinearState:
     schema: Schema
 
     is_empty: ClassVar[bool] = False  # a state is only ever made by learning
-
-
-def decay_factor(given: object) -> float:
-    """By how much what was learned is to count, checked."""
-    if not isinstance(given, Real) or not 0.0 < float(given) <= 1.0:
-        raise ValueError(f"got factor={given!r}, expected a number above 0 and at most 1, as 0.99")
-    return float(given)
 
 
 def refuse_other_columns(one: Schema, other: Schema) -> None:

@@ -12,9 +12,9 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.estimators import answers
 from tamis.estimators.linear_explanation import LinearExplanation, explained
-from tamis.estimators.linear_face import LinearFace, LinearState, decay_factor, refuse_other_columns
+from tamis.estimators.linear_face import LinearFace, LinearState, refuse_other_columns
 from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import Schema, first_table, numbers, targets, weights
+from tamis.estimators.reading import Schema, decay_factor, first_table, numbers, targets, weights
 from tamis.estimators.regression_answers import held_out, number
 from tamis.models.linear import BayesianLinear, HeldOutNumbers, LinearPosterior
 from tamis.stats import Gram
@@ -258,6 +258,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         X: object,
         y: object,
         folds: int | str | ArrayLike = 5,
+        *,
         sample_weight: object = None,
         groups: object = None,
         random_state: Any = 0,

@@ -379,6 +379,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         X: object,
         y: object,
         folds: int | str | ArrayLike = 5,
+        *,
         sample_weight: object = None,
         groups: Any = None,
         random_state: Any = 0,

@@ -288,7 +288,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return em.lower_bound(_unlabelled(rows, posterior.keys, None), posterior, other._posterior())
 
     def cross_validate(
-        self, X: object, folds: int = 5, sample_weight: object = None, random_state: Any = 0
+        self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0
     ) -> Array:
         """log p(x) of each row under a mixture fitted to the other folds: EM has no subtraction."""
         table, schema = first_table(X, self._sparse)

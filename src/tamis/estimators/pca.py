@@ -351,8 +351,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         self,
         X: object,
         folds: int | str | ArrayLike = 5,
-        groups: object = None,
+        *,
         sample_weight: object = None,
+        groups: object = None,
         random_state: Any = None,
     ) -> HeldOutRows:
         """Log-density and reconstruction error of each row by a model that never saw its fold, from one pass.

@@ -236,6 +236,13 @@ def at_least_zero(name: str, value: float) -> float:
     return found
 
 
+def decay_factor(given: object) -> float:
+    """By how much what was learned is to count, checked."""
+    if not isinstance(given, Real) or not 0.0 < float(given) <= 1.0:
+        raise ValueError(f"got factor={given!r}, expected a number above 0 and at most 1, as 0.99")
+    return float(given)
+
+
 def label_array(values: Iterable[Hashable]) -> NDArray[Any]:
     """Labels as NumPy keeps them: of one kind where they are, else objects."""
     listed = list(values)
