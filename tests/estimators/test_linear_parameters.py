@@ -156,9 +156,9 @@ def test_folds_of_another_length_are_refused(model: Any) -> None:
         with pytest.raises(ValueError, match=r"got (folds of shape \(49,\)|49 folds) for 50 rows"):
             model.cross_validate(X, Y, np.arange(49) % 5, sample_weight=sample_weight)
         with pytest.raises(ValueError, match=r"got (groups of shape \(49,\)|49 groups) for 50 rows"):
-            model.cross_validate(X, Y, 5, sample_weight, groups=np.arange(49))
+            model.cross_validate(X, Y, 5, sample_weight=sample_weight, groups=np.arange(49))
         with pytest.raises(ValueError, match="got 1 fold, expected at least 2"):
-            model.cross_validate(X, Y, np.zeros(50), sample_weight)
+            model.cross_validate(X, Y, np.zeros(50), sample_weight=sample_weight)
 
 
 # ── numbers near the ends of floats, and large explanations ──
