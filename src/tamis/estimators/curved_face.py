@@ -42,6 +42,7 @@ class CurvedFace(LinearFace):
     """A linear model that has no closed form; a face says what it predicts and how."""
 
     _sparse: ClassVar[bool] = True
+    _removes: ClassVar[bool] = False  # whether rows can be taken away by a step with a bound
 
     alpha: Any
     prior: Any
@@ -169,9 +170,7 @@ class CurvedFace(LinearFace):
     ) -> Any:
         """The state after a fit; `more` is what a face adds."""
         reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
-        if (
-            found.posterior.precision is not None and not found.posterior.is_diagonal
-        ):  # else no row is removed
+        if self._removes and found.posterior.precision is not None and not found.posterior.is_diagonal:
             reach, extent = rows.design.extent()
             drift = largest_change(
                 found.moved, reach, extent, response if isinstance(response, Softmax) else None

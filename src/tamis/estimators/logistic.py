@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,6 +77,8 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     >>> model.set_params(predictive="probit").predict_proba([[9.0]]).round(3).tolist()
     [[0.13, 0.87]]
     """
+
+    _removes: ClassVar[bool] = True
 
     def __init__(
         self,
