@@ -56,8 +56,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         Precision of the Gaussian prior on each coefficient, in units of the dispersion: coefficients are
         N(0, φ/α), and minimise Σ weight · loss + α/2 |w|². That is Σ weight times scikit-learn's alpha. By
         evidence it can be chosen where the dispersion is 1.
-    prior : (mean, covariance), optional
-        Of the coefficients, in place of alpha; in units of the dispersion too.
+    prior : tuple, optional
+        Mean and covariance of the coefficients, in place of alpha; in units of the dispersion too.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on the intercept: 0, none.

@@ -50,8 +50,8 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         Precision of the noise. "unknown" integrates it out and predicts by a Student t; the belief in its
         variance σ² is an inverse gamma, and the prior of the coefficients is in units of it: N(0, σ²/α). By
         evidence it is one number; for a perfect fit it is bounded, σ² at 1e-12 of the targets' variance.
-    prior : (mean, covariance), optional
-        Normal prior of the coefficients in place of `alpha`; the covariance (d, d), or variances (d,).
+    prior : tuple, optional
+        Mean and covariance (d, d), or variances (d,), of the coefficients, in place of `alpha`.
     noise_shape, noise_scale : float
         Of the inverse gamma belief, for beta="unknown". 0 and 0 say nothing, and have no evidence.
     fit_intercept : bool

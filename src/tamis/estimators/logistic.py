@@ -45,8 +45,8 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     alpha : float, array of a number a column, or "evidence"
         Precision of the Gaussian prior on each coefficient: scikit-learn's 1/C. 0 is maximum likelihood;
         "evidence" chooses one for all.
-    prior : (mean, covariance), optional
-        Of the coefficients of two classes, instead of alpha, which is then left as it is.
+    prior : tuple, optional
+        Mean and covariance of the coefficients of two classes, instead of alpha, which is then left alone.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on intercepts: 0, none.
