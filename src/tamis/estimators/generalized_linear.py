@@ -231,14 +231,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        states: list[GeneralizedState] = [self._checked()]
-        for other in others:
-            if type(other) is not type(self):
-                raise TypeError(
-                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
-                )
-            states.append(other._checked())
-        self._fitted = merged(states, self._scatter())
+        self._fitted = merged(self._states(others), self._scatter())
         return self
 
     def decay(self, factor: float) -> Self:

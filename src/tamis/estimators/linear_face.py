@@ -1,5 +1,6 @@
 """What the faces of all linear models share: columns that are numbers, and a state that is swapped whole."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,6 +41,17 @@ class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         if fitted is None:
             raise answers.not_fitted(self)
         return fitted
+
+    def _states(self, others: Iterable[Any]) -> list[Any]:
+        """What this model and others of its kind have learned, to be merged."""
+        found = [self._checked()]
+        for other in others:
+            if type(other) is not type(self):
+                raise TypeError(
+                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
+                )
+            found.append(other._checked())
+        return found
 
     def _read(self, X: object) -> tuple[Table, Schema]:
         """Rows to learn: the first, which say what columns there are, or more of the same columns."""

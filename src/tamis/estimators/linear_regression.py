@@ -144,14 +144,10 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
-        fitted: Regression = self._checked()
+        fitted: Regression
+        fitted, *rest = self._states(others)
         statistic = fitted.statistic
-        for other in others:
-            if type(other) is not type(self):
-                raise TypeError(
-                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
-                )
-            theirs: Regression = other._checked()
+        for theirs in rest:
             refuse_other_columns(fitted.schema, theirs.schema)
             statistic = statistic + _alike(theirs.statistic, fitted)
         self._fitted = self._after(fitted, statistic)

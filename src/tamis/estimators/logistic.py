@@ -243,15 +243,10 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        states: list[LogisticState] = [self._checked()]
-        for other in others:
-            if type(other) is not type(self):
-                raise TypeError(
-                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
-                )
-            states.append(other._checked())
-            if states[-1].keys != states[0].keys:
-                raise ValueError(f"got a model of classes {states[-1].keys!r}, expected {states[0].keys!r}")
+        states: list[LogisticState] = self._states(others)
+        for state in states:
+            if state.keys != states[0].keys:
+                raise ValueError(f"got a model of classes {state.keys!r}, expected {states[0].keys!r}")
         self._fitted = joined(states)
         return self
 
