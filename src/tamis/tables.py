@@ -18,6 +18,7 @@ from tamis.stats.keys import Keys
 Kind = Literal["number", "integer", "bool", "category"]
 Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 
+_ALL = slice(None)
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
 
 
@@ -146,6 +147,17 @@ class Table:
         for place, j in enumerate(places):
             found[:, place] = arrays.column(self.data[j], self.name(j))
         return found
+
+    def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
+        """These rows' places and numbers, all at once; of sparse rows, dense in blocks of so many cells."""
+        if self.sparse is None:
+            yield rows, self.numbers()[rows]
+        elif isinstance(rows, slice) and rows == _ALL:
+            yield from ((block, self.sparse.dense(block)) for block in runs(self.rows, self.width, cells))
+        else:
+            index = np.arange(self.rows)[rows]
+            for block in runs(len(index), self.width, cells):
+                yield index[block], self.sparse.take(index[block]).dense(slice(None))
 
     def categories(self, column: int) -> tuple[Keys, NDArray[np.int64]]:
         """The values in a column, and for each row the index of its value, -1 where it is missing."""

@@ -226,3 +226,30 @@ def test_small_and_odd_data_have_finite_answers_that_are_explained(seed: int) ->
     told = [model.explain(user, item).score for user, item in pairs]
     np.testing.assert_allclose(told, found, atol=1e-9)
     assert np.isfinite(model.recommend("q", 2, diversity=0.5)[1]).all()
+
+
+def test_the_range_is_of_what_is_left() -> None:
+    model = made().fit([*triples(), ("u00", "novelty", 50.0), ("u01", "novelty", 1.0)])
+    model.forget("u00", "novelty")
+    assert (model._fitted.low, model._fitted.high) == (1.0, 5.0)
+
+
+@pytest.mark.parametrize("more", [{}, {"method": "gibbs", "n_draws": 10}, {"feedback": "implicit"}])
+def test_who_has_no_ratings_is_as_good_as_unknown(more: dict[str, Any]) -> None:
+    model = made(clip=False, **more).fit([*triples(), ("idle", "i00", 5.0)]).forget("idle", "i00")
+    items = model.items_[:5].tolist()
+    expected = model.predict([("nobody", item) for item in items])
+    for user in ("idle", model.fold_in_user([])):
+        np.testing.assert_array_equal(model.predict([(user, item) for item in items]), expected)
+        for item, value in zip(items, expected, strict=True):
+            assert model.recommend(user, 1, among=[item])[1][0] == pytest.approx(value, abs=1e-5)
+            if "method" not in more:
+                assert model.explain(user, item).score == pytest.approx(value)
+
+
+def test_nobody_gets_nothing_and_one_may_come_as_an_array(model: MatrixFactorization) -> None:
+    empty: list[Any] = [[], np.array([]), pd.Series([], dtype=object)]
+    for nobody in empty:
+        items, scores = model.recommend(nobody, 4)
+        assert items.shape == scores.shape == (0, 4)
+    np.testing.assert_array_equal(model.recommend(np.array("u00"), 3)[0], model.recommend("u00", 3)[0])

@@ -46,6 +46,8 @@ FEW: Bad = [("a", "x", 1.0), ("a", "y", 5.0), ("b", "x", 2.0)]
         ([*FEW, (None, "y", 2.0)], "user of row 3 is missing"),
         ([*FEW, ("c", None, 2.0)], "item of row 3 is missing"),
         ([*FEW, (["c"], "y", 2.0)], "no id"),
+        ([*FEW, ("b", "y", None)], "rating 3 is nan"),
+        ([*FEW, ("b", "y", 1e200)], r"rating 3 is 1e\+200"),
         ([("a", "x"), ("b", "y")], "without ratings"),
         ([("a",)], "expected pairs"),
         ("abc", "expected a frame"),
@@ -120,6 +122,17 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("twice", lambda: model.partial_fit(triples()[:1])),
         ("nothing was changed", lambda: model.forget("nobody", "i00")),
         ("nothing was changed", lambda: model.unlearn(triples())),
+        ("one pair is", lambda: model.predict(("u00", "i00"))),
+        (r"shape \(1, 1\)", lambda: model.recommend(np.array([["u00"]]))),
+        ("among='i01'", lambda: model.recommend("u00", among="i01")),
+        ("missing, expected an id", lambda: model.add_user(None, {"i00": 1.0})),
+        ("missing, expected an id", lambda: model.add_item(float("nan"), {"u00": 1.0})),
+        ("expected an id", lambda: model.add_user(["x"], {"i00": 1.0})),  # type: ignore[arg-type]
+        ("rating 0 is nan", lambda: model.add_user("x", {"i00": None})),
+        ("no pairs", lambda: model.add_user("x", None)),
+        ("no pairs", lambda: model.add_user("x", [1])),
+        ("got the id", lambda: model.similar_items(["i00"])),  # type: ignore[arg-type]
+        ("got the id", lambda: model.explain("u00", ["i00"])),  # type: ignore[arg-type]
     ]:
         with pytest.raises((ValueError, TypeError), match=said) as raised:
             wrong()  # type: ignore[no-untyped-call]
@@ -142,3 +155,54 @@ def test_duplicates_are_made_one_as_asked() -> None:
         np.testing.assert_allclose(found, made().fit(once).predict(pairs), atol=1e-9)
     model = made(duplicates="last").fit(FEW).partial_fit([("a", "x", 5.0)])
     assert model.explain("a", "x").ratings.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("role", ["rating", "time", "weight"])
+def test_a_column_that_is_named_and_not_there_is_refused(role: str) -> None:
+    named = {"user": "user", "item": "item", "rating": "rating"}
+    model = made(columns=named).fit(timed())
+    model.set_params(columns={**named, role: "misspelt"})
+    for verb in (model.fit, model.partial_fit, model.score):
+        with pytest.raises(ValueError, match="no column 'misspelt'") as raised:
+            verb(timed())
+        assert "\n" not in str(raised.value)
+    pairs = timed()[["user", "item"]]
+    assert len(model.predict(pairs)) == len(pairs)
+    model.set_params(columns=named)
+    assert model.fit(pairs, timed()["rating"]).score(pairs, timed()["rating"]) > 0.0
+
+
+@pytest.mark.parametrize(("was", "now"), [("explicit", "implicit"), ("implicit", "explicit")])
+def test_a_model_stays_of_one_kind_until_it_is_fitted_again(was: str, now: str) -> None:
+    model = made(feedback=was).fit(triples())
+    pairs = [("u00", "i00"), ("nobody", "i01")]
+    before = model.predict(pairs)
+    model.set_params(feedback=now)
+    for verb in (
+        lambda: model.partial_fit([("u00", "novelty", 1.0)]),
+        lambda: model.add_user("x", {"i00": 1.0}),
+        lambda: model.add_item("x", {"u00": 1.0}),
+        lambda: model.fold_in_user({"i00": 1.0}),
+        lambda: model.score(triples()),
+    ):
+        with pytest.raises(ValueError, match=f"for a model of {was} feedback") as raised:
+            verb()  # type: ignore[no-untyped-call]
+        assert "\n" not in str(raised.value)
+    np.testing.assert_array_equal(model.predict(pairs), before)
+    made(feedback=now).fit(triples())
+
+
+def test_deeds_beyond_rounding_are_refused() -> None:
+    rows = [("a", "x", 1e16), ("a", "y", 1e16), ("b", "x", 1e16), ("b", "z", 1.0), ("c", "y", 3.0)]
+    with pytest.raises(ValueError, match="give log1p of values") as raised:
+        made(feedback="implicit", n_factors=8).fit(rows)
+    assert "\n" not in str(raised.value)
+    logged = [(user, item, np.log1p(value)) for user, item, value in rows]
+    assert np.isfinite(made(feedback="implicit", n_factors=8).fit(logged).predict([("a", "z")])).all()
+
+
+def test_large_whole_numbers_stay_apart() -> None:
+    ids = np.array([1e20, 2e20, 3e20, 1e300])
+    model = made(n_factors=1).fit(np.column_stack([ids, [1.0, 2.0, 1.0, 2.0]]), [1.0, 2.0, 3.0, 4.0])
+    assert model.users_.tolist() == ids.tolist()
+    assert model.items_.tolist() == [1, 2]

@@ -1,5 +1,6 @@
 """The face of PCA: scikit-learn's names and signs, the algebra's verbs, and answers that are stated."""
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,11 @@ def test_gaps_are_guessed() -> None:
     assert np.isfinite(model.score_samples(GAPS)).all()
     assert_allclose(model.transform(np.full((1, 5), np.nan)), 0.0, atol=1e-12)
     assert model.explain(GAPS, 0).values().shape == (80, 5)
+    with pytest.raises(
+        ValueError, match="hold what EM guessed of rows with gaps, expected a statistic of whole"
+    ):
+        model.log_likelihood()
+    assert_allclose(model.log_likelihood(PCA().fit(X).statistic_), model.score_samples(X).sum())
     assert np.isfinite(model.cross_validate(X).errors).all()
 
 
@@ -350,6 +356,30 @@ def test_a_file_holds_all_of_it(model: Any, tmp_path: Path) -> None:
         if model.solver_ == "moments":
             assert back.statistic_ == model.statistic_
             assert_array_equal(back.partial_fit(X).mean_, clone_learned(model).partial_fit(X).mean_)
+
+
+@pytest.mark.parametrize("count", [3, "held-out"])
+def test_a_file_holds_what_was_inferred_not_what_was_set_since(count: Any, tmp_path: Path) -> None:
+    model = PCA(count).fit(X)
+    model.set_params(n_components=2).save(tmp_path / "model.tamis")
+    back = tamis.load(tmp_path / "model.tamis")
+    assert back.n_components == 2
+    assert_array_equal(back.components_, model.components_)
+    assert hasattr(back, "count_scores_") == hasattr(model, "count_scores_")
+    assert back.partial_fit(X).n_components_ == 2
+    far = np.concatenate([X, np.full((1, 5), 1e9)])
+    PCA(2).fit(far).save(tmp_path / "far.tamis")
+    with pytest.raises(ValueError, match="too little is left"):
+        tamis.load(tmp_path / "far.tamis").unlearn(far[-1:])
+    PCA(2).partial_fit(X[:1]).save(tmp_path / "lone.tamis")  # of which nothing can be inferred
+    assert tamis.load(tmp_path / "lone.tamis").partial_fit(X[1:]).n_components_ == 2
+
+
+def test_what_a_copy_infers_is_its_own() -> None:
+    model = PCA(1).partial_fit(X)
+    other = copy.copy(model).set_params(n_components=3)
+    assert other.n_components_ == 3
+    assert model.n_components_ == 1
 
 
 def clone_learned(model: Any) -> Any:

@@ -24,8 +24,9 @@ def test_noisy_ratings_want_a_larger_ridge() -> None:
     assert firm > free
 
 
-def test_the_ridge_goes_with_the_scale_of_the_ratings() -> None:
-    pairs, y = drawn(1, 0.5)
+@pytest.mark.parametrize("n", [100, 3000])
+def test_the_ridge_goes_with_the_scale_of_the_ratings(n: int) -> None:
+    pairs, y = drawn(1, 0.5, n=n)
     small = tamis.MatrixFactorization(3, random_state=0).fit(pairs, y)
     large = tamis.MatrixFactorization(3, random_state=0).fit(pairs, 32.0 * y)
     assert large.ridge_ == pytest.approx(32.0 * small.ridge_)
@@ -35,7 +36,7 @@ def test_the_ridge_goes_with_the_scale_of_the_ratings() -> None:
 def test_what_is_given_is_taken_and_few_ratings_choose_nothing() -> None:
     pairs, y = drawn(2, 0.5)
     assert tamis.MatrixFactorization(3, ridge=0.3).fit(pairs, y).ridge_ == 0.3
-    assert tamis.MatrixFactorization(3).fit(pairs[:50], y[:50]).ridge_ == 0.15
+    assert tamis.MatrixFactorization(3).fit(pairs[:50], y[:50]).ridge_ == pytest.approx(0.15 * y[:50].std())
 
 
 def test_a_word_that_is_no_ridge_is_refused() -> None:

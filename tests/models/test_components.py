@@ -5,45 +5,25 @@ from itertools import islice
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
-from scipy.special import gammaln
+from scipy import sparse, stats
 from sklearn import decomposition
 
 from tamis.arrays import Array
 from tamis.models.components import (
-    Components,
     Gaps,
     PrincipalComponents,
     components,
     cross_validate,
     filled,
     from_rows,
-    held_out_counts,
     log_densities,
-    minka,
     randomized,
     refine,
 )
 from tamis.models.components import missing as missing_module
 from tamis.stats import Moments
 from tamis.tables import Table
-
-
-def drawn(n: int = 300, d: int = 8, mean: float = 5.0, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + mean
-
-
-def low_rank(n: int, d: int, k: int, noise: float = 0.3, seed: int = 0) -> Array:
-    """Rows of probabilistic PCA with k directions."""
-    rng = np.random.default_rng(seed)
-    factors = np.linspace(3.0, 1.0, k)[:, None] * np.linalg.qr(rng.normal(size=(d, k)))[0].T
-    return np.asarray(rng.normal(size=(n, k)) @ factors + noise * rng.normal(size=(n, d)) + 10.0)
-
-
-def fitted(x: Array, count: int | float | str | None = None, weights: Array | None = None) -> Components:
-    model = PrincipalComponents(count)
-    return model.infer(model.observe(x, weights=weights))
+from tests.models.component_rows import drawn, fitted, low_rank
 
 
 def by_svd(x: Array) -> tuple[Array, Array]:
@@ -94,6 +74,15 @@ def test_the_gaussian_is_scikit_learns() -> None:
     assert_allclose(found.log_likelihood(Moments.observe(new, form="full")), told.sum())
 
 
+def test_small_noise_is_not_lost_in_the_likelihood() -> None:
+    x = low_rank(200, 6, 2, noise=1e-5)
+    found = fitted(x, 2)
+    scale = 6 * np.log(2 * np.pi) + np.log(found.variances).sum() + 4 * np.log(found.noise)
+    own = found.log_likelihood(Moments.observe(x, form="full"))
+    assert_allclose(own, -0.5 * (200 * scale + 199 * 6), rtol=1e-12)  # sums of squares are freedom × variance
+    assert_allclose(own, found.log_densities(x).sum(), rtol=1e-6)
+
+
 def test_all_directions_are_the_whole_gaussian() -> None:
     x = drawn(200, 4)
     told = stats.multivariate_normal(x.mean(axis=0), np.cov(x.T)).logpdf(x)
@@ -114,91 +103,6 @@ def test_weights_are_repetition() -> None:
     assert_allclose(weighed.variances, often.variances, rtol=1e-12)
     assert_allclose(weighed.directions, often.directions, atol=1e-12)
     assert weighed.weight == times.sum()
-
-
-# ── how many ──
-
-
-def evidence(variances: Array, k: int, n: int) -> float:
-    """Minka's equation 30, term by term."""
-    d = len(variances)
-    rest = variances[k:].mean()
-    smooth = np.concatenate([variances[:k], np.full(d - k, rest)])
-    m = d * k - k * (k + 1) / 2
-    found = -k * np.log(2.0) + sum(
-        gammaln((d - i + 1) / 2) - (d - i + 1) / 2 * np.log(np.pi) for i in range(1, k + 1)
-    )
-    found += -n / 2 * np.log(variances[:k]).sum() - n * (d - k) / 2 * np.log(rest)
-    found += (m + k) / 2 * np.log(2 * np.pi) - k / 2 * np.log(n)
-    for i in range(k):
-        for j in range(i + 1, d):
-            apart = (1 / smooth[j] - 1 / smooth[i]) * (variances[i] - variances[j])
-            found -= 0.5 * np.log(n * apart)
-    return float(found)
-
-
-def test_minkas_evidence_is_the_slow_one() -> None:
-    variances = fitted(drawn(200, 9)).variances
-    assert_allclose(minka(variances, 200), [evidence(variances, k, 200) for k in range(1, 9)], rtol=1e-12)
-    x = low_rank(500, 12, 4)
-    assert fitted(x, "mle").count == decomposition.PCA("mle").fit(x).n_components_
-    assert fitted(low_rank(500, 12, 4), "mle").count == 4
-    assert minka(np.ones(1), 10).size == 0
-    assert fitted(drawn(20, 1), "mle").count == 1
-
-
-def test_held_out_counts_are_those_of_models_fitted_anew() -> None:
-    x = low_rank(120, 6, 2)
-    fold = np.arange(120) % 4
-    parts = [Moments.observe(x[fold == one], form="full") for one in range(4)]
-    tried = held_out_counts(parts)
-    for k in range(1, 6):
-        told = [fitted(x[fold != one], k).log_densities(x[fold == one]) for one in range(4)]
-        assert_allclose(tried.log_densities[k - 1], np.concatenate(told).mean(), rtol=1e-10)
-    assert tried.best == 2
-    assert (
-        held_out_counts([Moments.observe(part, form="full") for part in (x[:50, :1], x[50:, :1])]).best == 1
-    )
-
-
-def test_held_out_counts_without_variance_have_no_density() -> None:
-    x = drawn(40, 3)
-    x = np.column_stack([x, x[:, 0]])
-    tried = held_out_counts([Moments.observe(part, form="full") for part in (x[:20], x[20:])])
-    assert np.isneginf(tried.log_densities[2])
-    with pytest.raises(ValueError, match="got rows of 1 fold, expected at least 2"):
-        held_out_counts([Moments.observe(x, form="full")])
-
-
-@pytest.mark.parametrize(
-    ("count", "message"),
-    [
-        (0, "got n_components=0 for 20 rows of 4 columns, expected 1 to 4"),
-        (5, "got n_components=5 for 20 rows of 4 columns, expected 1 to 4"),
-        (1.5, "expected None, a whole number from 1 to 4, a share"),
-        (True, "got n_components=True"),
-        ("some", "got n_components='some'"),
-        ("held-out", "were learned without folds"),
-    ],
-)
-def test_other_counts_are_refused(count: int | float | str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        fitted(drawn(20, 4), count)
-
-
-def test_evidence_asks_for_rows() -> None:
-    with pytest.raises(ValueError, match="got n_components='mle' for 4 rows of 8 columns"):
-        fitted(drawn(4), "mle")
-    with pytest.raises(ValueError, match="got n_components=5 for 4 rows of 8 columns, expected 1 to 4"):
-        fitted(drawn(4), 5)
-    assert fitted(drawn(4)).count == 4
-
-
-def test_weights_below_one_lose_no_directions() -> None:
-    x = drawn(100, 6)
-    found = fitted(x, None, np.full(100, 0.03))
-    assert found.count == 6
-    assert_allclose(found.ratios, fitted(x).ratios, rtol=1e-10)
 
 
 # ── wide rows ──
@@ -347,6 +251,28 @@ def test_gaps_that_hide_everything_are_refused() -> None:
         next(refine(Gaps.of(np.array([[1.0, np.nan], [2.0, np.nan]])), 1))
     with pytest.raises(ValueError, match="holds nothing but NaN"):
         next(refine(Gaps.of(np.full((3, 2), np.nan)), 1))
+
+
+# ── sums and blocks that these share with others ──
+
+
+def test_the_spread_is_the_scatters_diagonal() -> None:
+    x, by = drawn(60, 4, mean=1e8), np.arange(60) % 3
+    for sums in (Moments.observe(x, form="full"), Moments.observe(x, by=by, form="full")):
+        assert_allclose(sums.spread, np.diagonal(sums.scatter, axis1=-2, axis2=-1), rtol=1e-12)
+    assert_allclose(Moments.observe(x).spread, Moments.observe(x, form="full").spread, rtol=1e-12)
+
+
+def test_blocks_are_the_rows() -> None:
+    x, some = np.round(drawn(23, 4)), np.array([5, 0, 22, 7])
+    for table, count in ((Table.of(x), 1), (Table.of(sparse.csr_array(x)), 8)):
+        blocks = list(table.blocks(12))
+        assert len(blocks) == count
+        assert_allclose(np.concatenate([rows for _, rows in blocks]), x)
+        for where in (slice(None), slice(3, 20, 2), some):
+            for place, rows in table.blocks(12, where):
+                assert_allclose(rows, x[place])
+            assert_allclose(np.concatenate([rows for _, rows in table.blocks(12, where)]), x[where])
 
 
 # ── rows held out ──

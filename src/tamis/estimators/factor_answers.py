@@ -44,15 +44,14 @@ def asked(state: FactorState, users: Any, items: Any, time: Array | None, drawn:
     listed = [] if isinstance(users, np.ndarray) else users  # arrays hold numbers
     folded = [(row, one) for row, one in enumerate(listed) if isinstance(one, FoldedUser)]
     if folded:
-        apart = {id(one): one for _, one in folded if len(one.entries) or not state.implicit}
+        apart = {id(one): one for _, one in folded if len(one.entries)}
         place = {name: learned.users.shape[1] + i for i, name in enumerate(apart)}
         rows: list[Any] = [one.rows[:, None] for one in apart.values()]
         learned = replace(learned, users=np.concatenate([learned.users, *rows], axis=1))
         for row, one in folded:
             user[row] = place.get(id(one), -1)
-    if state.implicit:  # who did nothing is as good as unknown
-        idle = np.append(state.ratings.by_user.counts, np.ones(learned.users.shape[1], dtype=np.int64)) == 0
-        user[(user >= 0) & idle[user]] = -1
+    known = (user >= 0) & (user < len(state.users))
+    user[known] = np.where(state.ratings.by_user.counts[user[known]] > 0, user[known], -1)  # idle: unknown
     if learned.chain is not None:
         rng = np.random.default_rng(0) if drawn else None
         learned, user = _with_nobody(learned, user, "users", rng)
@@ -149,6 +148,8 @@ def recommended(
     items = len(state.items)
     places = np.full((len(users), count), -1, dtype=np.int64)
     scores = np.full((len(users), count), -np.inf)
+    if not users:
+        return places, scores
     at = bins_of(state, time, 1)
     likeness = state.learned.wide_items() if diversity else None
     tastes = _tastes(state, users)
@@ -244,6 +245,8 @@ def allowed(state: FactorState, among: Iterable[Hashable] | None) -> NDArray[np.
     """Which items are among these (items,)."""
     if among is None:
         return None
+    if isinstance(among, str | bytes) or not isinstance(among, Iterable):
+        raise TypeError(f"got among={among!r}, expected a list of items: [{among!r}] is one")
     places = found_in(state.items, among, "item")
     found = np.zeros(len(state.items), dtype=np.bool_)
     found[places[places >= 0]] = True
@@ -302,7 +305,7 @@ def explained(
     offset = float(at.items[place, -1]) if place >= 0 else 0.0
     row = 0 if isinstance(user, FoldedUser) else place_of(state.users, user)
     user = state.users[row] if not isinstance(user, FoldedUser) and row >= 0 else user
-    if row < 0 or (not isinstance(user, FoldedUser) and not len(state.rows_of(row))):
+    if row < 0 or not len(user.entries if isinstance(user, FoldedUser) else state.rows_of(row)):
         if state.implicit and place >= 0:
             offset = float(state.popularity[place])
         return FactorExplanation(user, item, at.level, offset, timed, (), np.zeros(0), np.zeros(0), shown)
@@ -325,7 +328,10 @@ def explained(
     else:
         features = np.ascontiguousarray(at.items[:, :-1])
         w = solver.sure(ratings)[order]
-        pulls, known = 1.0 + w, solver.ridge * np.eye(solver.rank) + features.T @ features
+        pulls, known = (
+            solver.pulls(ratings)[order],
+            solver.ridge * np.eye(solver.rank) + features.T @ features,
+        )
         unknown = np.zeros(solver.rank)
     v = features[side.others]
     matrix = (v * w[:, None]).T @ v + known

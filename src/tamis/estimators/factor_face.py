@@ -1,7 +1,9 @@
 """What a recommender was told → entries of known ids; what it learned → attributes and a file."""
 
 from collections.abc import Hashable, Iterable, Mapping, Set
-from math import isfinite
+from dataclasses import replace
+from datetime import timedelta
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Chain, Learned
 from tamis.stats import Keys
 
+_FADED, _FEW = 1e-3, 10  # a half-life that leaves less a rating is a slip of units; few may fade to one
 _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
@@ -33,9 +36,9 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
     """Reading, attributes and file of a recommender. What it learned is `_fitted`, and nothing else is."""
 
     feedback: Any
-    half_life: float | None
+    half_life: float | timedelta | None
     time_bins: int
-    period: float | None
+    period: float | timedelta | None
     columns: Mapping[str, Any] | None
     duplicates: Any
     random_state: Any
@@ -48,11 +51,22 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             raise answers.not_fitted(self)
         return fitted
 
+    def _of_its_kind(self) -> FactorState:
+        """What was learned, if `feedback` still says what it was learned from."""
+        state = self._checked()
+        if (self.feedback == "implicit") != state.implicit:
+            kind = "implicit" if state.implicit else "explicit"
+            raise ValueError(
+                f"got feedback={self.feedback!r} for a model of {kind} feedback, expected {kind!r}: set it "
+                "back, or fit anew"
+            )
+        return state
+
     def _entries(self, X: object, y: object, sample_weight: object) -> tuple[Keys, Keys, Entries]:
         """Rows to learn, and the ids among them."""
         if self.duplicates not in _DUPLICATES:
             raise ValueError(f"got duplicates={self.duplicates!r}, expected one of {', '.join(_DUPLICATES)}")
-        read = factor_reading.read(X, self.columns)
+        read = factor_reading.read(X, self.columns, ("rating",) if y is not None else ())
         rows = len(read)
         if not rows:
             raise ValueError("got 0 ratings, expected at least 1: was the data empty?")
@@ -72,6 +86,12 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         users, user = self._ids(read.user, read.users, "user")
         items, item = self._ids(read.item, read.items, "item")
         entries = Entries(user, item, value, weight, time)
+        if weight is not None and not weight.all():  # what weighs nothing was not told
+            entries = entries.take(weight > 0.0)
+            if read.users is None or read.items is None:
+                users, user = _used(users, entries.user)
+                items, item = _used(items, entries.item)
+                entries = replace(entries, user=user, item=item)
         return users, items, self._deeds(entries) if implicit else entries
 
     @staticmethod
@@ -96,19 +116,34 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         bins: Any = self.time_bins
         if not isinstance(bins, int | np.integer) or bins < 0:
             raise ValueError(f"got time_bins={bins!r}, expected a whole number, 0 for none")
-        for name in ("half_life", "period"):
-            given = getattr(self, name)
-            if given is not None and not (given > 0 and isfinite(given)):
-                raise ValueError(f"got {name}={given!r}, expected a length of time above 0, or None")
+        half_life, period = (_length(name, getattr(self, name)) for name in ("half_life", "period"))
         if time is None:
-            if bins or self.half_life is not None:
+            if bins or half_life is not None:
                 raise ValueError(
                     "got half_life or time_bins, and ratings without times, expected a column of times: name "
                     "it time, or say which it is with columns={'time': …}"
                 )
             return None
-        half_life, period = self.half_life, self.period
-        return Clock(float(time.min()), float(time.max()), half_life, int(bins), period)
+        clock = Clock(float(time.min()), float(time.max()), half_life, int(bins), period)
+        left, rows = float(clock.weights(time).sum()), len(time)
+        if left < _FADED * rows or (rows > _FEW and left < 2.0):
+            raise ValueError(
+                f"got half_life={half_life:g}, which leaves {rows} ratings the weight of {left:.3g}, "
+                f"expected a longer one for times from {clock.oldest:g} to {clock.newest:g}: are the "
+                "times in seconds?"
+            )
+        return clock
+
+    def _new(self, state: FactorState, entries: Entries) -> Entries:
+        return self._deeds(entries) if state.implicit else entries
+
+    @staticmethod
+    def _refuse_known(keys: Keys, name: Hashable, what: str) -> None:
+        factor_reading.refuse_no_id(name, what)
+        if name in keys:
+            raise ValueError(
+                f"got {what} {name!r}, expected a new one: partial_fit adds ratings to known ones"
+            )
 
     def _told(self, ratings: Any, keys: Keys, what: str) -> tuple[NDArray[np.int64], Array]:
         """The places and values of one user's or item's ratings; `what` is what the others are."""
@@ -121,7 +156,10 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             pairs = [(one, 1.0) for one in ratings]
         else:
             pairs = ratings
-        listed = [tuple(pair) for pair in pairs]
+        try:
+            listed = [tuple(pair) for pair in pairs]
+        except TypeError:
+            listed = [()]
         if any(len(pair) != 2 for pair in listed):
             raise ValueError(
                 f"got ratings that are no pairs, expected a mapping or pairs of ({what}, rating)"
@@ -257,9 +295,30 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         )
 
 
+def _used(keys: Keys, place: NDArray[np.int64]) -> tuple[Keys, NDArray[np.int64]]:
+    """The keys that have rows, and those rows' places among them."""
+    used = np.bincount(place, minlength=len(keys)) > 0
+    return keys.keep(used), (np.cumsum(used) - 1)[place]
+
+
+def _length(name: str, given: Any) -> float | None:
+    """A length of time: a number as it is, a timedelta in days."""
+    if isinstance(given, np.timedelta64 | timedelta):
+        given = given / (timedelta(days=1) if isinstance(given, timedelta) else np.timedelta64(1, "D"))
+    if given is None:
+        return None
+    if not isinstance(given, Real) or not 0.0 < float(given) < np.inf:
+        raise ValueError(f"got {name}={given!r}, expected a length of time above 0, or None")
+    return float(given)
+
+
 def is_many(user: object) -> bool:
     """Whether this is a list, array or column of ids; anything else is one id."""
-    return isinstance(user, list | np.ndarray | Keys) or hasattr(user, "to_list")
+    if isinstance(user, np.ndarray):
+        if user.ndim > 1:
+            raise ValueError(f"got users of shape {user.shape}, expected one id, or a list of them: (n,)")
+        return user.ndim == 1
+    return isinstance(user, list | Keys) or hasattr(user, "to_list")
 
 
 def listed(users: Any) -> list[Hashable | FoldedUser]:

@@ -17,7 +17,7 @@ from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Learned, Solver
 from tamis.models.factors.ratings import Ratings
 
-_USUAL = 0.15  # ridge where none is looked for
+_USUAL = 0.15  # ridge where none is looked for, of ratings in units of their spread
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025)  # to try, in units of the ratings' spread
 _TRY, _SHARE, _ENOUGH = 8, 0.1, 200  # sweeps of each, the share held out, and ratings below which none is
 _WARM = 5  # sweeps before the first draw
@@ -124,12 +124,12 @@ def whole(name: str, value: Any, least: int) -> int:
 
 def with_ridge(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> Plan:
     """The plan with the ridge under which a tenth of the ratings is best told by the rest, in few sweeps."""
-    if not plan.chooses or not isinstance(plan.solver, Alternating) or len(ratings) < _ENOUGH:
+    if not plan.chooses or not isinstance(plan.solver, Alternating):
         return plan
-    held = np.zeros(len(ratings), dtype=np.bool_)
-    held[rng.choice(len(ratings), ceil(_SHARE * len(ratings)), replace=False)] = True
-    seen, unseen = ratings.take(~held), ratings.take(held)
-    spread = float(np.std(ratings.value)) or 1.0
+    spread = ratings.spread
+    if len(ratings) < _ENOUGH:
+        return replace(plan, solver=replace(plan.solver, ridge=_USUAL * spread))
+    seen, unseen = _parted(ratings, ceil(_SHARE * len(ratings)), rng)
     start = plan.solver.start(seen, rng)
     wrong: dict[float, float] = {}
     for ridge in _RIDGES:  # from the strictest on, until it gets worse: the others would, too
@@ -148,25 +148,30 @@ def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) 
     """Sweep, or draw."""
     if plan.is_gibbs:
         return _draw(plan, ratings, rng, watch)
-    start = plan.solver.start(ratings, rng)
     if not plan.validation:
-        at, course = _sweep(plan, ratings, start, watch)
+        at, course = _sweep(plan, ratings, plan.solver.start(ratings, rng), watch)
         return Learned.of(at), course
-    held = np.zeros(len(ratings), dtype=np.bool_)
     count = ceil(plan.validation * len(ratings))
     if count >= len(ratings):
         raise ValueError(
             f"got validation={plan.validation:g} of {len(ratings)} ratings, expected some to learn"
         )
-    held[rng.choice(len(ratings), count, replace=False)] = True
-    path = _held_out(plan, ratings.take(~held), ratings.take(held), start, watch)
+    seen, unseen = _parted(ratings, count, rng)
+    path = _held_out(plan, seen, unseen, plan.solver.start(seen, rng), watch)
     sweeps = int(np.argmin(path)) + 1
     train = []
-    at = start
+    at = start = plan.solver.start(ratings, rng)
     for at in islice(plan.solver.sweeps(ratings, start), sweeps):
         train.append(rmse(plan.solver, ratings, at))
         watch(_Step())
     return Learned.of(at), Course(sweeps, np.array(train), np.array(path))
+
+
+def _parted(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+    """The ratings but so many, and those."""
+    held = np.zeros(len(ratings), dtype=np.bool_)
+    held[rng.choice(len(ratings), count, replace=False)] = True
+    return ratings.take(~held), ratings.take(held)
 
 
 def rmse(solver: Solver, ratings: Ratings, at: Factors) -> float:
@@ -209,8 +214,7 @@ def _held_out(plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch
 
 def _draw(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> tuple[Learned, Course]:
     """From a few sweeps on, which are nearer than chance; the first draws are let go."""
-    spread = float(np.std(ratings.value))
-    unit = spread if spread > 0.0 else 1.0
+    unit = ratings.spread
     ratings = replace(ratings, value=ratings.value / unit)
     at = start = plan.solver.start(ratings, rng)
     for swept in islice(plan.solver.sweeps(ratings, start), min(plan.max_iter, _WARM)):
@@ -218,14 +222,12 @@ def _draw(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) 
         watch(_Step())
     kept: list[Draw] = []
     train: list[float] = []
-    every = ceil(plan.n_draws / plan.n_kept)
+    count = min(plan.n_kept, plan.n_draws)
+    chosen = set(np.linspace(plan.n_draws / count, plan.n_draws, count).round().astype(np.int64).tolist())
     draws = Gibbs(plan.solver.rank).draws(ratings, at, rng)
     for number, draw in enumerate(islice(draws, plan.burn_in + plan.n_draws)):
         train.append(unit * draw.rmse)
         watch(_Step())
-        after = number - plan.burn_in
-        if after >= 0 and (after + 1) % every == 0:
+        if number - plan.burn_in + 1 in chosen:
             kept.append(draw)
-    if not kept:
-        kept = [draw]
     return Learned.drawn(kept, unit), Course(len(train), np.array(train))

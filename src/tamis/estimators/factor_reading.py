@@ -15,6 +15,8 @@ from tamis.models.factors.ratings import Places
 from tamis.stats import Keys
 
 ROLES = ("user", "item", "rating", "time", "weight")  # the order of columns that have no names
+_EXACT = 2.0**53  # from here on not every whole number is a float
+_LARGEST = 1e30  # rating: draws are held as float32
 _DAY = np.timedelta64(86_400_000_000, "us")
 _KINDS = "a frame, rows of (user, item, rating), pairs with y, or a sparse matrix"
 
@@ -35,8 +37,8 @@ class Columns:
         return len(self.user)
 
 
-def read(X: Any, columns: Mapping[str, Any] | None = None) -> Columns:
-    """Columns by role.
+def read(X: Any, columns: Mapping[str, Any] | None = None, spared: Sequence[str] = ROLES[2:]) -> Columns:
+    """Columns by role; of those that `columns` names, only the spared roles need not be there.
 
     A frame has columns of the names that `columns` says of each role, else those called user, item, rating,
     time and weight, else its first three are user, item and rating. Rows without names are in that order.
@@ -44,7 +46,7 @@ def read(X: Any, columns: Mapping[str, Any] | None = None) -> Columns:
     if hasattr(X, "tocoo"):
         return _of_sparse(X)
     if arrays.is_frame(X):
-        return _of_frame(X, columns)
+        return _of_frame(X, columns, spared)
     if isinstance(X, np.ndarray) or hasattr(X, "__array__"):
         return _of_array(arrays.to_numpy(X))
     if isinstance(X, Iterable) and not isinstance(X, str | bytes | Set | Mapping):
@@ -63,7 +65,7 @@ def _of_sparse(X: Any) -> Columns:
     return Columns(user, item, np.asarray(found.data), users=users, items=items)
 
 
-def _of_frame(X: Any, columns: Mapping[str, Any] | None) -> Columns:
+def _of_frame(X: Any, columns: Mapping[str, Any] | None, spared: Sequence[str]) -> Columns:
     frame = arrays.frame(X)
     if frame is None:
         raise TypeError(f"got a {type(X).__name__} of one column, expected {_KINDS}")
@@ -74,7 +76,7 @@ def _of_frame(X: Any, columns: Mapping[str, Any] | None) -> Columns:
         places = dict(columns)
         if lost := [role for role in ("user", "item") if role not in places]:
             raise ValueError(f"columns={places!r} names no {lost[0]}, expected names of user and item")
-        if lost := [name for role, name in places.items() if name not in names and role in ("user", "item")]:
+        if lost := [name for role, name in places.items() if name not in names and role not in spared]:
             raise ValueError(
                 f"X has no column {lost[0]!r}, expected it by columns={places!r}: it has {names}"
             )
@@ -119,6 +121,11 @@ def _of_rows(rows: list[Any]) -> Columns:
         len(row) if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) else -1
         for row in rows
     }
+    if -1 in widths:
+        odd = next(row for row in rows if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str))
+        raise ValueError(
+            f"got {odd!r} for a row, expected pairs or (user, item, rating): one pair is [(user, item)]"
+        )
     if len(widths) != 1 or not 2 <= min(widths) <= len(ROLES):
         raise ValueError(f"got rows of {min(widths)} values, expected pairs or (user, item, rating)")
     parts: list[Any] = [list(part) for part in zip(*rows, strict=True)]
@@ -128,7 +135,11 @@ def _of_rows(rows: list[Any]) -> Columns:
 def labels(values: Any) -> Any:
     """Ids, whole numbers as integers: 3.0 is 3."""
     if isinstance(values, np.ndarray):
-        if values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.floor(values)).all():
+        if (
+            values.dtype.kind == "f"
+            and (np.abs(values) < _EXACT).all()
+            and (values == np.floor(values)).all()
+        ):
             return values.astype(np.int64)
         return values if values.dtype.kind in "iu" else values.tolist()
     return values
@@ -144,6 +155,16 @@ def keyed(values: Any, what: str) -> tuple[Keys, Places]:
         row = int(np.argmax(place < 0))
         raise ValueError(f"{what} of row {row} is missing, expected an id: drop that row")
     return keys, place
+
+
+def refuse_no_id(value: Any, what: str) -> None:
+    """One line if this is missing, or cannot be hashed."""
+    try:
+        missing = bool((Keys.encode([value])[1] < 0).any())
+    except TypeError:
+        raise TypeError(f"got {what} {value!r}, expected an id: a string, a number or a tuple") from None
+    if missing:
+        raise ValueError(f"got {what} {value!r}, which is missing, expected an id")
 
 
 def found_in(keys: Keys, values: Any, what: str) -> Places:
@@ -169,6 +190,11 @@ def ratings(values: Any, rows: int, what: str = "rating") -> Array:
     if not np.isfinite(found).all():
         row = int(np.argmax(~np.isfinite(found)))
         raise ValueError(f"{what} {row} is {found[row]}, expected a finite number: drop that row")
+    if what == "rating" and len(found) and np.abs(found).max() > _LARGEST:
+        row = int(np.abs(found).argmax())
+        raise ValueError(
+            f"rating {row} is {found[row]:g}, expected at most {_LARGEST:g} in size: rescale them"
+        )
     return np.ascontiguousarray(found)
 
 
@@ -187,7 +213,7 @@ def weights(column: Any, sample_weight: object, rows: int) -> Array | None:
 
 def times(values: Any, rows: int) -> Array:
     """Times (n,): numbers as they are, dates and datetimes in days since 1970."""
-    if np.ndim(values) == 0 and not arrays.is_frame(values):
+    if isinstance(values, date | np.datetime64) or (np.ndim(values) == 0 and not arrays.is_frame(values)):
         values = [values] * rows
     return ratings(_days(values.to_list() if hasattr(values, "to_list") else values), rows, "time")
 

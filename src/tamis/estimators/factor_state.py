@@ -55,10 +55,14 @@ class Entries:
         user, item = both
         return Entries(user, item, np.concatenate([self.value, more.value]), weight, time)
 
+    def cells(self, items: int) -> Places:
+        """A number for each pair (n,)."""
+        return self.user * max(items, 1) + self.item
+
     def once(self, duplicates: Duplicates, users: Keys, items: Keys) -> "Entries":
-        """Each pair once, by what is to be done with the others."""
-        cell = self.user * max(len(items), 1) + self.item
-        order = np.argsort(cell, kind="stable")
+        """Each pair once, by what is to be done with the others; the last is the newest, where times tell."""
+        cell = self.cells(len(items))
+        order = np.argsort(cell, kind="stable") if self.time is None else np.lexsort((self.time, cell))
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = cell[order[1:]] != cell[order[:-1]]
         if first.all():
@@ -151,17 +155,33 @@ class FactorState:
         return replace(self, users=all_users, items=all_items, learned=learned, entries=entries)
 
     def with_more(self, more: Entries, duplicates: Duplicates) -> "FactorState":
-        """With more ratings, of known ids; nothing is solved yet."""
-        newest = self.clock.newest if self.clock is not None else 0.0
+        """With more ratings, of known ids, and ages counted from the newest of all; nothing is solved yet."""
+        if duplicates == "mean":
+            known = np.isin(more.cells(len(self.items)), self.entries.cells(len(self.items)))
+            if known.any():
+                row = int(np.argmax(known))
+                raise ValueError(
+                    f"user {self.users[int(more.user[row])]!r} has item {self.items[int(more.item[row])]!r} "
+                    "already, expected new pairs with duplicates='mean', whose counts are not kept: fit anew"
+                )
+        newest, clock = self.clock.newest if self.clock is not None else 0.0, self.clock
+        if clock is not None and more.time is not None:
+            clock = clock.until(float(more.time.max()))
         entries = self.entries.joined(more, newest).once(duplicates, self.users, self.items)
         low, high = min(self.low, more.value.min()), max(self.high, more.value.max())
-        return replace(self, entries=entries, low=float(low), high=float(high))
+        return replace(self, entries=entries, clock=clock, low=float(low), high=float(high))
+
+    def aged_since(self, before: Clock | None) -> bool:
+        """Whether old ratings weigh less than they did by that clock."""
+        return self.clock is not None and self.clock.half_life is not None and self.clock != before
 
     def without(self, rows: Places) -> "FactorState":
-        """Without these ratings; nothing is solved yet."""
+        """Without these ratings, and in the range of those left; nothing is solved yet."""
         kept = np.ones(len(self.entries), dtype=np.bool_)
         kept[rows] = False
-        return replace(self, entries=self.entries.take(kept))
+        after = replace(self, entries=self.entries.take(kept))
+        left = after.ratings.weighty.value
+        return replace(after, low=float(left.min()), high=float(left.max())) if len(left) else after
 
     def solved_users(self, rows: Places, rng: np.random.Generator) -> "FactorState":
         """With the rows of these users solved again."""
@@ -226,7 +246,7 @@ def as_saved(state: FactorState) -> dict[str, Any]:
         ),
         "clock": None
         if clock is None
-        else (clock.oldest, clock.newest, clock.half_life, clock.bins, clock.period),
+        else (clock.oldest, clock.newest, clock.half_life, clock.bins, clock.period, clock.end),
         "solver": (solver.rank, solver.ridge, more, state.implicit),
         "range": (state.low, state.high),
         "course": (state.course.sweeps, state.course.train, state.course.validation),
@@ -235,4 +255,9 @@ def as_saved(state: FactorState) -> dict[str, Any]:
 
 def place_of(keys: Keys, label: Hashable) -> int:
     """Where an id is, −1 if nowhere."""
-    return int(keys.find([label])[0])
+    try:
+        return int(keys.find([label])[0])
+    except TypeError as problem:
+        raise TypeError(
+            f"got the id {label!r} ({problem}), expected a hashable one: a string, a number or a tuple"
+        ) from None

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -46,8 +47,9 @@ class MatrixFactorization(FactorFace):
         Least squares, or draws from the posterior, which also know how sure they are.
     ridge : float or "validated"
         Of the factors; with ratings, for each unit of weight that a row has. "validated" tries up to six on
-        a tenth of the ratings, held out, and takes the best; draws, which find their own, begin with 0.15,
-        and so does implicit feedback. Ratings on a larger scale need a larger ridge.
+        a tenth of the ratings, held out, and takes the best; below 200 ratings it is 0.15 of their spread.
+        Draws, which find their own, begin with that, too; implicit feedback has 0.15. Ratings on a larger
+        scale need a larger ridge.
     offset_ridge : float
         Of the offsets, of times too: so many ratings of the level are added. Infinity: no level, no offsets.
     confidence : float
@@ -61,17 +63,18 @@ class MatrixFactorization(FactorFace):
         what was held out has not fallen by that share for three sweeps.
     n_draws, burn_in, n_kept : int
         Of Gibbs: draws, how many more go before them, and how many to keep, evenly spaced.
-    half_life : float, optional
+    half_life : float or timedelta, optional
         A rating of that age, counted from the newest, weighs half. In units of time; dates are days.
     time_bins : int
         Offsets of all items, and of each, in so many equal parts of the time, or of the `period`.
-    period : float, optional
+    period : float or timedelta, optional
         Parts of time come again: 365.25 days for seasons.
     clip : bool
         Whether predicted ratings stay in the range of those seen.
     columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
     duplicates : "refuse", "mean", "last" or "sum"
-        What to do with a pair that comes more than once: mean or sum has the last one's time and weight.
+        What to do with a pair that comes more than once; the last is the newest, where there are times. Mean
+        or sum has the last one's time and weight; `partial_fit` refuses the mean with a pair it knows.
     random_state, verbose
 
     Examples
@@ -90,7 +93,7 @@ class MatrixFactorization(FactorFace):
     >>> rows = [row for row in rows if row[:2] not in (("ben", "Cube"), ("fay", "Heidi"), ("fay", "Dune"))]
     >>> model = tamis.MatrixFactorization(2, random_state=0).fit(rows)
     >>> model.predict([("ben", "Cube"), ("fay", "Dune"), ("nobody", "Emma")]).round(1).tolist()
-    [4.8, 1.2, 2.9]
+    [4.6, 1.3, 2.9]
     >>> model.recommend("fay", 1)[0].tolist(), model.explain("fay", "Heidi", 1).top[0][0]
     (['Heidi'], 'Emma')
     """
@@ -110,9 +113,9 @@ class MatrixFactorization(FactorFace):
         n_draws: int = 100,
         burn_in: int = 20,
         n_kept: int = 50,
-        half_life: float | None = None,
+        half_life: float | timedelta | None = None,
         time_bins: int = 0,
-        period: float | None = None,
+        period: float | timedelta | None = None,
         clip: bool = True,
         columns: Mapping[str, Any] | None = None,
         duplicates: Duplicates = "refuse",
@@ -149,12 +152,12 @@ class MatrixFactorization(FactorFace):
         users, items, entries = self._entries(X, y, sample_weight)
         entries = entries.once(self.duplicates, users, items)
         clock = self._clock(entries.time)
-        ratings = weighed(entries, clock, len(users), len(items))
+        ratings = weighed(entries, clock, len(users), len(items)).weighty
         rng = answers.generator(self.random_state)
         with watching(self, plan.steps, X, y) as watch:
             plan = with_ridge(plan, ratings, rng, watch)
             learned, course = learn(plan, ratings, rng, watch)
-        low, high = float(entries.value.min()), float(entries.value.max())
+        low, high = float(ratings.value.min()), float(ratings.value.max())
         implicit = self.feedback == "implicit"
         self._fitted = FactorState(
             users, items, entries, plan.solver, learned, clock, low, high, implicit, course
@@ -165,15 +168,18 @@ class MatrixFactorization(FactorFace):
         """Learn more ratings, by known or new users of known or new items, by the rows they touch alone.
 
         Those users' rows are solved, then those items', then the users of these items again; all else stays
-        as it was, the level too. Near a new fit as long as there is little new.
+        as it was, the level too. Near a new fit as long as there is little new. With a `half_life`, newer
+        ratings make all others older: then all users' rows are solved.
         """
         if "_fitted" not in self.__dict__:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
+        before = self._of_its_kind()
         users, items, entries = self._entries(X, y, sample_weight)
-        state, rng = self._checked().with_keys(users, items), answers.generator(self.random_state)
+        state, rng = before.with_keys(users, items), answers.generator(self.random_state)
         own, other = state.users.find(users)[entries.user], state.items.find(items)[entries.item]
         state = state.with_more(replace(entries, user=own, item=other), self.duplicates)
-        self._fitted = state.solved_users(own, rng).solved_items(other, rng)
+        touched = np.arange(len(state.users)) if state.aged_since(before.clock) else own
+        self._fitted = state.solved_users(touched, rng).solved_items(other, rng)
         return self
 
     def add_user(self, user: Hashable, ratings: Any) -> Self:
@@ -181,12 +187,13 @@ class MatrixFactorization(FactorFace):
 
         `ratings` is a mapping from items, pairs (item, rating), or of implicit feedback a set of items.
         """
-        self._refuse_known(self._checked().users, user, "user")
-        state = self._checked().with_keys(Keys((user,)), Keys(()))
+        state = self._of_its_kind()
+        self._refuse_known(state.users, user, "user")
+        state = state.with_keys(Keys((user,)), Keys(()))
         item, value = self._told(ratings, state.items, "item")
         own = np.full(len(item), place_of(state.users, user))
         if len(item):
-            state = state.with_more(self._new(Entries(own, item, value)), self.duplicates)
+            state = state.with_more(self._new(state, Entries(own, item, value)), self.duplicates)
         rng = answers.generator(self.random_state)
         self._fitted = state.solved_users(np.array([place_of(state.users, user)]), rng)
         return self
@@ -197,36 +204,27 @@ class MatrixFactorization(FactorFace):
         The rows of its users are then solved again, for they have a rating more; of implicit feedback, those
         of all users, who have a preference more.
         """
-        self._refuse_known(self._checked().items, item, "item")
-        state = self._checked().with_keys(Keys(()), Keys((item,)))
+        state = self._of_its_kind()
+        self._refuse_known(state.items, item, "item")
+        state = state.with_keys(Keys(()), Keys((item,)))
         user, value = self._told(ratings, state.users, "user")
         other = np.full(len(user), place_of(state.items, item))
         if len(user):
-            state = state.with_more(self._new(Entries(user, other, value)), self.duplicates)
+            state = state.with_more(self._new(state, Entries(user, other, value)), self.duplicates)
         rng = answers.generator(self.random_state)
         self._fitted = state.solved_items(np.array([place_of(state.items, item)]), rng)
         return self
-
-    def _new(self, entries: Entries) -> Entries:
-        return self._deeds(entries) if self.feedback == "implicit" else entries
-
-    @staticmethod
-    def _refuse_known(keys: Keys, name: Hashable, what: str) -> None:
-        if name in keys:
-            raise ValueError(
-                f"got {what} {name!r}, expected a new one: partial_fit adds ratings to known ones"
-            )
 
     def fold_in_user(self, ratings: Any) -> FoldedUser:
         """Somebody with these ratings, not added: `predict`, `recommend` and `explain` take him for an id.
 
         `ratings` as in `add_user`.
         """
-        state = self._checked()
+        state = self._of_its_kind()
         item, value = self._told(ratings, state.items, "item")
         time = None if state.clock is None else np.full(len(item), state.clock.newest)
         entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
-        entries = self._new(entries).once(self.duplicates, Keys(("the new user",)), state.items)
+        entries = self._new(state, entries).once(self.duplicates, Keys(("the new user",)), state.items)
         rng = answers.generator(self.random_state)
         rows = user_rows(
             state.learned, state.solver, state.weighed(entries, 1), np.zeros(1, dtype=np.int64), rng
@@ -236,7 +234,8 @@ class MatrixFactorization(FactorFace):
     def forget(self, user: Hashable, item: Hashable, of_item: bool = False) -> Self:
         """Forget a rating: the user's row is as if solved without it; with `of_item`, so is the item's.
 
-        What it did to other rows through them, in the sweeps of the fit, stays; only a new fit is free of it.
+        What it did to other rows through them, in the sweeps of the fit, stays, and so does its part in the
+        level; only a new fit is free of it.
         """
         return self.unlearn([(user, item)], of_items=of_item)
 
@@ -308,7 +307,7 @@ class MatrixFactorization(FactorFace):
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """R² of the predicted ratings: 1 less the share of their variance that is not predicted."""
-        if self.feedback == "implicit":
+        if self._of_its_kind().implicit:
             raise ValueError(
                 "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
             )
@@ -338,9 +337,10 @@ class MatrixFactorization(FactorFace):
         items are left; anything else is one id. Who is unknown gets what is popular.
 
         `diversity`, from 0 to 1, keeps apart what is alike: each next item has the largest (1 − diversity) ·
-        score − diversity · (its largest cosine with those before), of scores from 0 to 1. `recency` is what
-        an item gains, in ratings, if all its ratings are as new as the newest, and in proportion if some
-        are. `among` are the items to choose from, of which those never seen are left out.
+        score − diversity · (its largest cosine with those before), among the best 10 · n, whose scores are
+        brought to 0 … 1. `recency` is what an item gains, in ratings, if all its ratings are as new as the
+        newest, and in proportion if some are. `among` are the items to choose
+        from, of which those never seen are left out.
         """
         state = self._checked()
         count = whole("n", n, 1)
@@ -348,7 +348,7 @@ class MatrixFactorization(FactorFace):
             raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
         times = None if time is None else factor_reading.times(time, 1)
         many = is_many(user)
-        users = listed(user) if many else [user]
+        users = listed(user) if many else [user.item() if isinstance(user, np.ndarray) else user]
         bonus = factor_answers.bonus(state, at_least_zero("recency", recency))
         allowed = factor_answers.allowed(state, among)
         places, scores = factor_answers.recommended(

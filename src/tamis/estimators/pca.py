@@ -19,6 +19,9 @@ from tamis.estimators.pca_learning import (
     has_gaps,
     observe,
     refuse_gaps,
+    refuse_lost,
+    refuse_other_solver,
+    rounding,
     solver_for,
     unless_wide,
 )
@@ -39,7 +42,8 @@ from tamis.models.components import (
 from tamis.stats import Moments
 from tamis.tables import Table
 
-_FILL = "drop or fill those rows, or set missing='em'"
+_DROP = "drop or fill those rows"
+_FILL = f"{_DROP}, or set missing='em'"
 _AT_ONCE = "rows with gaps are guessed together, so give them to fit, all at once"
 
 
@@ -55,7 +59,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     n_components : int, float, "mle", "held-out" or None
         How many to keep: a number; the fewest that explain more than that share of the variance; the number
         of largest evidence (Minka); the number that gives rows held out in five folds the largest density, at
-        no further look at the data; or all. A row's fold is chosen by what it holds.
+        no further look at the data; or all. A row's fold is chosen by what it holds. Directions in which no
+        row varies have no say in densities: of rows that span only r directions, at most r are kept.
     whiten : whether codes are scaled to unit variance; a component without variance is not scaled
     solver : "auto", "moments", "rows" or "randomized"
         "moments" keeps the statistic. Without one, and so without `partial_fit`, `merge`, `unlearn` and
@@ -125,12 +130,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         if self.missing == "em" and has_gaps(table):
             found = self._guessed(table, schema, weighed, X)
         elif solver == "moments":
-            found = Learned(schema, self._observed(table, weighed))
+            found = self._summed(schema, table, weighed)
         else:
             refuse_gaps(table, _FILL)
-            found = Learned(schema, None, solver, inferred=[self._wide(solver, table, weighed)])
+            found = Learned(schema, None, solver, inferred=self._wide(solver, table, weighed))
         if found.statistic is not None:
-            found.inferred.append(self._model().infer(found.statistic))
+            found = replace(found, inferred=self._model().infer(found.statistic))
         self._fitted = found
         return self
 
@@ -141,9 +146,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def _guessed(self, table: Table, schema: Schema, weighed: Array | None, X: object) -> Learned:
         if table.sparse is not None or self.solver in ("rows", "randomized"):
-            how = "sparse" if table.sparse is not None else f"solver={self.solver!r}"
+            how = "that are sparse" if table.sparse is not None else f"and solver={self.solver!r}"
             raise ValueError(
-                f"got rows with gaps and {how}, expected dense rows and solver='moments': {_FILL}"
+                f"got rows with gaps {how}, expected dense rows and solver='moments' for EM: {_DROP}"
             )
         with watching(self, int(self.max_iter), X) as watch:
             statistic, told = guess(
@@ -155,7 +160,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
                 int(self.max_iter),
                 watch,
             )
-        return Learned(schema, statistic, likelihoods=told)
+        return Learned(schema, statistic, likelihoods=told, rounded=statistic.spread)
 
     @unless_wide
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
@@ -167,13 +172,18 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         table, schema = self._read(X)
         if before is None:
             solver = solver_for(self.solver, table.rows, table.width, "held-out")
-            self._fitted = Learned(schema, self._observed(table, weights(sample_weight, table.rows)), solver)
+            found = self._summed(schema, table, weights(sample_weight, table.rows))
+            self._fitted = replace(found, solver=solver)
         else:
             self._change(lambda sums, part: sums + part, table, sample_weight)
         return self
 
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Forget rows that were learned, with their weights: as if they had never come."""
+        """Forget rows that were learned, with their weights: as if they had never come.
+
+        Products of many rows at once are rounded, unless `exact`. So rows so far out that less than 1e-10 of
+        the squares of their column is left without them are refused, if they were learned among many others.
+        """
         self._checked().summed("take from")
         self._change(lambda sums, part: sums - part, self._read(X)[0], sample_weight)
         return self
@@ -185,18 +195,19 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         sums = fitted.summed("change")
         part = self._observed(table, weights(sample_weight, table.rows), sums.keys is not None)
         after = change(sums, part)
-        after.refuse_impossible()
+        rounded = fitted.rounded + rounding(part, table.rows, bool(self.exact))
+        refuse_lost(after, rounded, table)
         if not float(after.weight.value.sum()) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = replace(fitted, statistic=after, inferred=[])
+        self._fitted = replace(fitted, statistic=after, inferred=None, rounded=rounded)
 
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
         fitted: Learned = self._checked()
-        statistic = fitted.summed("add to")
+        statistic, rounded = fitted.summed("add to"), fitted.rounded
         for other in others:
             if type(other) is not type(self):
                 raise TypeError(f"got a {type(other).__name__} to merge, expected another PCA")
@@ -209,8 +220,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
                 raise ValueError(
                     "one model learned with n_components='held-out' and one without, expected both or neither"
                 )
-            statistic = statistic + sums
-        self._fitted = replace(fitted, statistic=statistic, inferred=[])
+            statistic, rounded = statistic + sums, rounded + theirs.rounded
+        self._fitted = replace(fitted, statistic=statistic, inferred=None, rounded=rounded)
         return self
 
     def decay(self, factor: float) -> Self:
@@ -218,8 +229,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         fitted: Learned = self._checked()
         if not 0.0 < float(factor) <= 1.0:
             raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
-        sums = fitted.summed("scale")
-        self._fitted = replace(fitted, statistic=sums * float(factor), inferred=[])
+        sums, rounded = fitted.summed("scale") * float(factor), fitted.rounded * float(factor)
+        self._fitted = replace(fitted, statistic=sums, inferred=None, rounded=rounded)
         return self
 
     def infer(self, **params: Any) -> Self:
@@ -234,8 +245,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         except Exception:
             self.set_params(**before)
             raise
-        self._fitted = replace(fitted, inferred=[found])
+        self._fitted = replace(fitted, inferred=found)
         return self
+
+    def _summed(self, schema: Schema, table: Table, weighed: Array | None) -> Learned:
+        found = self._observed(table, weighed)
+        return Learned(schema, found, rounded=rounding(found, table.rows, bool(self.exact)))
 
     def _observed(self, table: Table, weighed: Array | None, by_fold: bool | None = None) -> Moments:
         if by_fold is None:
@@ -249,6 +264,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
             raise
 
     def _refuse_parameters(self) -> None:
+        refuse_other_solver(self.solver)
         if self.missing not in ("refuse", "em"):
             raise ValueError(f"got missing={self.missing!r}, expected 'refuse' or 'em'")
         if (whole(self.max_iter) or 0) < 1:
@@ -315,6 +331,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def log_likelihood(self, statistic: Moments | None = None) -> float:
         """Σ w log p of all rows that were learned, or of those of another statistic, from the sums alone."""
         fitted: Learned = self._checked()
+        if statistic is None and fitted.likelihoods:
+            raise ValueError(
+                "the sums hold what EM guessed of rows with gaps, expected a statistic of whole rows: see "
+                "log_likelihoods_ for EM's steps, or sum score_samples of the rows"
+            )
         sums = fitted.whole if statistic is None else statistic
         return self._components().log_likelihood(sums if sums.keys is None else sums.pooled())
 
@@ -341,10 +362,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         if component is None:
             terms = np.square(given.residuals(rows))
         else:
-            if not 0 <= component < given.count:
-                raise ValueError(f"got component={component}, expected 0 to {given.count - 1}")
-            scale = given.scale[component] if self.whiten else 1.0
-            terms = (rows - given.mean) * (given.directions[component] / scale)
+            if (k := whole(component)) is None or not 0 <= k < given.count:
+                raise ValueError(f"got component={component!r}, expected 0 to {given.count - 1}")
+            terms = (rows - given.mean) * (given.directions[k] / (given.scale[k] if self.whiten else 1.0))
         return explained(terms, np.zeros(len(terms)), self._checked().schema, X, table)
 
     def cross_validate(
@@ -361,7 +381,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together.
         """
         table, _ = first_table(X)
-        refuse_gaps(table, "drop or fill those rows")
+        refuse_gaps(table, _DROP)
         fold = answers.fold_of_each(folds, table.rows, None, groups, random_state)
         part = np.arange(table.rows) if fold is None else fold
         return cross_validate(self._model(), table, part, weights(sample_weight, table.rows))

@@ -1,5 +1,6 @@
 """What a fitted PCA shows: scikit-learn's attributes and its own, and what a file holds of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,16 @@ class ComponentsFace(LinearFace):
 
     def _components(self, wanted: str = "") -> Components:
         fitted: Learned = self._learned(wanted) if wanted else self._checked()
-        if not fitted.inferred:
-            try:
-                fitted.inferred.append(self._model().infer(fitted.summed("infer from")))
-            except ValueError as problem:
-                if wanted:  # so that `hasattr` says no
-                    raise AttributeError(f"no {wanted}: {problem}") from None
-                raise
-        return fitted.inferred[0]
+        if fitted.inferred is not None:
+            return fitted.inferred
+        try:
+            found = self._model().infer(fitted.summed("infer from"))
+        except ValueError as problem:
+            if wanted:  # so that `hasattr` says no
+                raise AttributeError(f"no {wanted}: {problem}") from None
+            raise
+        self._fitted = replace(fitted, inferred=found)
+        return found
 
     @property
     def statistic_(self) -> Moments:
@@ -127,31 +130,34 @@ class ComponentsFace(LinearFace):
         fitted: Learned = self._checked()
         schema = fitted.schema
         found = None
-        if fitted.statistic is None:
-            c = fitted.inferred[0]
+        if (c := fitted.inferred) is not None:  # which parameters set since then say nothing of
             numbers = (c.noise, c.total, c.weight, c.freedom, c.error)
             found = {"mean": c.mean, "directions": c.directions, "variances": c.variances, "numbers": numbers}
+            found["scores"] = c.scores
         return {
             "schema": (schema.width, schema.kinds, schema.names, schema.library),
             "statistic": fitted.statistic,
             "solver": fitted.solver,
             "likelihoods": np.array(fitted.likelihoods, dtype=np.float64),
             "components": found,
+            "rounded": fitted.rounded,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         schema, statistic, kept = Schema(*state["schema"]), state["statistic"], state["components"]
-        if kept is None:
+        widths, inferred = [], None
+        if statistic is not None or kept is None:
             if not isinstance(statistic, Moments) or statistic.form != "full":
                 raise TypeError("no statistic")
-            width, inferred = statistic.first.shape[-1], []
-        else:
+            widths.append(statistic.first.shape[-1])
+        if kept is not None:
             noise, total, weight, freedom, error = kept["numbers"]
             mean, directions, variances = kept["mean"], kept["directions"], kept["variances"]
-            width = mean.shape[0] if directions.shape == (len(variances), len(mean)) else -1
+            widths.append(mean.shape[0] if directions.shape == (len(variances), len(mean)) else -1)
             sizes = (noise, total, weight, freedom)
-            inferred = [Components(mean, directions, variances, *sizes, error=error)]
-        if width != schema.width:
+            inferred = Components(mean, directions, variances, *sizes, kept.get("scores"), error)
+        rounded = state.get("rounded", 0.0)
+        if any(width != schema.width for width in widths) or np.shape(rounded) not in ((), (schema.width,)):
             raise TypeError("it is of other columns")
         told = tuple(float(one) for one in state["likelihoods"])
-        self._fitted = Learned(schema, statistic, str(state["solver"]), told, inferred)
+        self._fitted = Learned(schema, statistic, str(state["solver"]), told, inferred, rounded)

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any
 
@@ -20,6 +20,9 @@ SOLVERS = ("auto", "moments", "rows", "randomized")
 FOLDS = 5  # by which n_components="held-out" chooses
 MODERATE = 2000  # columns whose products with each other are cheap to keep
 _WIDEST = 20_000  # columns of which the products fill some gigabytes
+_FEW = 16  # rows whose products are summed exactly, whatever is asked for: see `stats.products`
+_FAINT = 1e-10  # of the squares that were rounded, below which no six digits are left
+_LOUD = 1e5  # times all that is left, above which rounding is more than 1e-10 of the largest variance
 _CELLS = 1 << 23  # of sparse rows that are dense at a time: 64 MB, or 5,000 rows of 1,600 columns
 
 
@@ -30,7 +33,8 @@ class Learned(LinearState):
     statistic: Moments | None  # by fold, if n_components="held-out"; None for wide rows
     solver: str = "moments"
     likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
-    inferred: list[Components] = field(default_factory=list)  # empty until it is asked for
+    inferred: Components | None = None  # until it is asked for
+    rounded: Array | float = 0.0  # (d,): Σ(x − mean)² of what was summed with rounding; 0 if all is exact
 
     def summed(self, what: str) -> Moments:
         """The sums, by fold or not, or an error that says why there are none."""
@@ -48,10 +52,15 @@ class Learned(LinearState):
         return found if found.keys is None else found.pooled()
 
 
-def solver_for(asked: str, rows: int, columns: int, count: Any) -> str:
-    """The solver that is asked for; or the one that suits: one that merges, where that is not too slow."""
+def refuse_other_solver(asked: object) -> None:
+    """Raise if there is no such solver."""
     if asked not in SOLVERS:
         raise ValueError(f"got solver={asked!r}, expected one of {', '.join(SOLVERS)}")
+
+
+def solver_for(asked: str, rows: int, columns: int, count: Any) -> str:
+    """The solver that is asked for; or the one that suits: one that merges, where that is not too slow."""
+    refuse_other_solver(asked)
     number = whole(count)
     if asked != "auto":
         found = asked
@@ -73,15 +82,34 @@ def solver_for(asked: str, rows: int, columns: int, count: Any) -> str:
 
 def observe(table: Table, weights: Array | None, by_fold: bool, exact: bool) -> Moments:
     """The moments of the rows, sparse ones a block at a time; by fold, if these are to be held out."""
-    if table.sparse is None:
-        return _summed(Matrix(table.numbers(), table.names), weights, by_fold, exact)
     total: Moments | None = None
-    for rows in runs(table.rows, table.width, _CELLS):
+    for rows, x in table.blocks(_CELLS):
         own = None if weights is None else weights[rows]
-        part = _summed(Matrix(table.sparse.dense(rows), table.names), own, by_fold, exact)
+        part = _summed(Matrix(x, table.names), own, by_fold, exact)
         total = part if total is None else total + part
     assert total is not None
     return total
+
+
+def rounding(part: Moments, rows: int, exact: bool) -> Array | float:
+    """Squares about the mean (d,) whose sum was rounded; what is left when they are gone is no better."""
+    if exact or rows <= _FEW:
+        return 0.0
+    return (part if part.keys is None else part.pooled()).spread
+
+
+def refuse_lost(after: Moments, rounded: Array | float, table: Table) -> None:
+    """Raise if rows were never learned, or if what is left without them drowns in the sums' rounding."""
+    after.refuse_impossible(1e-12 * rounded)
+    if not np.any(rounded) or not float(after.weight.value.sum()) > 0:
+        return
+    left = (after if after.keys is None else after.pooled()).spread
+    lost = (left < _FAINT * rounded) & (rounded > _LOUD * left.max())
+    if lost.any():
+        raise ValueError(
+            f"too little is left of {table.name(int(lost.argmax()))} to tell after rounding, expected at "
+            "least 1e-10 of the squares learned: fit with exact=True; nothing was changed"
+        )
 
 
 def _summed(rows: Matrix, weights: Array | None, by_fold: bool, exact: bool) -> Moments:
@@ -112,11 +140,7 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def dense_blocks(table: Table) -> Iterator[Array]:
     """The rows as they are, or sparse ones a block at a time with their zeros."""
-    if table.sparse is None:
-        yield table.numbers()
-        return
-    for rows in runs(table.rows, table.width, _CELLS):
-        yield table.sparse.dense(rows)
+    return (x for _, x in table.blocks(_CELLS))
 
 
 def has_gaps(table: Table) -> bool:

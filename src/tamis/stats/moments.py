@@ -101,9 +101,12 @@ class Moments(Sums):
             squares = Exact.of(packed) + crossing(n, shifted, centre, pairs)
         return cls(weight=n, first=shifted, second=squares, form=form, keys=keys)._pruned()
 
-    def refuse_impossible(self) -> None:
-        """Raise if no rows have these moments: more was taken away than was there."""
-        refuse_too_much(are_impossible(self.weight, self.first, self.second, self._pairs))
+    def refuse_impossible(self, rounding: Floats | float = 0.0) -> None:
+        """Raise if no rows have these moments: more was taken away than was there.
+
+        `rounding` is how far off the squares of each column may be (d,).
+        """
+        refuse_too_much(are_impossible(self.weight, self.first, self.second, self._pairs, rounding))
 
     @property
     def mean(self) -> Floats:
@@ -121,6 +124,16 @@ class Moments(Sums):
             raise ValueError("these Moments hold no squares: observe with form='diagonal' or form='full'")
         scatter = scatter_of(self.weight, self.first, self.second, self._pairs)
         return unpack(scatter, self.first.shape[-1]) if self.form == "full" else scatter
+
+    @property
+    def spread(self) -> Floats:
+        """Σ(x − mean)² of each column (..., d): the scatter's diagonal, without the rest of it."""
+        if self.form != "full" or self.second is None:
+            return self.scatter
+        left, right = triangle(self.first.shape[-1])
+        squares = self.second.reindex(lambda words: words[..., left == right])
+        weight = self.weight.reindex(lambda words: np.repeat(words[..., None], self.first.shape[-1], axis=-1))
+        return scatter_of(weight, self.first, squares, None)
 
     @property
     def variance(self) -> Floats:

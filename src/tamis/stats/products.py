@@ -157,8 +157,10 @@ def scatter_of(weight: Exact, first: Exact, second: Exact, pairs: Pairs | None) 
     return np.where(on_diagonal & (total > 0), np.maximum(scatter, 0.0), scatter)
 
 
-def are_impossible(weight: Exact, first: Exact, second: Exact | None, pairs: Pairs | None) -> bool:
-    """Whether no rows have these sums: more was taken away than was there."""
+def are_impossible(
+    weight: Exact, first: Exact, second: Exact | None, pairs: Pairs | None, rounding: Floats | float = 0.0
+) -> bool:
+    """Whether no rows have these sums: more was taken away than was there, and than was rounded away."""
     total = weight.value if pairs is None else weight.value[..., None]
     wrong = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
     if wrong or second is None:
@@ -166,7 +168,7 @@ def are_impossible(weight: Exact, first: Exact, second: Exact | None, pairs: Pai
     squares = second.value if pairs is None else second.value[..., pairs[0] == pairs[1]]
     with np.errstate(over="ignore", invalid="ignore"):
         # n Σx² ≥ (Σx)², but for the rounding of both sides
-        wrong = bool((squares * total < np.square(first.value) * (1 - 1e-12)).any())
+        wrong = bool(((squares + rounding) * total < np.square(first.value) * (1 - 1e-12)).any())
     return wrong or bool(((total == 0) & (squares != 0)).any())
 
 

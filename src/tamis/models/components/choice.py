@@ -10,7 +10,7 @@ from tamis.arrays import Array
 from tamis.linalg import completed, spectrum
 from tamis.stats import Moments
 
-_LEAST = 1e-15  # a variance that counts as one, as in scikit-learn
+_LEAST = 1e-15  # of the largest variance: one that counts as none
 
 
 def minka(variances: Array, weight: float) -> Array:
@@ -22,7 +22,8 @@ def minka(variances: Array, weight: float) -> Array:
     if d < 2:
         return np.empty(0)
     k = np.arange(1, d)
-    rest = np.maximum(np.cumsum(variances[::-1])[::-1][1:] / (d - k), _LEAST)
+    least = _LEAST * float(variances.max())
+    rest = np.maximum(np.cumsum(variances[::-1])[::-1][1:] / (d - k), least)
     dimensions = d - np.arange(1, d) + 1.0
     uniform = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -33,35 +34,38 @@ def minka(variances: Array, weight: float) -> Array:
         by_row = np.cumsum(np.where(upper, apart, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
         pairs = np.cumsum(np.where(upper, inverse, 0.0).sum(axis=0))[:-1]  # i < j < k
         gaps = np.array([np.log(1.0 / rest[m - 1] - 1.0 / variances[:m]).sum() for m in k.tolist()])
-    numbers = d * k - 0.5 * k * (k + 1.0)
-    hessian = by_row + pairs + (d - k) * gaps + numbers * np.log(weight)
-    scores = (
-        uniform
-        + likelihood
-        + 0.5 * np.log(2.0 * np.pi) * (numbers + k)
-        - 0.5 * hessian
-        - 0.5 * k * np.log(weight)
-    )
+        numbers = d * k - 0.5 * k * (k + 1.0)
+        hessian = by_row + pairs + (d - k) * gaps + numbers * np.log(weight)
+        scores = (
+            uniform
+            + likelihood
+            + 0.5 * np.log(2.0 * np.pi) * (numbers + k)
+            - 0.5 * hessian
+            - 0.5 * k * np.log(weight)
+        )
     # no evidence where a variance to be kept is none, or two variances are the same to the bit
-    return np.where(np.isfinite(scores) & (variances[:-1] >= _LEAST), scores, -np.inf)
+    return np.where(np.isfinite(scores) & (variances[:-1] >= least), scores, -np.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutCounts:
-    """What each number of directions, from 1 on, says of rows that were left out."""
+    """What each number of directions, from 1 on, says of rows that were left out, within what rows span."""
 
-    log_densities: Array  # (d − 1,), or (1,) for one column: mean log p of a row
+    log_densities: Array  # (d − 1,), or (1,) for one column: mean log p of a row; -inf beyond the span
 
     @property
     def best(self) -> int:
-        """The number of largest density."""
-        return int(np.argmax(self.log_densities)) + 1
+        """The number of largest density; the larger of two that are the same Gaussian."""
+        told = self.log_densities
+        return int(np.flatnonzero(told == told.max())[-1]) + 1 if np.isfinite(told).any() else 1
 
 
 def held_out_counts(parts: Sequence[Moments]) -> HeldOutCounts:
     """Score every number of directions by folds, each told by what the others learned.
 
     A fold's rows are in its moments: one decomposition a fold scores all numbers, and no row is looked at.
+    Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out, for
+    no row has a density there. If there are any, all r others may be kept, too.
     """
     if len(parts) < 2:
         raise ValueError(
@@ -69,25 +73,39 @@ def held_out_counts(parts: Sequence[Moments]) -> HeldOutCounts:
             "a whole number as n_components"
         )
     whole = sum(parts[1:], start=parts[0])
-    scores = np.sum([_of_fold(whole - part, part) for part in parts], axis=0)
-    return HeldOutCounts(scores / float(whole.weight.value))
+    d = whole.first.shape[-1]
+    span = spectrum(whole.scatter)[1]
+    r = span.shape[1]
+    found = np.full(max(d - 1, 1), -np.inf)
+    if r:
+        within = span if r < d else None
+        scores = np.sum([_of_fold(whole - part, part, within) for part in parts], axis=0)
+        found[: len(scores)] = scores / float(whole.weight.value)
+        if r < d:  # the r-th direction is all that r − 1 leave over: the same Gaussian
+            found[r - 1] = found[max(r - 2, 0)]
+    return HeldOutCounts(found)
 
 
-def _of_fold(rest: Moments, part: Moments) -> Array:
-    """Σ w log p of one part by what the rest learned (d − 1,), for each number of directions."""
+def _of_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
+    """Σ w log p of one part by what the rest learned (d − 1,), for each number of directions.
+
+    Within a `span` (d, r), if one is given: (r − 1,), or (1,) for one direction.
+    """
     weight, own = float(part.weight.value), float(rest.weight.value) - 1.0
-    d = rest.first.shape[-1]
     if not own > 0:
         raise ValueError(f"got n_samples={own + 1.0:g} outside a fold, expected above 1: learn more rows")
-    values, vectors = spectrum(rest.scatter)
+    shift = part.mean - rest.mean
+    scatter, about = rest.scatter, part.scatter + weight * shift[:, None] * shift
+    if span is not None:
+        scatter, about = span.T @ scatter @ span, span.T @ about @ span
+    d = len(scatter)
+    values, vectors = spectrum(scatter)
     order = np.argsort(values)[::-1]
     vectors = vectors[:, order]
     if len(order) < d:
         vectors = np.concatenate([vectors, completed(vectors) if len(order) else np.eye(d)], axis=1)
     variances = np.zeros(d)
     variances[: len(order)] = values[order] / own
-    shift = part.mean - rest.mean
-    about = part.scatter + weight * shift[:, None] * shift
     along = np.maximum(np.einsum("dk,dk->k", about @ vectors, vectors), 0.0)
     if d == 1:
         noise, outside, kept = np.ones(1), np.zeros(1), np.arange(1, 2)

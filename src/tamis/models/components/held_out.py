@@ -1,6 +1,5 @@
 """Moments − part → components → score: what models say of rows they have not seen."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array, Matrix
 from tamis.models.components.model import PrincipalComponents
 from tamis.stats import Moments
-from tamis.tables import Table, runs
+from tamis.tables import Table
 
 Indices = NDArray[np.int64]
 _CELLS = 1 << 22  # of sparse rows that are dense at a time: 32 MB
@@ -67,7 +66,7 @@ def cross_validate(
             found = model.infer_parts([parts.at(key) for key in parts.keys if key != one])
         else:
             found = model.infer(parts - _observed(model, table, own, None, weights))
-        for rows, x in _blocks(table, own):
+        for rows, x in table.blocks(_CELLS, own):
             along, errors[rows] = found.squares(x)
             told[rows] = np.nan if found.is_flat else found.log_densities_of(along, errors[rows])
             spread[rows] = along.sum(axis=1) + errors[rows]
@@ -84,19 +83,9 @@ def _observed(
 ) -> Moments:
     """The moments of these rows, by fold if folds are given; of sparse ones, a block at a time."""
     total: Moments | None = None
-    for block, x in _blocks(table, rows):
+    for block, x in table.blocks(_CELLS, rows):
         by, own = None if fold is None else fold[block], None if weights is None else weights[block]
         part = Moments.observe(Matrix(x, table.names), own, by, form="full", exact=model.exact)
         total = part if total is None else total + part
     assert total is not None
     return total
-
-
-def _blocks(table: Table, rows: Indices | slice) -> Iterator[tuple[Indices | slice, Array]]:
-    """These rows, dense; of sparse ones, a block at a time."""
-    if table.sparse is None:
-        yield rows, table.numbers()[rows]
-        return
-    index = np.arange(table.rows)[rows]
-    for block in runs(len(index), table.width, _CELLS):
-        yield index[block], table.sparse.take(index[block]).dense(slice(None))

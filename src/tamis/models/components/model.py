@@ -22,6 +22,7 @@ from tamis.tables import runs
 Count = int | float | str | None
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEAR = 16.0  # of a mean's square to the variance: up to here two bits are lost by taking it away last
+_CANCELS = 1e-4  # of all squares, below which a difference from them has lost digits that count
 _SMALL = 300  # columns whose decomposition one thread does as fast as two
 _CELLS = 1 << 18  # of rows that are about the mean at a time: 2 MB
 
@@ -106,7 +107,13 @@ class Components:
         along = np.einsum("kd,kd->k", self.directions @ about, self.directions)
         squares = float(along @ (1.0 / self.variances))
         if self.count < len(self.mean):
-            squares += max(float(np.trace(about) - along.sum()), 0.0) / self.noise
+            total = float(np.trace(about))
+            outside = total - float(along.sum())
+            if outside < _CANCELS * total:  # the rounding of the large is not let in
+                values, vectors = spectrum(about)
+                rest = vectors - self.directions.T @ (self.directions @ vectors)
+                outside = float(np.square(rest).sum(axis=0) @ values)
+            squares += outside / self.noise
         return -0.5 * (weight * self._log_scale() + squares)
 
     def covariance(self) -> Array:
@@ -136,10 +143,11 @@ class Components:
         d = len(self.mean)
         if self.is_flat:
             live = int((self.variances > 0).sum())
+            fewer = f"choose fewer than {live} components, or " if live > 1 else ""
             raise ValueError(
                 f"the rows vary in {live} directions of {d}, and so have no density with n_components="
-                f"{self.count}, expected some variance left over: choose fewer than {live} components, or "
-                "drop columns that repeat others"
+                f"{self.count}, expected some variance left over: {fewer}drop columns that repeat others or "
+                "do not vary"
             )
 
     def _log_scale(self) -> float:
@@ -244,8 +252,13 @@ def signed(directions: Array) -> Array:
     return np.ascontiguousarray(directions * signs[:, None])
 
 
-def chosen(count: Count, variances: Array, weight: float, rank: int) -> tuple[int, Array | None]:
-    """How many directions to keep of those with these variances (r,), largest first; and scores of all."""
+def chosen(
+    count: Count, variances: Array, weight: float, rank: int, columns: int | None = None
+) -> tuple[int, Array | None]:
+    """How many directions to keep of those with these variances (r,), largest first; and scores of all.
+
+    `columns` is how many columns the rows have, if not r.
+    """
     d = len(variances)
     most = min(d, max(int(np.ceil(weight)), rank))
     given: Any = count
@@ -263,8 +276,9 @@ def chosen(count: Count, variances: Array, weight: float, rank: int) -> tuple[in
         return (int(np.argmax(scores)) + 1 if len(scores) else 1), scores
     if (number := whole(given)) is not None:
         if not 1 <= number <= most:
-            rows = f"{weight:g} rows of {d} columns"
-            raise ValueError(f"got n_components={number} for {rows}, expected 1 to {most}: give fewer")
+            rows = f"{weight:g} rows of {d if columns is None else columns} columns"
+            remedy = "give fewer" if number > most else "give at least 1, or None for all"
+            raise ValueError(f"got n_components={number} for {rows}, expected 1 to {most}: {remedy}")
         return number, None
     if isinstance(given, Real) and 0.0 < float(given) < 1.0:
         total = variances.sum()

@@ -33,9 +33,9 @@ class Centred:
     def of(cls, table: Table, weights: Array | None = None) -> "Centred":
         """The mean is rounded once, from exact sums; numbers that are not finite are refused."""
         total = None
-        for rows in runs(table.rows, table.width, _CELLS) if table.sparse is not None else [slice(None)]:
+        for rows, x in table.blocks(_CELLS):
             own = None if weights is None else weights[rows]
-            part = Moments.observe(dense(table, rows), own, form="none")
+            part = Moments.observe(x, own, form="none")
             total = part if total is None else total + part
         assert total is not None
         weight = float(total.weight.value[0])
@@ -79,7 +79,8 @@ class Centred:
         """‖A‖² of Frobenius."""
         found = 0.0
         for rows in runs(*self.shape, _CELLS):
-            about = dense(self.table, rows) - self.mean
+            block = self.table.numbers()[rows] if self.table.sparse is None else self.table.sparse.dense(rows)
+            about = block - self.mean
             each = np.einsum("ij,ij->i", about, about)
             found += float(each.sum() if self.roots is None else np.square(self.roots[rows]) @ each)
         return found
@@ -91,11 +92,6 @@ class Centred:
             block = self.table.numbers()[:, columns]
         about = block - self.mean[columns]
         return np.asarray(about if self.roots is None else about * self.roots[:, None])
-
-
-def dense(table: Table, rows: slice) -> Array:
-    """These rows with their zeros."""
-    return table.numbers()[rows] if table.sparse is None else table.sparse.dense(rows)
 
 
 def from_rows(table: Table, count: Count = None, weights: Array | None = None) -> Components:
@@ -117,7 +113,7 @@ def from_rows(table: Table, count: Count = None, weights: Array | None = None) -
             "more rows than columns"
         )
     rank = int((variances > 1e-13 * variances.max(initial=0.0)).sum())
-    k, _ = chosen(count, variances, centred.weight, rank)
+    k, _ = chosen(count, variances, centred.weight, rank, d)
     kept = centred.transposed_times(vectors[:, order[:k]]).T
     roots, directions = singular(kept)
     return _of(centred, roots, directions, total, freedom)
@@ -147,7 +143,7 @@ def randomized(
     centred = Centred.of(table, weights)
     n, d = centred.shape
     freedom = checked_freedom(centred.weight)
-    chosen(k, np.zeros(min(n, d)), centred.weight, min(n, d))
+    chosen(k, np.zeros(min(n, d)), centred.weight, min(n, d), d)
     width = min(k + _MORE, n, d)
     space = orthonormal(centred.times(rng.normal(size=(d, width))))
     for _ in range(sweeps):

@@ -74,9 +74,8 @@ class Alternating:
         grew without bounds (1000 × 1000, rank 5, no noise). From here none of 14 did.
         """
         items = np.zeros((ratings.items, self.rank + 1))
-        spread = float(np.std(ratings.value)) if len(ratings) else 1.0
         level = float(np.average(ratings.value, weights=ratings.weight)) if self.has_offsets else 0.0
-        scale = np.sqrt(max(spread, 1e-3) * ratings.items / self.rank)
+        scale = np.sqrt(ratings.spread * ratings.items / self.rank)
         items[:, :-1] = scale * self._directions(ratings, level, rng)
         bins, item_bins = np.zeros(ratings.bins), np.zeros((ratings.items, ratings.bins))
         return Factors(level, np.zeros((ratings.users, self.rank + 1)), items, bins, item_bins)

@@ -1,6 +1,6 @@
 """When ratings were made → what they still weigh, in what part of time they lie, and how fresh they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,13 @@ class Clock:
     half_life: float | None = None  # a rating of that age weighs half
     bins: int = 0
     period: float | None = None  # bins are parts of it, over and over; without one, parts of the span
+    end: float | None = None  # of the span that bins are parts of, where newer ratings came later
+
+    def until(self, newest: float) -> "Clock":
+        """With ratings as new as that: ages are counted from there, and bins stay as they were learned."""
+        if newest <= self.newest:
+            return self
+        return replace(self, newest=newest, end=self.newest if self.end is None else self.end)
 
     def weights(self, time: Array) -> Array:
         """What a rating weighs for its age (n,); 1 from the newest on."""
@@ -28,10 +35,17 @@ class Clock:
         """The bin of each time (n,); before the first is the first, and after the last the last."""
         if not self.bins:
             return None
-        share = self.freshness(time) if self.period is None else np.mod(time, self.period) / self.period
+        end = self.newest if self.end is None else self.end
+        share = (
+            _share(time, self.oldest, end) if self.period is None else np.mod(time, self.period) / self.period
+        )
         return np.clip((share * self.bins).astype(np.int64), 0, self.bins - 1)
 
     def freshness(self, time: Array) -> Array:
         """0 for the oldest, 1 for the newest (n,)."""
-        span = self.newest - self.oldest
-        return np.clip((time - self.oldest) / span, 0.0, 1.0) if span > 0.0 else np.ones(len(time))
+        return _share(time, self.oldest, self.newest)
+
+
+def _share(time: Array, start: float, end: float) -> Array:
+    span = end - start
+    return np.clip((time - start) / span, 0.0, 1.0) if span > 0.0 else np.ones(len(time))

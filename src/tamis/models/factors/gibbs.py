@@ -74,8 +74,11 @@ class Gibbs:
         """A draw of the noise's precision, and how wrong the ratings are."""
         wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
         total = float((ratings.weights * np.square(wrong)).sum())  # not by BLAS, whose threads would show
-        drawn = float(rng.gamma(0.5 * (1.0 + len(ratings)), 2.0 / (1.0 + total)))
-        return drawn, float(np.sqrt(total / ratings.weights.sum()))
+        mass = float(
+            ratings.weights.sum()
+        )  # a rating of weight 0.1 tells a tenth of what one tells of the noise
+        drawn = float(rng.gamma(0.5 * (1.0 + mass), 2.0 / (1.0 + total)))
+        return drawn, float(np.sqrt(total / mass))
 
 
 def drawn_rows(

@@ -54,13 +54,22 @@ class Implicit:
         """c − 1 of each deed (n,)."""
         return self.confidence * ratings.weights * ratings.value
 
+    def pulls(self, ratings: Ratings) -> Array:
+        """c times the preference of each deed (n,): one that weighs nothing is as good as not done."""
+        return np.where(ratings.weights > 0.0, 1.0 + self.sure(ratings), 0.0)
+
     def _side(self, ratings: Ratings, side: Side, other: Array) -> Array:
         features = np.ascontiguousarray(other[:, :-1])
-        more = self.sure(ratings)[side.order]
+        more, pulls = self.sure(ratings)[side.order], self.pulls(ratings)[side.order]
         ridge = np.full((len(side.counts), self.rank), self.ridge)
         with threads.one_blas_thread:
             base = features.T @ features
-        found = kernels.solve_rows(side.indptr, side.others, more, 1.0 + more, features, ridge, base)
+        found = kernels.solve_rows(side.indptr, side.others, more, pulls, features, ridge, base)
+        if not np.isfinite(found).all():
+            raise ValueError(
+                f"got deeds as sure as {more.max():.0e} with ridge={self.ridge:g}, expected less: rows are "
+                "lost to rounding; lower confidence, raise ridge, or give log1p of values"
+            )
         return np.column_stack([found, np.zeros(len(found))])
 
     def errors(self, ratings: Ratings, at: Factors) -> Array:
@@ -73,5 +82,6 @@ class Implicit:
         wrong = self.errors(ratings, at) if errors is None else errors
         with threads.one_blas_thread:
             everywhere = float(((users.T @ users) * (items.T @ items)).sum())
-        seen = float(((1.0 + self.sure(ratings)) * np.square(wrong) - np.square(1.0 - wrong)).sum())
+        done = ratings.weights > 0.0
+        seen = float((self.pulls(ratings) * np.square(wrong) - done * np.square(1.0 - wrong)).sum())
         return everywhere + seen + self.ridge * float(np.square(users).sum() + np.square(items).sum())

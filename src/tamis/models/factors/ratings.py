@@ -75,6 +75,20 @@ class Ratings:
         """(n,), 1 where none were given."""
         return np.ones(len(self)) if self.weight is None else self.weight
 
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the ratings, by weight; 1 where they are all the same."""
+        if not len(self):
+            return 1.0
+        mean = np.average(self.value, weights=self.weight)
+        found = float(np.sqrt(np.average(np.square(self.value - mean), weights=self.weight)))
+        return found if found > 1e-12 * float(np.abs(self.value).max()) else 1.0
+
+    @property
+    def weighty(self) -> "Ratings":
+        """Those that weigh anything."""
+        return self if self.weight is None or self.weight.all() else self.take(self.weight > 0.0)
+
     def take(self, rows: Places | NDArray[np.bool_]) -> "Ratings":
         """These ratings, of the same users and items."""
         weight = None if self.weight is None else self.weight[rows]
