@@ -7,7 +7,7 @@ column is cut into slices of 20 bits whose products BLAS adds without rounding (
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import islice, pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from tamis.stats.rows import Rows
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows a BLAS call: 2**12 products of 2 * 20 bits stay below 2**53
+_CACHED = 1024  # rows whose copy is still in the cache when BLAS reads it
 _SLICE = 20  # bits
 _FEW = 16  # rows for which summing every product exactly is faster than BLAS and its way back
 _STACK = 64  # blocks whose answers are summed in one go
@@ -182,6 +183,11 @@ def _centred_products(rows: Rows, centres: Floats, beside: Rows | None = None) -
     ]
 
     def product(g: int, place: slice) -> Floats:
+        steps = range(place.start, place.stop, _CACHED)
+        parts = (part(g, slice(start, min(start + _CACHED, place.stop))) for start in steps)
+        return pack(reduce(np.add, parts))
+
+    def part(g: int, place: slice) -> Floats:
         index = place if order is None else order[place]
         if beside is not None:
             p = rows.values.shape[1]
@@ -193,7 +199,7 @@ def _centred_products(rows: Rows, centres: Floats, beside: Rows | None = None) -
             if order is not None:  # that was a copy
                 x -= centres[g]
         wx = x if rows.weights is None else x * rows.weights[index]
-        return pack(wx.T @ x)
+        return np.asarray(wx.T @ x)
 
     def lane(start: int, stop: int) -> list[Floats]:
         return [product(g, place) for g, place in places[start:stop]]
