@@ -1,6 +1,7 @@
 """From posteriors to what scikit-learn's users expect to get back."""
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,20 @@ def fitted_attribute(face: Any, name: str) -> Fitted:
     if fitted is None or fitted.is_empty:
         raise not_fitted(face, name)
     return fitted
+
+
+def to_merge(face: Any, others: Iterable[Any]) -> list[Any]:
+    """What a model and others of its kind and columns have learned."""
+    found = [face._checked()]
+    for other in others:
+        if type(other) is not type(face):
+            raise TypeError(f"got a {type(other).__name__} to merge, expected another {type(face).__name__}")
+        theirs, ours = other._checked(), found[0]
+        named = None not in (theirs.schema.names, ours.schema.names)
+        if theirs.schema.width != ours.schema.width or (named and theirs.schema.names != ours.schema.names):
+            raise ValueError("the models have other columns, expected the same in the same order")
+        found.append(theirs)
+    return found
 
 
 def feature_names(face: Any) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.estimators.linear_face import LinearState, refuse_other_columns
+from tamis.estimators.linear_face import LinearState
 from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, combined, recentred
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.removal import remove
@@ -85,7 +85,7 @@ def joined(states: Sequence[S]) -> S:
     """What several models have learned, each from rows of its own: their common prior counts once."""
     first = states[0]
     for other in states[1:]:
-        _refuse_other_models(first, other)
+        _refuse_other_priors(first, other)
     parts = [recentred(state.posterior, first.centre - state.centre, len(first.extent)) for state in states]
     return replace(
         first,
@@ -102,8 +102,7 @@ def joined(states: Sequence[S]) -> S:
     )
 
 
-def _refuse_other_models(one: CurvedState, other: CurvedState) -> None:
-    refuse_other_columns(one.schema, other.schema)
+def _refuse_other_priors(one: CurvedState, other: CurvedState) -> None:
     if not (
         np.array_equal(one.prior.mean, other.prior.mean)
         and np.array_equal(one.prior.precision, other.prior.precision)

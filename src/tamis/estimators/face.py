@@ -53,19 +53,10 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
 
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same kind and columns have learned."""
-        fitted = self._checked()
+        fitted: Fitted
+        fitted, *rest = answers.to_merge(self, others)
         statistic, declared = fitted.learned, fitted.declared
-        for other in others:
-            if type(other) is not type(self):
-                raise TypeError(
-                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
-                )
-            theirs = other._checked()
-            if theirs.schema.width != fitted.schema.width or (
-                None not in (theirs.schema.names, fitted.schema.names)
-                and theirs.schema.names != fitted.schema.names
-            ):
-                raise ValueError("the models have other columns, expected the same in the same order")
+        for theirs in rest:
             if not theirs.model.sums_like(fitted.model):
                 raise ValueError(
                     "the models sum rows in different ways, expected the same families of the same columns, "

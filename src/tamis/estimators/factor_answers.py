@@ -70,9 +70,8 @@ def _with_nobody(
     if rng is not None:
         chain = learned.chain
         precision = chain.user_precision if side == "users" else chain.item_precision
-        row = row + np.stack(
-            [np.linalg.solve(np.linalg.cholesky(p).T, rng.standard_normal(len(p))) for p in precision]
-        )
+        roots = Cholesky.of(precision, "precision of the factors").inverse_factor()
+        row = row + np.einsum("dk,dkj->dj", rng.standard_normal(row.shape), roots)
     stack: Any = learned.users if side == "users" else learned.items
     wider = np.concatenate([stack, row[:, None].astype(stack.dtype)], axis=1)
     if side == "users":

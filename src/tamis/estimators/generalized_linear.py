@@ -231,7 +231,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        self._fitted = merged(self._states(others), self._scatter())
+        self._fitted = merged(answers.to_merge(self, others), self._scatter())
         return self
 
     def decay(self, factor: float) -> Self:

@@ -1,6 +1,5 @@
 """What the faces of all linear models share: columns that are numbers, and a state that is swapped whole."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,13 +23,6 @@ class LinearState:
     is_empty: ClassVar[bool] = False  # a state is only ever made by learning
 
 
-def refuse_other_columns(one: Schema, other: Schema) -> None:
-    """Raise if two models have learned other columns."""
-    named = one.names is not None and other.names is not None
-    if one.width != other.width or (named and one.names != other.names):
-        raise ValueError("the models have other columns, expected the same in the same order")
-
-
 class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A linear model's columns, names and file. What it learned is `_fitted`, and nothing else is."""
 
@@ -41,17 +33,6 @@ class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         if fitted is None:
             raise answers.not_fitted(self)
         return fitted
-
-    def _states(self, others: Iterable[Any]) -> list[Any]:
-        """What this model and others of its kind have learned, to be merged."""
-        found = [self._checked()]
-        for other in others:
-            if type(other) is not type(self):
-                raise TypeError(
-                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
-                )
-            found.append(other._checked())
-        return found
 
     def _read(self, X: object) -> tuple[Table, Schema]:
         """Rows to learn: the first, which say what columns there are, or more of the same columns."""

@@ -12,7 +12,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.estimators import answers
 from tamis.estimators.linear_explanation import LinearExplanation, explained
-from tamis.estimators.linear_face import LinearFace, LinearState, refuse_other_columns
+from tamis.estimators.linear_face import LinearFace, LinearState
 from tamis.estimators.progress import with_callbacks
 from tamis.estimators.reading import Schema, decay_factor, first_table, numbers, targets, weights
 from tamis.estimators.regression_answers import held_out, number
@@ -145,10 +145,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
         fitted: Regression
-        fitted, *rest = self._states(others)
+        fitted, *rest = answers.to_merge(self, others)
         statistic = fitted.statistic
         for theirs in rest:
-            refuse_other_columns(fitted.schema, theirs.schema)
             statistic = statistic + _alike(theirs.statistic, fitted)
         self._fitted = self._after(fitted, statistic)
         return self

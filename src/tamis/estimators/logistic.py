@@ -243,7 +243,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        states: list[LogisticState] = self._states(others)
+        states: list[LogisticState] = answers.to_merge(self, others)
         for state in states:
             if state.keys != states[0].keys:
                 raise ValueError(f"got a model of classes {state.keys!r}, expected {states[0].keys!r}")

@@ -206,15 +206,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
-        fitted: Learned = self._checked()
+        fitted: Learned
+        fitted, *rest = answers.to_merge(self, others)
         statistic, rounded = fitted.summed("add to"), fitted.rounded
-        for other in others:
-            if type(other) is not type(self):
-                raise TypeError(f"got a {type(other).__name__} to merge, expected another PCA")
-            theirs: Learned = other._checked()
-            ours, names = fitted.schema, theirs.schema.names
-            if theirs.schema.width != ours.width or (None not in (names, ours.names) and names != ours.names):
-                raise ValueError("the models have other columns, expected the same in the same order")
+        for theirs in rest:
             sums = theirs.summed("add")
             if (sums.keys is None) != (statistic.keys is None):
                 raise ValueError(

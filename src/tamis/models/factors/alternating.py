@@ -14,6 +14,7 @@ import numpy as np
 from tamis._kernels import factors as kernels
 from tamis._kernels import threads
 from tamis.arrays import Array, scipy_sparse
+from tamis.linalg import orthonormal
 from tamis.models.factors.ratings import Places, Ratings, Side
 
 _ROUNDS = 2
@@ -94,7 +95,7 @@ class Alternating:
         held = min(found.shape)  # more directions than items there are not: those stay random
         with threads.one_blas_thread:
             for _ in range(_ROUNDS):
-                found[:, :held] = np.linalg.qr(table.T @ (table @ found[:, :held]))[0]
+                found[:, :held] = orthonormal(table.T @ (table @ found[:, :held]))
         return found
 
     @property

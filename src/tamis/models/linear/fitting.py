@@ -285,11 +285,7 @@ def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch
 
 
 def _curvature(model: CurvedModel, rows: LinearRows, last: Step) -> Curvature:
-    """What `observe` gives at the last step, whose slope is known."""
-    objective, at = model.objective(rows), last.parameters
-    belief, pull = model.prior.loss(at)
-    information = objective.curvature(at) if model.whole else objective.diagonal(at)
-    return Curvature(at, rows.weight, last.value - belief, last.gradient - pull, information)
+    return model.seen(rows, last.parameters, last.value, last.gradient)
 
 
 def _coefficients(rows: LinearRows, size: int) -> NDArray[np.bool_]:

@@ -180,8 +180,11 @@ class CurvedModel:
     def observe(self, rows: LinearRows, given: Laplace | None = None, /) -> Curvature:
         """Slope and information at the posterior's mean; at the prior's, if none is given."""
         at = self.prior.mean if given is None else given.mean
+        return self.seen(rows, at, *self.objective(rows).value_and_gradient(at))
+
+    def seen(self, rows: LinearRows, at: Array, value: float, gradient: Array) -> Curvature:
+        """The same at a point where the objective and its slope are known already."""
         objective = self.objective(rows)
-        value, gradient = objective.value_and_gradient(at)
         belief, pull = self.prior.loss(at)
         information = objective.curvature(at) if self.whole else objective.diagonal(at)
         return Curvature(at, rows.weight, value - belief, gradient - pull, information)

@@ -99,6 +99,12 @@ class Objective:
             scores += self.offsets[block.rows] if scores.ndim == 1 else self.offsets[block.rows, None]
         return scores
 
+    def scores(self, parameters: Array) -> Array:
+        """Of all rows, (n,) or (n, outputs), their offsets added."""
+        full = self.lifted(parameters)
+        parts = self.design.in_lanes(lambda blocks: [self._scores(block, full) for block in blocks])
+        return np.concatenate([block for part in parts for block in part])
+
     def curvature(self, parameters: Array) -> Array:
         """Fisher's information of the rows (D, D), without the prior."""
         full, response = self.lifted(parameters), self.response

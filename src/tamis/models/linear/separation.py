@@ -86,9 +86,7 @@ def _apart_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.
 
 def _far_out(objective: Objective, at: Array) -> bool:
     """Whether some row has lost nearly all its information."""
-    scores = objective.design.scores(objective.lifted(at))
-    if objective.offsets is not None:
-        scores = scores + (objective.offsets if scores.ndim == 1 else objective.offsets[:, None])
+    scores = objective.scores(at)
     response = objective.response
     if isinstance(response, Softmax):
         left = 1.0 - response.probabilities(scores).max(axis=1)
