@@ -1,5 +1,9 @@
 """Many small regressions and the best of many scores: twins agree, and threads leave no trace."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from tamis._kernels import factors as door
 from tamis._kernels import threads
-from tamis._kernels.factors import compiled, reference
+from tamis._kernels.factors import compiled, dense, reference
 from tamis._kernels.reference import Floats, Words
 
 TWINS = (reference, compiled)
@@ -42,7 +46,16 @@ def solved(
 
 
 @pytest.mark.parametrize(
-    "shape", [(40, 30, 5, 20), (40, 30, 8, 4), (3, 1, 1, 1), (25, 60, 33, 90), (2, 4, 3, 0)]
+    "shape",
+    [
+        (40, 30, 5, 20),
+        (40, 30, 8, 4),
+        (3, 1, 1, 1),
+        (25, 60, 33, 90),
+        (2, 4, 3, 0),
+        (3, 700, 11, 600),  # more entries than are gathered at a time
+        *((12, 50, k, 40) for k in (7, 15, 16, 17, 23, 24, 31, 32, 47)),  # about the widths of tiles
+    ],
 )
 def test_twins_agree_on_rows(shape: tuple[int, int, int, int]) -> None:
     for seed in range(3):
@@ -110,6 +123,34 @@ def test_what_cannot_be_solved_is_not_a_number() -> None:
         found = solved(kernels, given)
         assert np.isnan(found[0]).all()
         np.testing.assert_allclose(found[1], 1.0)
+
+
+_ON_ANOTHER_MACHINE = """
+import sys
+from unittest import mock
+import numpy as np
+lanes = int(sys.argv[1])
+with mock.patch("llvmlite.binding.get_host_cpu_features", return_value={"avx512f": lanes == 8}):
+    import tamis._kernels.factors.tiles
+from tamis._kernels.factors import compiled, dense, reference
+assert dense.LANES == lanes
+rng = np.random.default_rng(0)
+n, m, k = 30, 60, 37
+indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 90, n))])
+indices = rng.integers(0, m, indptr[-1])
+weights, pulls = rng.exponential(size=indptr[-1]), rng.normal(size=indptr[-1])
+other, ridge, none = rng.normal(size=(m, k)), rng.uniform(0.1, 2.0, (n, k)), np.zeros((0, 0))
+found = np.zeros((2, n, k))
+for kernels, out in zip((compiled, reference), found):
+    kernels.solve_rows(indptr, indices, weights, pulls, other, ridge, none, np.zeros(k), none, 0, n, out)
+np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-11)
+"""
+
+
+def test_tiles_of_the_other_width_agree(tmp_path: Path) -> None:
+    lanes = 12 - dense.LANES  # 4 or 8: what this machine does not take by itself
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", _ON_ANOTHER_MACHINE, str(lanes)], check=True, env=there)
 
 
 @pytest.mark.parametrize("kernels", TWINS)

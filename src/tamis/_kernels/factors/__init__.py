@@ -1,7 +1,7 @@
 """The one door to the kernels of latent factors: many small ridge regressions, and the best of many scores.
 
 Rows are solved each by itself, so that no answer depends on the number of threads. Both twins solve the same
-equations; BLAS and NumPy round differently, and agree to some 1e-12.
+equations; they round differently, and agree to some 1e-12.
 """
 
 import numpy as np
@@ -65,11 +65,11 @@ def solve_rows(
             )
 
     cuts = _even_cuts(indptr, k)
-    with threads.one_blas_thread:  # in one lane, too: a sum of BLAS's threads would depend on their number
-        if kernels is reference:
+    if kernels is reference:
+        with threads.one_blas_thread:  # a sum of BLAS's threads would depend on their number
             lane(0, len(cuts) - 1)
-        else:
-            threads.in_row_chunks(len(cuts) - 1, work, lane)
+    else:
+        threads.in_row_chunks(len(cuts) - 1, work, lane)
     return out
 
 

@@ -1,16 +1,8 @@
-"""The kernels of latent factors, compiled: symmetric products and Cholesky by SciPy's BLAS and LAPACK.
+"""The kernels of latent factors, compiled."""
 
-BLAS wants pointers, and matrices by columns: rows (r, k) as they lie are columns (k, r) to it, and of a
-symmetric matrix it is all one.
-"""
-
-from typing import Any
-
-import llvmlite.binding
 import numpy as np
-from numba.core import types
-from numba.extending import get_cython_function_address
 
+from tamis._kernels.factors.dense import add_products, factorise, solve_upper, width_of
 from tamis._kernels.jit import (
     FLOATS,
     FLOATS_1D,
@@ -20,25 +12,64 @@ from tamis._kernels.jit import (
     WORDS_1D,
     WORDS_OUT,
     kernel,
+    part,
 )
 from tamis._kernels.reference import Floats, Words
 
-_POINTER = types.voidptr
+_PIECE = 256  # rows gathered at a time: they stay in the cache
 
 
-def _from_scipy(name: str, module: str, arguments: int) -> Any:
-    """A function of BLAS or LAPACK, known to compiled code by name, so that code can be kept on disk."""
-    symbol = f"tamis_{name}"
-    llvmlite.binding.add_symbol(symbol, get_cython_function_address(f"scipy.linalg.{module}", name))
-    return types.ExternalFunction(symbol, types.void(*[_POINTER] * arguments))
+@part
+def _gather(
+    entries: tuple[Words, Floats, Floats], begin: int, count: int, other: Floats, rows: Floats, b: Floats
+) -> None:
+    """Rows by the root of their weight, one after the other, and what they pull towards added to b."""
+    indices, weights, pulls = entries
+    k = other.shape[1]
+    for i in range(count):
+        root, pull = np.sqrt(weights[begin + i]), pulls[begin + i]
+        v = other[indices[begin + i]]
+        for j in range(k):
+            rows[i, j] = root * v[j]
+            b[j] += pull * v[j]
 
 
-_syrk = _from_scipy("dsyrk", "cython_blas", 10)
-_potrf = _from_scipy("dpotrf", "cython_lapack", 5)
-_potrs = _from_scipy("dpotrs", "cython_lapack", 8)
-_trtrs = _from_scipy("dtrtrs", "cython_lapack", 10)
-
-_LOWER, _PLAIN, _TURNED = ord("L"), ord("N"), ord("T")
+@part
+def _solve_few(
+    entries: tuple[Words, Floats, Floats],
+    other: Floats,
+    ridge: Floats,
+    turned: Floats,
+    small: Floats,
+    z: Floats,
+    inverses: Floats,
+    out: Floats,
+) -> None:
+    """Of fewer entries than unknowns: (D + BᵀB)⁻¹ Bᵀt = D⁻¹Bᵀ (I + B D⁻¹ Bᵀ)⁻¹ t, B = √w v."""
+    indices, weights, pulls = entries
+    k, r = len(ridge), len(indices)
+    width = width_of(r)
+    columns, sums = turned[: k * width].reshape(k, width), small[: width * width].reshape(width, width)
+    for i in range(r):
+        root, v = np.sqrt(weights[i]), other[indices[i]]
+        for j in range(k):
+            columns[j, i] = root * v[j] / np.sqrt(ridge[j])
+    columns[:, r:] = 0.0
+    sums[:] = 0.0
+    add_products(columns, k, sums)
+    for i in range(r):
+        sums[i, i] += 1.0
+        sums[i, r] = pulls[i] / np.sqrt(weights[i])
+    factorise(sums, r, inverses)
+    for i in range(r):
+        z[i] = sums[i, r]
+    solve_upper(sums, r, inverses, z[:width])
+    out[:] = 0.0
+    for i in range(r):
+        share, v = z[i] * np.sqrt(weights[i]), other[indices[i]]
+        for j in range(k):
+            out[j] += share * v[j]
+    out /= ridge
 
 
 @kernel(
@@ -70,135 +101,40 @@ def solve_rows(
     out: Floats,
 ) -> None:
     k = other.shape[1]
-    most = 1
-    for row in range(start, stop):
-        most = max(most, indptr[row + 1] - indptr[row])
-    rows = np.empty((most, k))
-    matrix = np.empty((k, k))
-    small = np.empty((min(most, k), min(most, k)))
-    b = np.empty(k)
-    dual = np.empty(min(most, k))
-    letters = np.array([_LOWER, _PLAIN, _TURNED], dtype=np.uint8)
-    lower, plain, turned = letters[0:], letters[1:], letters[2:]
-    ones = np.array([1.0, 0.0])
-    one, zero = ones[0:], ones[1:]
-    sizes = np.array([k, 0, 1, 0], dtype=np.int32)
-    size_k, size_r, size_1, info = sizes[0:], sizes[1:], sizes[2:], sizes[3:]
+    width = width_of(k)
+    rows = np.zeros((_PIECE, width))
+    sums = np.empty((width, width))
+    b, inverses = np.empty(width), np.empty(width)
+    plain = base.size == 0 and noise.size == 0 and not pull.any()
+    turned, small = np.empty(k * width), np.empty(width * width)
     for row in range(start, stop):
         first, last = indptr[row], indptr[row + 1]
-        r = last - first
-        sizes[1] = r
-        held = True  # whether every direction has a ridge
-        for j in range(k):
-            held &= ridge[row, j] > 0.0
-        if r < k and held and base.size == 0 and noise.size == 0 and r > 0 and not pull.any():
-            # fewer entries than unknowns: (D + BᵀB)⁻¹ Bᵀt = D⁻¹Bᵀ (I + B D⁻¹ Bᵀ)⁻¹ t
-            for j in range(k):
-                b[j] = 1.0 / np.sqrt(ridge[row, j])
-            usable = True
-            for i in range(r):
-                w = weights[first + i]
-                usable &= w > 0.0
-                root = np.sqrt(w)
-                dual[i] = pulls[first + i] / root if w > 0.0 else 0.0
-                v = other[indices[first + i]]
-                for j in range(k):
-                    rows[i, j] = root * v[j] * b[j]
-            if usable:
-                _syrk(
-                    lower.ctypes,
-                    turned.ctypes,
-                    size_r.ctypes,
-                    size_k.ctypes,
-                    one.ctypes,
-                    rows.ctypes,
-                    size_k.ctypes,
-                    zero.ctypes,
-                    small.ctypes,
-                    size_r.ctypes,
-                )
-                flat = small.reshape(-1)
-                for i in range(r):
-                    flat[i * r + i] += 1.0
-                _potrf(lower.ctypes, size_r.ctypes, small.ctypes, size_r.ctypes, info.ctypes)
-                _potrs(
-                    lower.ctypes,
-                    size_r.ctypes,
-                    size_1.ctypes,
-                    small.ctypes,
-                    size_r.ctypes,
-                    dual.ctypes,
-                    size_r.ctypes,
-                    info.ctypes,
-                )
-                for j in range(k):
-                    out[row, j] = 0.0
-                for i in range(r):
-                    for j in range(k):
-                        out[row, j] += dual[i] * rows[i, j]
-                for j in range(k):
-                    out[row, j] *= b[j]
-                continue
-        for j in range(k):
-            b[j] = pull[j]
-        for i in range(r):
-            root, t = np.sqrt(weights[first + i]), pulls[first + i]
-            v = other[indices[first + i]]
-            for j in range(k):
-                rows[i, j] = root * v[j]
-                b[j] += t * v[j]
-        _syrk(
-            lower.ctypes,
-            plain.ctypes,
-            size_k.ctypes,
-            size_r.ctypes,
-            one.ctypes,
-            rows.ctypes,
-            size_k.ctypes,
-            zero.ctypes,
-            matrix.ctypes,
-            size_k.ctypes,
-        )
+        entries = indices[first:last], weights[first:last], pulls[first:last]
+        if plain and 2 * (last - first) <= k and (ridge[row] > 0.0).all() and (entries[1] > 0.0).all():
+            _solve_few(entries, other, ridge[row], turned, small, b, inverses, out[row])
+            continue
+        sums[:] = 0.0
+        b[:k] = pull
+        for begin in range(0, last - first, _PIECE):
+            count = min(_PIECE, last - first - begin)
+            _gather(entries, begin, count, other, rows, b)
+            add_products(rows, count, sums)
         if base.size:
             for i in range(k):
-                for j in range(i, k):  # the lower triangle by columns
-                    matrix[i, j] += base[i, j]
+                for j in range(i, k):
+                    sums[i, j] += base[i, j]
         for j in range(k):
-            matrix[j, j] += ridge[row, j]
-        _potrf(lower.ctypes, size_k.ctypes, matrix.ctypes, size_k.ctypes, info.ctypes)
-        if sizes[3] != 0:
-            for j in range(k):
-                out[row, j] = np.nan
+            sums[j, j] += ridge[row, j]
+            sums[j, k] = b[j]
+        if not factorise(sums, k, inverses):
+            out[row] = np.nan
             continue
-        _potrs(
-            lower.ctypes,
-            size_k.ctypes,
-            size_1.ctypes,
-            matrix.ctypes,
-            size_k.ctypes,
-            b.ctypes,
-            size_k.ctypes,
-            info.ctypes,
-        )
         for j in range(k):
-            out[row, j] = b[j]
+            b[j] = sums[j, k]
         if noise.size:
-            for j in range(k):
-                b[j] = noise[row, j]
-            _trtrs(
-                lower.ctypes,
-                turned.ctypes,
-                plain.ctypes,
-                size_k.ctypes,
-                size_1.ctypes,
-                matrix.ctypes,
-                size_k.ctypes,
-                b.ctypes,
-                size_k.ctypes,
-                info.ctypes,
-            )
-            for j in range(k):
-                out[row, j] += b[j]
+            b[:k] += noise[row]
+        solve_upper(sums, k, inverses, b)
+        out[row] = b[:k]
 
 
 @kernel(FLOATS, INTEGER, INTEGER, WORDS_OUT)
