@@ -289,6 +289,21 @@ def _refuse_missing(row: int, item: object) -> None:
     raise ValueError(f"label {row} is {item!r}, expected a value: drop the row, or label it")
 
 
+def filed(places: NDArray[np.int64], size: int, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """The order of numbers from 0 to below `size`; equal ones keep the order given, or as they come.
+
+    NumPy sorts short numbers by their digits, five times as fast as long ones: these are sorted 16 bits at a
+    time, the lowest first.
+    """
+    found = order
+    for shift in range(0, max(1, (size - 1).bit_length()), 16):
+        digits = places if found is None else places[found]
+        within = np.argsort((digits >> shift).astype(np.uint16), kind="stable")
+        found = within if found is None else found[within]
+    assert found is not None
+    return found
+
+
 def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | None:
     """Integers that lie close together, without sorting them: 5 ns each where `np.unique` takes 80."""
     if not len(items):

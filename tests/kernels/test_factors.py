@@ -36,12 +36,18 @@ def rows(
 
 
 def solved(
-    kernels: ModuleType, given: Any, base: Floats = NOTHING, pull: Any = None, noise: Floats = NOTHING
+    kernels: ModuleType,
+    given: Any,
+    base: Floats = NOTHING,
+    pull: Any = None,
+    noise: Floats = NOTHING,
+    shift: Any = None,
 ) -> Floats:
-    ridge = given[-1]
+    other, ridge = given[-2:]
     out = np.full(ridge.shape, 7.0)
     start = np.zeros(ridge.shape[1]) if pull is None else pull
-    kernels.solve_rows(*given, base, start, noise, 0, len(ridge), out)
+    known = np.zeros(len(other)) if shift is None else shift
+    kernels.solve_rows(*given, base, start, noise, known, 0, len(ridge), out)
     return out
 
 
@@ -76,6 +82,32 @@ def test_a_row_is_the_answer_to_its_normal_equations() -> None:
             gram = np.diag(ridge[i]) + (v * weights[at, None]).T @ v
             np.testing.assert_allclose(gram @ plain[i], pulls[at] @ v, atol=1e-10)
             np.testing.assert_allclose((gram + base) @ more[i], pull + pulls[at] @ v, atol=1e-10)
+
+
+@pytest.mark.parametrize("most", [2, 12])  # fewer entries than unknowns, and more
+def test_what_is_known_of_others_is_taken_from_the_targets(most: int) -> None:
+    indptr, indices, weights, pulls, other, ridge = rows(8, 30, 20, 6, most)
+    shift = np.random.default_rng(0).normal(size=20)
+    rest = pulls - weights * shift[indices]
+    for kernels in TWINS:
+        found = solved(kernels, (indptr, indices, weights, pulls, other, ridge), shift=shift)
+        wanted = solved(kernels, (indptr, indices, weights, rest, other, ridge))
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 8])
+def test_squares_are_of_what_is_wrong(k: int) -> None:
+    indptr, indices, weights, targets, other, _ = rows(9, 12, 7, k + 1, 9)
+    own = np.random.default_rng(1).normal(size=(12, k + 1))
+    row = np.repeat(np.arange(12), np.diff(indptr))
+    expected = (own[row, :-1] * other[indices, :-1]).sum(axis=1) + own[row, -1] + other[indices, -1]
+    wanted = np.bincount(row, weights * np.square(targets - expected), minlength=12)
+    for kernels in TWINS:
+        out = np.full(12, 7.0)
+        kernels.row_squares(indptr, indices, weights, targets, own, other, 0, 12, out)
+        np.testing.assert_allclose(out, wanted, rtol=1e-12)
+    found = door.row_squares(indptr, indices, weights, targets, own, other)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 def test_noise_has_the_covariance_of_the_posterior() -> None:
@@ -142,7 +174,8 @@ weights, pulls = rng.exponential(size=indptr[-1]), rng.normal(size=indptr[-1])
 other, ridge, none = rng.normal(size=(m, k)), rng.uniform(0.1, 2.0, (n, k)), np.zeros((0, 0))
 found = np.zeros((2, n, k))
 for kernels, out in zip((compiled, reference), found):
-    kernels.solve_rows(indptr, indices, weights, pulls, other, ridge, none, np.zeros(k), none, 0, n, out)
+    entries = indptr, indices, weights, pulls
+    kernels.solve_rows(*entries, other, ridge, none, np.zeros(k), none, np.zeros(m), 0, n, out)
 np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-11)
 """
 

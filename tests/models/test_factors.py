@@ -44,8 +44,8 @@ def test_no_sweep_raises_the_objective(
     ratings = simulated(seed, 12, 9, 0.5, bins, weighted)
     solver = Alternating(rank, ridge, offset_ridge)
     start = solver.start(ratings, np.random.default_rng(seed))
-    path = [solver.objective(ratings, at) for at in islice(solver.sweeps(ratings, start), 8)]
-    assert path[0] <= solver.objective(ratings, start) * (1.0 + 1e-9)
+    path = [solver.judged(ratings, at).objective for at in islice(solver.sweeps(ratings, start), 8)]
+    assert path[0] <= solver.judged(ratings, start).objective * (1.0 + 1e-9)
     assert (np.diff(path) <= 1e-9 * np.abs(path[:-1]) + 1e-10).all()
 
 
@@ -56,7 +56,7 @@ def test_no_sweep_over_deeds_raises_the_objective(seed: int, confidence: float) 
     ratings = replace(ratings, value=np.abs(ratings.value))
     solver = Implicit(3, 0.1, confidence)
     start = solver.start(ratings, np.random.default_rng(seed))
-    path = [solver.objective(ratings, at) for at in islice(solver.sweeps(ratings, start), 8)]
+    path = [solver.judged(ratings, at).objective for at in islice(solver.sweeps(ratings, start), 8)]
     assert (np.diff(path) <= 1e-9 * np.abs(path[:-1])).all()
 
 
@@ -78,7 +78,7 @@ def test_deeds_are_least_squares_over_all_pairs() -> None:
     whole = (sure * np.square(liked - scores)).sum() + 0.1 * (
         np.square(at.users).sum() + np.square(items).sum()
     )
-    assert solver.objective(ratings, at) == pytest.approx(whole, rel=1e-10)
+    assert solver.judged(ratings, at).objective == pytest.approx(whole, rel=1e-10)
 
 
 def test_some_rows_are_solved_as_among_all() -> None:
@@ -92,7 +92,7 @@ def test_some_rows_are_solved_as_among_all() -> None:
 
 
 def test_a_side_holds_each_rows_entries() -> None:
-    side = Side.of(np.array([2, 0, 2]), np.array([5, 6, 7]), 4)
+    side = Side.of(np.array([2, 0, 2]), np.array([5, 6, 7]), 4, np.arange(3.0), np.array([1.0, 2.0, 4.0]))
     assert (side.indptr.tolist(), side.others.tolist(), side.order.tolist()) == (
         [0, 1, 1, 3, 3],
         [6, 5, 7],
@@ -100,7 +100,8 @@ def test_a_side_holds_each_rows_entries() -> None:
     )
     only = side.only(np.array([2, 3, 0]))
     assert (only.indptr.tolist(), only.others.tolist()) == ([0, 2, 2, 3], [5, 7, 6])
-    assert side.sums(np.array([1.0, 2.0, 4.0])).tolist() == [1.0, 0.0, 6.0, 0.0]
+    assert (side.values.tolist(), side.weights.tolist()) == ([1.0, 0.0, 2.0], [2.0, 1.0, 4.0])
+    assert side.mass.tolist() == [2.0, 0.0, 5.0, 0.0]
 
 
 def test_offsets_of_time_are_found() -> None:

@@ -47,9 +47,14 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function)
 
 
-def _compile(function: Callable[P, R], signature: Any = None) -> Callable[P, R]:
+def unordered_part(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that kernels call, whose sums may be taken in any order: side by side in vectors."""
+    return _compile(function, fastmath={"reassoc", "contract"})
+
+
+def _compile(function: Callable[P, R], signature: Any = None, fastmath: Any = False) -> Callable[P, R]:
     try:
-        compiled: Callable[P, R] = numba.njit(signature, cache=True, nogil=True)(function)
+        compiled: Callable[P, R] = numba.njit(signature, cache=True, nogil=True, fastmath=fastmath)(function)
     except RuntimeError:  # no folder that we may write to: every process compiles for itself
-        compiled = numba.njit(signature, nogil=True)(function)
+        compiled = numba.njit(signature, nogil=True, fastmath=fastmath)(function)
     return compiled

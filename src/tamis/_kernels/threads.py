@@ -68,6 +68,21 @@ def in_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[
     return together([_bound(function, cuts[k], cuts[k + 1]) for k in range(count)])
 
 
+def in_turns(pieces: int, work: int, function: Callable[[int], object]) -> None:
+    """Call `function` with the number of each piece; a thread that is done with one takes the next."""
+    left, lock = iter(range(pieces)), threading.Lock()
+
+    def lane() -> None:
+        while True:
+            with lock:
+                piece = next(left, None)
+            if piece is None:
+                return
+            function(piece)
+
+    together([lane] * min(parts(work), max(pieces, 1)))
+
+
 def ahead(function: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
     """What `function` gives for each item, in their order; each thread works on one at a time.
 

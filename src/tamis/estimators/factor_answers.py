@@ -15,7 +15,7 @@ from tamis.estimators.factor_state import FactorState, FoldedUser, place_of
 from tamis.estimators.reading import label_array
 from tamis.linalg import Cholesky
 from tamis.models.factors import ranking
-from tamis.models.factors.alternating import Alternating, drift
+from tamis.models.factors.alternating import Alternating, drift, targets
 from tamis.models.factors.learned import Learned, Stack
 from tamis.models.factors.ratings import Places
 from tamis.tables import runs
@@ -316,21 +316,17 @@ def explained(
         entries = replace(entries, user=np.zeros(len(entries), dtype=np.int64))
     solver, ratings = state.solver, state.weighed(entries, 1)
     side = ratings.by_user
-    order = side.order
     if isinstance(solver, Alternating):
         features = solver.features(at.items)
-        w = ratings.weights[order]
-        pulls = w * (solver.targets(ratings, at)[order] - at.items[side.others, -1])
-        known = np.diag(solver.ridges(side, w)[0])
+        w = side.weights
+        pulls = w * (targets(ratings, side, at) - at.items[side.others, -1])
+        known = np.diag(solver.ridges(side)[0])
         unknown = np.zeros(features.shape[1])
         unknown[solver.rank :] = 1.0
     else:
         features = np.ascontiguousarray(at.items[:, :-1])
-        w = solver.sure(ratings)[order]
-        pulls, known = (
-            solver.pulls(ratings)[order],
-            solver.ridge * np.eye(solver.rank) + features.T @ features,
-        )
+        w, pulls = solver.sure(side), solver.pulls(side)
+        known = solver.ridge * np.eye(solver.rank) + features.T @ features
         unknown = np.zeros(solver.rank)
     v = features[side.others]
     matrix = (v * w[:, None]).T @ v + known
@@ -338,5 +334,5 @@ def explained(
     shares = pulls * (v @ Cholesky.of(matrix, "a user's Gram").solve(facing))
     ranked = np.argsort(-np.abs(shares), kind="stable")
     names = tuple(state.items[int(i)] for i in side.others[ranked])
-    values = entries.value[order][ranked]
+    values = side.values[ranked]
     return FactorExplanation(user, item, at.level, offset, timed, names, values, shares[ranked], shown)

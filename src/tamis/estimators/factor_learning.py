@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import ceil, isfinite
+from math import ceil, isfinite, sqrt
 from typing import Any
 
 import numpy as np
 
-from tamis.arrays import Array
 from tamis.estimators.factor_state import Course
 from tamis.estimators.progress import Watch
 from tamis.estimators.reading import at_least_zero
-from tamis.models.factors.alternating import Alternating, Factors
+from tamis.models.factors.alternating import Alternating, Factors, Judged
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Learned, Solver
@@ -176,11 +175,11 @@ def _parted(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Rat
 
 def rmse(solver: Solver, ratings: Ratings, at: Factors) -> float:
     """Root mean square of what is wrong with the ratings; of deeds, with preferences of 1."""
-    return _root_mean(solver.errors(ratings, at), ratings.weight)
+    return _root_mean(solver.judged(ratings, at), ratings)
 
 
-def _root_mean(wrong: Array, weight: Array | None) -> float:
-    return float(np.sqrt(np.average(np.square(wrong), weights=weight)))
+def _root_mean(judged: Judged, ratings: Ratings) -> float:
+    return sqrt(judged.squares / ratings.mass)
 
 
 def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[Factors, Course]:
@@ -188,10 +187,10 @@ def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[
     train: list[float] = []
     at, before = start, np.inf
     for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
-        wrong = plan.solver.errors(ratings, at)
-        train.append(_root_mean(wrong, ratings.weight))
+        judged = plan.solver.judged(ratings, at)
+        train.append(_root_mean(judged, ratings))
         watch(_Step())
-        now = plan.solver.objective(ratings, at, wrong) if plan.tol else -np.inf
+        now = judged.objective
         if before - now <= plan.tol * abs(now) and plan.tol:
             break
         before = now

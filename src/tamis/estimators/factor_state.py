@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis import arrays
 from tamis.arrays import Array
 from tamis.models.factors.clock import Clock
 from tamis.models.factors.implicit import Implicit
@@ -61,10 +62,11 @@ class Entries:
 
     def once(self, duplicates: Duplicates, users: Keys, items: Keys) -> "Entries":
         """Each pair once, by what is to be done with the others; the last is the newest, where times tell."""
-        cell = self.cells(len(items))
-        order = np.argsort(cell, kind="stable") if self.time is None else np.lexsort((self.time, cell))
+        order = None if self.time is None else np.argsort(self.time, kind="stable")
+        order = arrays.filed(self.user, len(users), arrays.filed(self.item, len(items), order))
+        cell = self.cells(len(items))[order]
         first = np.ones(len(order), dtype=np.bool_)
-        first[1:] = cell[order[1:]] != cell[order[:-1]]
+        first[1:] = cell[1:] != cell[:-1]
         if first.all():
             return self
         if duplicates == "refuse":

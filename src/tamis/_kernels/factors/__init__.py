@@ -11,12 +11,12 @@ from tamis._kernels.door import Door
 from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
 
-__all__ = ["dot_pairs", "solve_rows", "top_rows"]
+__all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
 _CALL = 500
 _PATIENCE = 20_000_000  # products: about half of what loading Numba takes
 _SCORE = 16  # a product costs NumPy a sixteenth of what a row's equations do
-_CHUNKS = 16  # of rows, so that threads end together
+_CHUNKS = 32  # of rows, so that threads end together
 _NOTHING: Floats = np.zeros((0, 0))
 
 _door = Door(reference, "tamis._kernels.factors.compiled", _CALL, _PATIENCE)
@@ -32,12 +32,13 @@ def solve_rows(
     base: Floats | None = None,
     pull: Floats | None = None,
     noise: Floats | None = None,
+    shift: Floats | None = None,
 ) -> Floats:
-    """x = A⁻¹ b of each row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ pull v.
+    """x = A⁻¹ b of each row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ (pull − weight s) v.
 
-    Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k); weights are at least 0.
-    `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: a
-    draw from N(x, A⁻¹). A row whose A is not positive definite is NaN.
+    Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k), s is shift[index] (m,);
+    weights are at least 0. `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added,
+    where A = L Lᵀ: a draw from N(x, A⁻¹). A row whose A is not positive definite is NaN.
     """
     n, k = ridge.shape
     work = len(indices) * k * k // 2 + n * k * k * k // 6
@@ -46,30 +47,40 @@ def solve_rows(
     more = _NOTHING if base is None else base
     start = np.zeros(k) if pull is None else pull
     shake = _NOTHING if noise is None else noise
+    known = np.zeros(len(other)) if shift is None else shift
 
-    def lane(first: int, last: int) -> None:
-        for chunk in range(first, last):
-            kernels.solve_rows(
-                indptr,
-                indices,
-                weights,
-                pulls,
-                other,
-                ridge,
-                more,
-                start,
-                shake,
-                cuts[chunk],
-                cuts[chunk + 1],
-                out,
-            )
+    def solve(first: int, last: int) -> None:
+        kernels.solve_rows(
+            indptr, indices, weights, pulls, other, ridge, more, start, shake, known, first, last, out
+        )
 
-    cuts = _even_cuts(indptr, k)
     if kernels is reference:
         with threads.one_blas_thread:  # a sum of BLAS's threads would depend on their number
-            lane(0, len(cuts) - 1)
+            solve(0, n)
     else:
-        threads.in_row_chunks(len(cuts) - 1, work, lane)
+        cuts = _even_cuts(indptr, k)
+        threads.in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
+    return out
+
+
+def row_squares(
+    indptr: Words, indices: Words, weights: Floats, targets: Floats, rows: Floats, other: Floats
+) -> Floats:
+    """Σ weight (target − u · v − offsets)² of each row's entries (n,).
+
+    u is the row (n, k + 1), v is other[index] (m, k + 1); the last of each is its offset.
+    """
+    out = np.empty(len(rows))
+    work = len(indices) * rows.shape[1]
+    kernels = _door.kernels(work // _SCORE)
+
+    def lane(start: int, stop: int) -> None:
+        kernels.row_squares(indptr, indices, weights, targets, rows, other, start, stop, out)
+
+    if kernels is reference:
+        lane(0, len(rows))
+    else:
+        threads.in_row_chunks(len(rows), work, lane)
     return out
 
 

@@ -13,22 +13,25 @@ from tamis._kernels.jit import (
     WORDS_OUT,
     kernel,
     part,
+    unordered_part,
 )
 from tamis._kernels.reference import Floats, Words
 
 _PIECE = 256  # rows gathered at a time: they stay in the cache
 
 
+_Entries = tuple[Words, Floats, Floats, Floats]  # indices, weights and pulls of a row; the shift of others
+
+
 @part
-def _gather(
-    entries: tuple[Words, Floats, Floats], begin: int, count: int, other: Floats, rows: Floats, b: Floats
-) -> None:
+def _gather(entries: _Entries, begin: int, count: int, other: Floats, rows: Floats, b: Floats) -> None:
     """Rows by the root of their weight, one after the other, and what they pull towards added to b."""
-    indices, weights, pulls = entries
+    indices, weights, pulls, shift = entries
     k = other.shape[1]
     for i in range(count):
-        root, pull = np.sqrt(weights[begin + i]), pulls[begin + i]
-        v = other[indices[begin + i]]
+        place, weight = indices[begin + i], weights[begin + i]
+        root, pull = np.sqrt(weight), pulls[begin + i] - weight * shift[place]
+        v = other[place]
         for j in range(k):
             rows[i, j] = root * v[j]
             b[j] += pull * v[j]
@@ -36,7 +39,7 @@ def _gather(
 
 @part
 def _solve_few(
-    entries: tuple[Words, Floats, Floats],
+    entries: _Entries,
     other: Floats,
     ridge: Floats,
     turned: Floats,
@@ -46,20 +49,21 @@ def _solve_few(
     out: Floats,
 ) -> None:
     """Of fewer entries than unknowns: (D + BᵀB)⁻¹ Bᵀt = D⁻¹Bᵀ (I + B D⁻¹ Bᵀ)⁻¹ t, B = √w v."""
-    indices, weights, pulls = entries
+    indices, weights, pulls, shift = entries
     k, r = len(ridge), len(indices)
-    width = width_of(r)
+    width, scale = width_of(r), 1.0 / np.sqrt(ridge)
     columns, sums = turned[: k * width].reshape(k, width), small[: width * width].reshape(width, width)
     for i in range(r):
         root, v = np.sqrt(weights[i]), other[indices[i]]
         for j in range(k):
-            columns[j, i] = root * v[j] / np.sqrt(ridge[j])
+            columns[j, i] = root * v[j] * scale[j]
     columns[:, r:] = 0.0
     sums[:] = 0.0
     add_products(columns, k, sums)
     for i in range(r):
         sums[i, i] += 1.0
-        sums[i, r] = pulls[i] / np.sqrt(weights[i])
+        root = np.sqrt(weights[i])
+        sums[i, r] = pulls[i] / root - root * shift[indices[i]]
     factorise(sums, r, inverses)
     for i in range(r):
         z[i] = sums[i, r]
@@ -82,6 +86,7 @@ def _solve_few(
     FLOATS,
     FLOATS_1D,
     FLOATS,
+    FLOATS_1D,
     INTEGER,
     INTEGER,
     FLOATS_OUT,
@@ -96,6 +101,7 @@ def solve_rows(
     base: Floats,
     pull: Floats,
     noise: Floats,
+    shift: Floats,
     start: int,
     stop: int,
     out: Floats,
@@ -109,7 +115,7 @@ def solve_rows(
     turned, small = np.empty(k * width), np.empty(width * width)
     for row in range(start, stop):
         first, last = indptr[row], indptr[row + 1]
-        entries = indices[first:last], weights[first:last], pulls[first:last]
+        entries = indices[first:last], weights[first:last], pulls[first:last], shift
         if plain and 2 * (last - first) <= k and (ridge[row] > 0.0).all() and (entries[1] > 0.0).all():
             _solve_few(entries, other, ridge[row], turned, small, b, inverses, out[row])
             continue
@@ -160,21 +166,39 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
             out[row, j] = -1
 
 
+@unordered_part
+def _dot(left: Floats, i: int, right: Floats, j: int, k: int) -> float:
+    total = 0.0
+    for c in range(k):
+        total += left[i, c] * right[j, c]
+    return total
+
+
+@kernel(WORDS_1D, WORDS_1D, FLOATS_1D, FLOATS_1D, FLOATS, FLOATS, INTEGER, INTEGER, FLOATS_OUT_1D)
+def row_squares(
+    indptr: Words,
+    indices: Words,
+    weights: Floats,
+    targets: Floats,
+    rows: Floats,
+    other: Floats,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    k = rows.shape[1] - 1
+    for row in range(start, stop):
+        total = 0.0
+        for n in range(indptr[row], indptr[row + 1]):
+            v = indices[n]
+            wrong = targets[n] - (rows[row, k] + other[v, k] + _dot(rows, row, other, v, k))
+            total += weights[n] * wrong * wrong
+        out[row] = total
+
+
 @kernel(FLOATS, FLOATS, WORDS_1D, WORDS_1D, INTEGER, INTEGER, FLOATS_OUT_1D)
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop: int, out: Floats) -> None:
     k = left.shape[1]
     for n in range(start, stop):
         u, v = i[n], j[n]
-        total = 0.0
-        if u >= 0 and v >= 0:
-            a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0  # four sums side by side, for no one waits for the last
-            whole = k - k % 4
-            for c in range(0, whole, 4):
-                a0 += left[u, c] * right[v, c]
-                a1 += left[u, c + 1] * right[v, c + 1]
-                a2 += left[u, c + 2] * right[v, c + 2]
-                a3 += left[u, c + 3] * right[v, c + 3]
-            for c in range(whole, k):
-                a0 += left[u, c] * right[v, c]
-            total = (a0 + a1) + (a2 + a3)
-        out[n] = total
+        out[n] = _dot(left, u, right, v, k) if u >= 0 and v >= 0 else 0.0

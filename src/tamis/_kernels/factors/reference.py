@@ -17,6 +17,7 @@ def solve_rows(
     base: Floats,
     pull: Floats,
     noise: Floats,
+    shift: Floats,
     start: int,
     stop: int,
     out: Floats,
@@ -28,7 +29,7 @@ def solve_rows(
         matrix = (v * weights[entries, None]).T @ v + np.diag(ridge[row])
         if base.size:
             matrix += base
-        b = pull + pulls[entries] @ v
+        b = pull + (pulls[entries] - weights[entries] * shift[indices[entries]]) @ v
         try:
             lower = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
@@ -38,6 +39,25 @@ def solve_rows(
         if noise.size:
             found += np.linalg.solve(lower.T, noise[row])
         out[row] = found
+
+
+def row_squares(
+    indptr: Words,
+    indices: Words,
+    weights: Floats,
+    targets: Floats,
+    rows: Floats,
+    other: Floats,
+    start: int,
+    stop: int,
+    out: Floats,
+) -> None:
+    """See the door."""
+    for row in range(start, stop):
+        entries = slice(int(indptr[row]), int(indptr[row + 1]))
+        v = other[indices[entries]]
+        wrong = targets[entries] - (v[:, :-1] @ rows[row, :-1] + v[:, -1] + rows[row, -1])
+        out[row] = (weights[entries] * wrong * wrong).sum()
 
 
 def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:

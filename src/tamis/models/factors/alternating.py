@@ -49,6 +49,31 @@ def products(users: Array, items: Array, user: Places, item: Places) -> Array:
     return found + _offsets(users, user) + _offsets(items, item)
 
 
+def targets(ratings: Ratings, side: Side, at: Factors) -> Array:
+    """What users and items have to say of each of a side's entries (n,): all but the level and the time."""
+    found = side.values - at.level
+    if ratings.bins:
+        found -= drift(at.bins, at.item_bins, ratings.item, ratings.bin)[side.order]
+    return found
+
+
+def squares(ratings: Ratings, at: Factors) -> float:
+    """The sum of the squares of what is wrong with the ratings, by weight."""
+    side = ratings.by_user
+    wanted = targets(ratings, side, at)
+    return float(
+        kernels.row_squares(side.indptr, side.others, side.weights, wanted, at.users, at.items).sum()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How good some factors are."""
+
+    squares: float  # of what is wrong with the ratings, by weight
+    objective: float  # what no sweep raises
+
+
 def _offsets(rows: Array, places: Places) -> Array:
     return np.append(rows[:, -1], 0.0)[places]  # −1 is the last
 
@@ -83,14 +108,14 @@ class Alternating:
 
     def _directions(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
         """The widest directions of the items' columns (items, k), by a few rounds of subspace iteration."""
-        w = ratings.weights
-        rest = ratings.value - level
+        side, user = ratings.by_user, ratings.user[ratings.by_user.order]
+        rest = side.values - level
         if self.has_offsets:
-            for place, size in ((ratings.item, ratings.items), (ratings.user, ratings.users)):
-                mass = np.bincount(place, w, minlength=size) + max(self.offset_ridge, 1e-12)
-                rest = rest - (np.bincount(place, w * rest, minlength=size) / mass)[place]
+            for place, mass in ((side.others, ratings.by_item.mass), (user, side.mass)):
+                total = np.bincount(place, side.weights * rest, minlength=len(mass))
+                rest -= (total / (mass + max(self.offset_ridge, 1e-12)))[place]
         shape = ratings.users, ratings.items
-        table = scipy_sparse().csr_array((w * rest, (ratings.user, ratings.item)), shape=shape)
+        table = scipy_sparse().csr_array((side.weights * rest, side.others, side.indptr), shape=shape)
         found: Array = rng.normal(size=(ratings.items, self.rank)) / np.sqrt(ratings.items)
         held = min(found.shape)  # more directions than items there are not: those stay random
         with threads.one_blas_thread:
@@ -116,16 +141,12 @@ class Alternating:
     def users(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
         """The rows of users, of all or of some, given the items (rows, k + 1)."""
         side = ratings.by_user if rows is None else ratings.by_user.only(rows)
-        return self._side(ratings, side, at.items, self.targets(ratings, at))
+        return self._side(side, at.items, targets(ratings, side, at))
 
     def items(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
         """The rows of items, of all or of some, given the users (rows, k + 1)."""
         side = ratings.by_item if rows is None else ratings.by_item.only(rows)
-        return self._side(ratings, side, at.users, self.targets(ratings, at))
-
-    def targets(self, ratings: Ratings, at: Factors) -> Array:
-        """What users and items have to say of each rating (n,): all but the level and the time."""
-        return ratings.value - at.level - drift(at.bins, at.item_bins, ratings.item, ratings.bin)
+        return self._side(side, at.users, targets(ratings, side, at))
 
     def features(self, other: Array) -> Array:
         """What a row of one side is a regression on (rows, k + 1), or (rows, k) without offsets."""
@@ -135,19 +156,23 @@ class Alternating:
         found[:, -1] = 1.0
         return found
 
-    def ridges(self, side: Side, weights: Array) -> Array:
+    def ridges(self, side: Side) -> Array:
         """What holds each row's factors and offset next to zero (rows, k + 1)."""
-        counts = side.sums(weights)
-        found = np.empty((len(counts), self.rank + self.has_offsets))
-        found[:, : self.rank] = self.ridge * np.maximum(counts, 1.0)[:, None]
+        found = np.empty((len(side.mass), self.rank + self.has_offsets))
+        found[:, : self.rank] = self.ridge * np.maximum(side.mass, 1.0)[:, None]
         found[:, self.rank :] = max(self.offset_ridge, 1e-12)
         return found
 
-    def _side(self, ratings: Ratings, side: Side, other: Array, targets: Array) -> Array:
-        weights = ratings.weights[side.order]
-        pulls = weights * (targets[side.order] - other[side.others, -1])
-        ridge = self.ridges(side, weights)
-        found = kernels.solve_rows(side.indptr, side.others, weights, pulls, self.features(other), ridge)
+    def _side(self, side: Side, other: Array, wanted: Array) -> Array:
+        found = kernels.solve_rows(
+            side.indptr,
+            side.others,
+            side.weights,
+            side.weights * wanted,
+            self.features(other),
+            self.ridges(side),
+            shift=np.ascontiguousarray(other[:, -1]),
+        )
         if np.isnan(found).any():
             raise ValueError(
                 f"got ridge={self.ridge:g}, expected more: it does not hold the factors of a row whose "
@@ -169,17 +194,12 @@ class Alternating:
         pull = np.bincount(cell, w * (rest - bins[ratings.bin]), minlength=at.item_bins.size)
         return replace(at, bins=bins, item_bins=(pull / (mass + ridge)).reshape(shape))
 
-    def errors(self, ratings: Ratings, at: Factors) -> Array:
-        """How far each rating is from what is expected (n,)."""
-        return ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
-
-    def objective(self, ratings: Ratings, at: Factors, errors: Array | None = None) -> float:
-        """What no sweep raises: the sum of weighted squared errors and of all ridges."""
-        wrong = self.errors(ratings, at) if errors is None else errors
-        total = float((ratings.weights * np.square(wrong)).sum())
+    def judged(self, ratings: Ratings, at: Factors) -> Judged:
+        """The squares of what is wrong; with all ridges, they are the objective."""
+        wrong = total = squares(ratings, at)
         for side, rows in ((ratings.by_user, at.users), (ratings.by_item, at.items)):
-            ridge = self.ridges(side, ratings.weights[side.order])
+            ridge = self.ridges(side)
             total += float((ridge * np.square(rows[:, : ridge.shape[1]])).sum())
         if ratings.bins:
             total += self.offset_ridge * float(np.square(at.bins).sum() + np.square(at.item_bins).sum())
-        return total
+        return Judged(wrong, total)

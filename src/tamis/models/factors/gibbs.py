@@ -16,7 +16,7 @@ from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.linalg import Cholesky
-from tamis.models.factors.alternating import Factors, drift
+from tamis.models.factors.alternating import Factors, squares, targets
 from tamis.models.factors.ratings import Ratings, Side
 from tamis.stats import Moments
 
@@ -52,14 +52,12 @@ class Gibbs:
         """Without end; the first ones still tell of the start."""
         at = start
         precision, _ = self._noise(ratings, at, rng)
-        targets = ratings.value - at.level - drift(at.bins, at.item_bins, ratings.item, ratings.bin)
+        own, other = (targets(ratings, side, at) for side in (ratings.by_user, ratings.by_item))
         while True:
             users = self._belief(at.users, rng)
-            rows = drawn_rows(ratings, ratings.by_user, targets, at.items, precision, users, rng)
-            at = replace(at, users=rows)
+            at = replace(at, users=drawn_rows(ratings.by_user, own, at.items, precision, users, rng))
             items = self._belief(at.items, rng)
-            rows = drawn_rows(ratings, ratings.by_item, targets, at.users, precision, items, rng)
-            at = replace(at, items=rows)
+            at = replace(at, items=drawn_rows(ratings.by_item, other, at.users, precision, items, rng))
             precision, rmse = self._noise(ratings, at, rng)
             yield Draw(at, precision, users, items, rmse)
 
@@ -72,32 +70,35 @@ class Gibbs:
 
     def _noise(self, ratings: Ratings, at: Factors, rng: np.random.Generator) -> tuple[float, float]:
         """A draw of the noise's precision, and how wrong the ratings are."""
-        wrong = ratings.value - at.predict(ratings.user, ratings.item, ratings.bin)
-        total = float((ratings.weights * np.square(wrong)).sum())  # not by BLAS, whose threads would show
-        mass = float(
-            ratings.weights.sum()
-        )  # a rating of weight 0.1 tells a tenth of what one tells of the noise
+        total, mass = squares(ratings, at), ratings.mass  # one of weight 0.1 tells a tenth of what one tells
         drawn = float(rng.gamma(0.5 * (1.0 + mass), 2.0 / (1.0 + total)))
         return drawn, float(np.sqrt(total / mass))
 
 
 def drawn_rows(
-    ratings: Ratings,
     side: Side,
-    targets: Array,
+    wanted: Array,
     other: Array,
     precision: float,
     belief: Belief,
     rng: np.random.Generator,
 ) -> Array:
     """A draw of the rows of one side (rows, k + 1), given the other and all else."""
-    weights = precision * ratings.weights[side.order]
-    pulls = weights * (targets[side.order] - other[side.others, -1])
-    features = other.copy()
+    weights = precision * side.weights
+    features, shift = other.copy(), other[:, -1].copy()
     features[:, -1] = 1.0
     shape = len(side.counts), other.shape[1]
     noise, ridge = rng.standard_normal(shape), np.zeros(shape)
     pull = belief.precision @ belief.mean
     return kernels.solve_rows(
-        side.indptr, side.others, weights, pulls, features, ridge, belief.precision, pull, noise
+        side.indptr,
+        side.others,
+        weights,
+        weights * wanted,
+        features,
+        ridge,
+        belief.precision,
+        pull,
+        noise,
+        shift,
     )

@@ -13,7 +13,7 @@ import numpy as np
 from tamis._kernels import factors as kernels
 from tamis._kernels import threads
 from tamis.arrays import Array
-from tamis.models.factors.alternating import Factors
+from tamis.models.factors.alternating import Factors, Judged, products
 from tamis.models.factors.ratings import Places, Ratings, Side
 
 
@@ -43,24 +43,24 @@ class Implicit:
     def users(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
         """The rows of users, of all or of some, given the items (rows, k + 1)."""
         side = ratings.by_user if rows is None else ratings.by_user.only(rows)
-        return self._side(ratings, side, at.items)
+        return self._side(side, at.items)
 
     def items(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
         """The rows of items, of all or of some, given the users (rows, k + 1)."""
         side = ratings.by_item if rows is None else ratings.by_item.only(rows)
-        return self._side(ratings, side, at.users)
+        return self._side(side, at.users)
 
-    def sure(self, ratings: Ratings) -> Array:
+    def sure(self, side: Side) -> Array:
         """c − 1 of each deed (n,)."""
-        return self.confidence * ratings.weights * ratings.value
+        return self.confidence * side.weights * side.values
 
-    def pulls(self, ratings: Ratings) -> Array:
+    def pulls(self, side: Side) -> Array:
         """c times the preference of each deed (n,): one that weighs nothing is as good as not done."""
-        return np.where(ratings.weights > 0.0, 1.0 + self.sure(ratings), 0.0)
+        return np.where(side.weights > 0.0, 1.0 + self.sure(side), 0.0)
 
-    def _side(self, ratings: Ratings, side: Side, other: Array) -> Array:
+    def _side(self, side: Side, other: Array) -> Array:
         features = np.ascontiguousarray(other[:, :-1])
-        more, pulls = self.sure(ratings)[side.order], self.pulls(ratings)[side.order]
+        more, pulls = self.sure(side), self.pulls(side)
         ridge = np.full((len(side.counts), self.rank), self.ridge)
         with threads.one_blas_thread:
             base = features.T @ features
@@ -72,16 +72,13 @@ class Implicit:
             )
         return np.column_stack([found, np.zeros(len(found))])
 
-    def errors(self, ratings: Ratings, at: Factors) -> Array:
-        """How far the preference for each thing that was done is from 1 (n,)."""
-        return 1.0 - at.predict(ratings.user, ratings.item)
-
-    def objective(self, ratings: Ratings, at: Factors, errors: Array | None = None) -> float:
-        """What no sweep raises: errors over all pairs, by how sure they are, and the ridges."""
-        users, items = at.users[:, :-1], at.items[:, :-1]
-        wrong = self.errors(ratings, at) if errors is None else errors
+    def judged(self, ratings: Ratings, at: Factors) -> Judged:
+        """How far preferences for what was done are from 1; and over all pairs, with the ridges."""
+        side, users, items = ratings.by_user, at.users[:, :-1], at.items[:, :-1]
+        wrong = 1.0 - products(at.users, at.items, ratings.user[side.order], side.others)
         with threads.one_blas_thread:
             everywhere = float(((users.T @ users) * (items.T @ items)).sum())
-        done = ratings.weights > 0.0
-        seen = float((self.pulls(ratings) * np.square(wrong) - done * np.square(1.0 - wrong)).sum())
-        return everywhere + seen + self.ridge * float(np.square(users).sum() + np.square(items).sum())
+        done = side.weights > 0.0
+        seen = float((self.pulls(side) * np.square(wrong) - done * np.square(1.0 - wrong)).sum())
+        total = everywhere + seen + self.ridge * float(np.square(users).sum() + np.square(items).sum())
+        return Judged(float((side.weights * np.square(wrong)).sum()), total)

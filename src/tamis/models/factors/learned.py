@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tamis._kernels import threads
 from tamis.arrays import Array
-from tamis.models.factors.alternating import Alternating, Factors, drift, products
+from tamis.models.factors.alternating import Alternating, Factors, drift, products, targets
 from tamis.models.factors.gibbs import Belief, Draw, drawn_rows
 from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.ratings import Places, Ratings
@@ -167,8 +167,7 @@ def _rows(
         solve = solver.users if of_users else solver.items
         return solve(ratings, learned.factors(), rows)[None]
     side = (ratings.by_user if of_users else ratings.by_item).only(rows)
-    targets = ratings.value - learned.level
-    targets = targets - drift(learned.bins, learned.item_bins, ratings.item, ratings.bin)
+    wanted = targets(ratings, side, learned.factors())
     means, precisions = (
         (chain.user_mean, chain.user_precision) if of_users else (chain.item_mean, chain.item_precision)
     )
@@ -176,5 +175,5 @@ def _rows(
     for draw, others in enumerate(learned.items if of_users else learned.users):
         belief = Belief(means[draw], precisions[draw])
         other, noise = others.astype(np.float64), float(chain.precision[draw])
-        found.append(drawn_rows(ratings, side, targets, other, noise, belief, rng))
+        found.append(drawn_rows(side, wanted, other, noise, belief, rng))
     return np.array(found, dtype=np.float32)

@@ -6,24 +6,27 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, filed
 
 Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Side:
     """The entries of each row of one side: those of row i are at indptr[i] to indptr[i + 1]."""
 
     indptr: Places  # (rows + 1,)
     others: Places  # (n,): the row of the other side
     order: Places  # (n,): of which triple
+    values: Array  # (n,)
+    weights: Array  # (n,)
 
     @classmethod
-    def of(cls, own: Places, others: Places, rows: int) -> "Side":
-        order = np.argsort(own, kind="stable")
+    def of(cls, own: Places, others: Places, rows: int, values: Array, weights: Array | None) -> "Side":
+        order = filed(own, rows)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=rows))]).astype(np.int64)
-        return cls(indptr, others[order], order)
+        weights = np.ones(len(order)) if weights is None else weights[order]
+        return cls(indptr, others[order], order, values[order], weights)
 
     @property
     def counts(self) -> Places:
@@ -35,13 +38,15 @@ class Side:
         counts = self.counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         entries = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-        return Side(indptr, self.others[entries], self.order[entries])
+        values, weights = self.values[entries], self.weights[entries]
+        return Side(indptr, self.others[entries], self.order[entries], values, weights)
 
-    def sums(self, values: Array) -> Array:
-        """The sum of each row's entries (rows,), in their order."""
+    @cached_property
+    def mass(self) -> Array:
+        """The weight of each row (rows,)."""
         rows = len(self.indptr) - 1
         row = np.repeat(np.arange(rows), self.counts)
-        return np.bincount(row, values, minlength=rows).astype(np.float64)
+        return np.bincount(row, self.weights, minlength=rows).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +68,22 @@ class Ratings:
     @cached_property
     def by_user(self) -> Side:
         """Each user's ratings."""
-        return Side.of(self.user, self.item, self.users)
+        return Side.of(self.user, self.item, self.users, self.value, self.weight)
 
     @cached_property
     def by_item(self) -> Side:
         """Each item's ratings."""
-        return Side.of(self.item, self.user, self.items)
+        return Side.of(self.item, self.user, self.items, self.value, self.weight)
 
     @cached_property
     def weights(self) -> Array:
         """(n,), 1 where none were given."""
         return np.ones(len(self)) if self.weight is None else self.weight
+
+    @cached_property
+    def mass(self) -> float:
+        """What all ratings weigh."""
+        return float(self.weights.sum())
 
     @property
     def spread(self) -> float:
