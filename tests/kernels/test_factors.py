@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as hnp
 
 from tamis._kernels import factors as door
 from tamis._kernels import threads
-from tamis._kernels.factors import compiled, dense, reference
+from tamis._kernels.dense.symmetric import LANES
+from tamis._kernels.factors import compiled, reference
 from tamis._kernels.reference import Floats, Words
 
 TWINS = (reference, compiled)
@@ -163,9 +164,10 @@ from unittest import mock
 import numpy as np
 lanes = int(sys.argv[1])
 with mock.patch("llvmlite.binding.get_host_cpu_features", return_value={"avx512f": lanes == 8}):
-    import tamis._kernels.factors.tiles
-from tamis._kernels.factors import compiled, dense, reference
-assert dense.LANES == lanes
+    import tamis._kernels.dense.tiles
+from tamis._kernels.dense.symmetric import LANES
+from tamis._kernels.factors import compiled, reference
+assert LANES == lanes
 rng = np.random.default_rng(0)
 n, m, k = 30, 60, 37
 indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 90, n))])
@@ -181,7 +183,7 @@ np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-11)
 
 
 def test_tiles_of_the_other_width_agree(tmp_path: Path) -> None:
-    lanes = 12 - dense.LANES  # 4 or 8: what this machine does not take by itself
+    lanes = 12 - LANES  # 4 or 8: what this machine does not take by itself
     there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", _ON_ANOTHER_MACHINE, str(lanes)], check=True, env=there)
 

@@ -7,21 +7,20 @@ column is cut into slices of 20 bits whose products BLAS adds without rounding (
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import islice, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis import _kernels
-from tamis._kernels import Floats, Words, threads
+from tamis._kernels import Floats, Words, dense, threads
 from tamis.stats.exact import Exact
 from tamis.stats.rows import Rows
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows a BLAS call: 2**12 products of 2 * 20 bits stay below 2**53
-_CACHED = 1024  # rows whose copy is still in the cache when BLAS reads it
 _SLICE = 20  # bits
 _FEW = 16  # rows for which summing every product exactly is faster than BLAS and its way back
 _STACK = 64  # blocks whose answers are summed in one go
@@ -37,10 +36,17 @@ def triangle(d: int) -> Pairs:
     return rows, columns
 
 
+@lru_cache(maxsize=4)
+def _flat_triangle(d: int) -> NDArray[np.int64]:
+    rows, columns = triangle(d)
+    return rows * d + columns
+
+
 def pack(matrix: Floats) -> Floats:
     """(..., d, d) symmetric → (..., d(d+1)/2)."""
-    rows, columns = triangle(matrix.shape[-1])
-    return np.ascontiguousarray(matrix[..., rows, columns])
+    d = matrix.shape[-1]
+    flat = np.ascontiguousarray(matrix).reshape(*matrix.shape[:-2], d * d)
+    return np.ascontiguousarray(flat.take(_flat_triangle(d), axis=-1))
 
 
 def unpack(packed: Floats, d: int) -> Floats:
@@ -182,24 +188,11 @@ def _centred_products(rows: Rows, centres: Floats, beside: Rows | None = None) -
         for start in range(begin, stop, _BLOCK)
     ]
 
-    def product(g: int, place: slice) -> Floats:
-        steps = range(place.start, place.stop, _CACHED)
-        parts = (part(g, slice(start, min(start + _CACHED, place.stop))) for start in steps)
-        return pack(reduce(np.add, parts))
+    more = None if beside is None else beside.values
+    large = dense.is_large(len(rows.values), centres.shape[1])
 
-    def part(g: int, place: slice) -> Floats:
-        index = place if order is None else order[place]
-        if beside is not None:
-            p = rows.values.shape[1]
-            x = np.empty((place.stop - place.start, centres.shape[1]))
-            np.subtract(rows.values[index], centres[g, :p], out=x[:, :p])
-            np.subtract(beside.values[index], centres[g, p:], out=x[:, p:])
-        else:
-            x = rows.values[index] - centres[g] if order is None else rows.values[index]
-            if order is not None:  # that was a copy
-                x -= centres[g]
-        wx = x if rows.weights is None else x * rows.weights[index]
-        return np.asarray(wx.T @ x)
+    def product(g: int, place: slice) -> Floats:
+        return pack(dense.centred_products(rows.values, centres[g], place, order, rows.weights, more, large))
 
     def lane(start: int, stop: int) -> list[Floats]:
         return [product(g, place) for g, place in places[start:stop]]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tamis._kernels.factors.dense import add_products, factorise, solve_upper, width_of
+from tamis._kernels.dense.symmetric import add_products, factorise, solve_upper, width_of
 from tamis._kernels.jit import (
     FLOATS,
     FLOATS_1D,
@@ -59,7 +59,7 @@ def _solve_few(
             columns[j, i] = root * v[j] * scale[j]
     columns[:, r:] = 0.0
     sums[:] = 0.0
-    add_products(columns, k, sums)
+    add_products(columns, columns, k, sums)
     for i in range(r):
         sums[i, i] += 1.0
         root = np.sqrt(weights[i])
@@ -124,7 +124,7 @@ def solve_rows(
         for begin in range(0, last - first, _PIECE):
             count = min(_PIECE, last - first - begin)
             _gather(entries, begin, count, other, rows, b)
-            add_products(rows, count, sums)
+            add_products(rows, rows, count, sums)
         if base.size:
             for i in range(k):
                 for j in range(i, k):

@@ -5,7 +5,7 @@ Matrices have a width of whole vectors and hold their upper triangle; b is their
 
 import numpy as np
 
-from tamis._kernels.factors import tiles
+from tamis._kernels.dense import tiles
 from tamis._kernels.jit import part
 from tamis._kernels.reference import Floats
 
@@ -24,18 +24,18 @@ def width_of(n: int) -> int:
 
 
 @part
-def add_products(rows: Floats, count: int, sums: Floats) -> None:
-    """Add RᵀR of the first rows (count, width) to the sums (width, width)."""
-    width = rows.shape[1]
+def add_products(left: Floats, right: Floats, count: int, sums: Floats) -> None:
+    """Add LᵀR of the first rows (count, width), which is symmetric, to the sums (width, width)."""
+    width = left.shape[1]
     for i in range(0, width, LANES):
         j = i
         while j + _TRIPLE <= width:
-            _add_3(rows, count, sums, i, j)
+            _add_3(left, right, count, sums, i, j)
             j += _TRIPLE
         if j + _PAIR <= width:
-            _add_2(rows, count, sums, i, j)
+            _add_2(left, right, count, sums, i, j)
         elif j + LANES <= width:
-            _add_1(rows, count, sums, i, j)
+            _add_1(left, right, count, sums, i, j)
 
 
 @part
@@ -45,12 +45,12 @@ def factorise(sums: Floats, n: int, inverses: Floats) -> bool:
     for i in range(0, n, LANES):
         j = i
         while j + _TRIPLE <= width:  # less what the rows above have had
-            _take_3(sums, i, sums, i, j)
+            _take_3(sums, sums, i, sums, i, j)
             j += _TRIPLE
         if j + _PAIR <= width:
-            _take_2(sums, i, sums, i, j)
+            _take_2(sums, sums, i, sums, i, j)
         elif j + LANES <= width:
-            _take_1(sums, i, sums, i, j)
+            _take_1(sums, sums, i, sums, i, j)
         _corner(sums, i, inverses)
         for p in range(i, min(i + LANES, n)):
             if not sums[p, p] > 0.0:

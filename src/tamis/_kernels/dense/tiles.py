@@ -2,8 +2,8 @@
 
 A tile is LANES rows of up to three vectors; matrices are (rows, width) with a width of whole vectors, in C
 order. BLAS packs what it multiplies and looks for the best way to, which for 50 × 50 costs more than the
-product; here rows are read where they lie. Each entry is one chain of fused products in the order of the
-rows, so that its bits are the same whatever the width of the machine's vectors.
+product; here rows are read where they lie. Each entry is a sum of fused products in the order of the rows,
+so that its bits are the same whatever the width of the machine's vectors.
 """
 
 from collections.abc import Iterator
@@ -67,12 +67,12 @@ class _Code:
         return self.builder.shuffle_vector(vector, _BLANK, lanes)
 
     def less(self, held: Any, left: Any, right: Any) -> Any:
-        """held − left · right, rounded once."""
+        """held − left · right."""
         return self.plus(held, self.builder.fneg(left), right)
 
     def plus(self, held: Any, left: Any, right: Any) -> Any:
-        """held + left · right, rounded once."""
-        return self.call(f"llvm.fma.v{LANES}f64", _VECTOR, left, right, held)
+        """held + left · right, rounded once where the machine can."""
+        return self.call(f"llvm.fmuladd.v{LANES}f64", _VECTOR, left, right, held)
 
     def call(self, name: str, result: Any, *arguments: Any, **more: Any) -> Any:
         """A function of LLVM's own."""
@@ -111,26 +111,26 @@ class _Code:
 
 
 def _products(wide: int, negative: bool) -> Any:
-    def typed(_: Any, rows: Any, count: Any, sums: Any, i: Any, j: Any) -> Any:
+    def typed(_: Any, left: Any, right: Any, count: Any, sums: Any, i: Any, j: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             c = _Code(context, builder, signature, arguments)
-            (data, width), (out, stride) = c.array(0), c.array(2)
-            count, i, j = arguments[1], arguments[3], arguments[4]
+            (own, width), (other, _), (out, stride) = c.array(0), c.array(1), c.array(3)
+            count, i, j = arguments[2], arguments[4], arguments[5]
             spots = [c.at(out, c.row(i, a, stride), j, b * LANES) for a in range(LANES) for b in range(wide)]
-            held = [c.load(spot) for spot in spots]
-            add = c.less if negative else c.plus
+            held = [_ZERO] * len(spots)
             with c.loop(_WORD(0), count, 1, held) as (n, tile):
                 row = builder.mul(n, width)
-                right = [c.load(c.at(data, row, j, b * LANES)) for b in range(wide)]
+                vectors = [c.load(c.at(other, row, j, b * LANES)) for b in range(wide)]
                 for a in range(LANES):
-                    left = c.spread(builder.load(c.at(data, row, i, a)))
+                    number = c.spread(builder.load(c.at(own, row, i, a)))
                     for b in range(wide):
-                        tile[a * wide + b] = add(tile[a * wide + b], left, right[b])
+                        tile[a * wide + b] = c.plus(tile[a * wide + b], number, vectors[b])
+            add = builder.fsub if negative else builder.fadd
             for vector, spot in zip(held, spots, strict=True):
-                c.store(vector, spot)
+                c.store(add(c.load(spot), vector), spot)
             return context.get_dummy_value()
 
-        return types.void(rows, types.int64, sums, types.int64, types.int64), code
+        return types.void(left, right, types.int64, sums, types.int64, types.int64), code
 
     return intrinsic(typed)
 
@@ -198,7 +198,7 @@ def _beyond(_: Any, upper: Any, i: Any, x: Any, out: Any) -> Any:
     return types.void(upper, types.int64, x, out), code
 
 
-# (rows, count, sums, i, j): sums[i:, j:] plus, or less, the products of columns i… and j… of so many rows
+# (left, right, count, sums, i, j): sums[i:, j:] plus, or less, leftᵀ right of columns i… and j… of some rows
 add_1, add_2, add_3 = (_products(wide, negative=False) for wide in range(1, WIDEST + 1))
 take_1, take_2, take_3 = (_products(wide, negative=True) for wide in range(1, WIDEST + 1))
 # (sums, i, inverses): the square tile at (i, i) → its upper root, and one over its diagonal in inverses[i:]

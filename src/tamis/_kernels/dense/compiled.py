@@ -1,0 +1,33 @@
+"""The kernels of dense matrices, compiled."""
+
+import numpy as np
+
+from tamis._kernels.dense.symmetric import LANES, add_products
+from tamis._kernels.jit import FLOATS, FLOATS_1D, INTEGER, WORDS_1D, kernel
+from tamis._kernels.reference import Floats, Words
+
+_PIECE = 64  # rows less the centre at a time: they stay in the cache
+
+
+@kernel(FLOATS, FLOATS, FLOATS_1D, FLOATS_1D, WORDS_1D, INTEGER, INTEGER)
+def centred_products(
+    values: Floats, beside: Floats, centre: Floats, weights: Floats, order: Words, start: int, stop: int
+) -> Floats:
+    p, d = values.shape[1], len(centre)
+    width = (d + LANES - 1) // LANES * LANES
+    sums = np.zeros((width, width))
+    rows = np.zeros((_PIECE, width))
+    weighed = np.zeros((_PIECE, width)) if weights.size else rows
+    for begin in range(start, stop, _PIECE):
+        count = min(_PIECE, stop - begin)
+        for i in range(count):
+            place = order[begin + i] if order.size else begin + i
+            for j in range(p):
+                rows[i, j] = values[place, j] - centre[j]
+            for j in range(p, d):
+                rows[i, j] = beside[place, j - p] - centre[j]
+            if weights.size:
+                for j in range(d):
+                    weighed[i, j] = weights[place] * rows[i, j]
+        add_products(weighed, rows, count, sums)
+    return sums
