@@ -116,7 +116,10 @@ def recommending(train: Any, repeats: int) -> str:
     model = tamis.MatrixFactorization(64, feedback="implicit", max_iter=1, ridge=0.01, random_state=0)
     model.fit(table)
     _with_factors(model, np.asarray(peer.user_factors), np.asarray(peer.item_factors))
-    people = np.arange(RECOMMENDED)
+    people = np.flatnonzero(np.diff(table.indptr))[
+        :RECOMMENDED
+    ]  # who did nothing gets popular things from ours
+    assert len(people) == RECOMMENDED
     found, _ = model.recommend(people, BEST)
     wanted, _ = peer.recommend(people, table[people], N=BEST, filter_already_liked_items=True)
     recall = np.mean(

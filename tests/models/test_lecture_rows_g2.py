@@ -22,17 +22,18 @@ def order() -> NDArray[np.int64]:
     return np.random.default_rng(1).permutation(SIZE * SIZE)
 
 
-def completed(pairs: Array, y: Array, ridge: float, sweeps: int) -> Array:
+def completed(pairs: Array, y: Array, ridge: float, sweeps: int) -> tuple[Array, float]:
+    """The whole matrix, and the root mean square of what is wrong with the entries seen."""
     model = MatrixFactorization(
         RANK, ridge=ridge, offset_ridge=np.inf, max_iter=sweeps, tol=0.0, clip=False, random_state=0
     )
     model.fit(pairs, y)
-    return model.user_factors_ @ model.item_factors_.T
+    return model.user_factors_ @ model.item_factors_.T, float(model.train_rmse_[-1])
 
 
 def test_without_noise_it_is_recovered(truth: Array, order: NDArray[np.int64]) -> None:
     seen = order[:SEEN]
-    found = completed(np.stack(np.divmod(seen, SIZE), axis=1), truth.flat[seen], 1e-9, 10)
+    found, _ = completed(np.stack(np.divmod(seen, SIZE), axis=1), truth.flat[seen], 1e-9, 10)
     error = float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
     print(f"relative error {error:.1e}")  # noqa: T201
     assert error < 1e-3
@@ -42,15 +43,27 @@ def test_with_noise_it_is_nearer_than_what_was_seen(truth: Array, order: NDArray
     """p parameters fitted to n entries cost σ²p/n in each cell, where entries are many for each row.
 
     σ√(p/n) = 0.447 σ of the truth, and σ√(1 + p/n) = 1.095 σ of noisy entries. Rows of 50 have 0.51 and 1.12.
+    The noise itself is told to 1 %: by what is wrong with the entries seen, over those that p leaves free.
     """
     sigma = 1.0
     rng = np.random.default_rng(2)
     seen, held = order[:SEEN], order[SEEN : SEEN + 20_000]
     noisy = truth.flat[seen] + sigma * rng.normal(size=SEEN)
-    found = completed(np.stack(np.divmod(seen, SIZE), axis=1), noisy, 0.02, 10)
+    found, rmse = completed(np.stack(np.divmod(seen, SIZE), axis=1), noisy, 0.02, 10)
     of_truth = float(np.sqrt(np.mean(np.square(found - truth))))
     wrong = found.flat[held] - truth.flat[held] - sigma * rng.normal(size=len(held))
     of_held = float(np.sqrt(np.mean(np.square(wrong))))
-    print(f"of the truth {of_truth:.3f} σ, of held-out entries {of_held:.3f} σ")  # noqa: T201
+    noise = rmse / np.sqrt(1.0 - PARAMETERS / SEEN)
+    print(f"of the truth {of_truth:.3f} σ, of held-out entries {of_held:.3f} σ, noise {noise:.3f} σ")  # noqa: T201
+    assert noise == pytest.approx(sigma, rel=0.05)
     assert of_truth < 0.55 * sigma
     assert of_held < 1.05 * sigma * np.sqrt(1.0 + PARAMETERS / SEEN)
+
+
+def test_draws_tell_the_noise(truth: Array, order: NDArray[np.int64]) -> None:
+    seen = order[:SEEN]
+    noisy = truth.flat[seen] + np.random.default_rng(2).normal(size=SEEN)
+    model = MatrixFactorization(RANK, method="gibbs", n_draws=40, burn_in=20, clip=False, random_state=0)
+    model.fit(np.stack(np.divmod(seen, SIZE), axis=1), noisy)
+    print(f"noise {model.noise_std_:.3f} σ")  # noqa: T201
+    assert model.noise_std_ == pytest.approx(1.0, rel=0.05)

@@ -1,9 +1,10 @@
 """rows → Σ w x xᵀ, packed: the upper triangle of a symmetric matrix, row by row.
 
-BLAS does the work. It rounds, and on raw data with a large mean its rounding would swamp the covariance,
-so it sees the rows less their mean, and the exact sums of the rows turn its answer back into one about
-zero: what is stored has no origin, and its error is that of the centred products. With `exact`, each
-column is cut into slices of 20 bits whose products BLAS adds without rounding (Ozaki's scheme).
+BLAS does the work, or on large data of few columns a kernel. They round, and on raw data with a large mean
+their rounding would swamp the covariance, so they see the rows less their mean, and the exact sums of the
+rows turn the answer back into one about zero: what is stored has no origin, and its error is that of the
+centred products. With `exact`, each column is cut into slices of 20 bits whose products BLAS adds without
+rounding (Ozaki's scheme).
 """
 
 from collections.abc import Callable, Iterator
