@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 MOST = 4  # threads: beyond them memory, not arithmetic, sets the pace
+_SMALL = 300  # rows of a matrix that one thread decomposes as fast as two
 ENOUGH = 1_000_000  # cells, about 2 ms of work; handing a chunk over and back costs 0.1 ms
 
 
@@ -109,7 +111,7 @@ def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable
     return lambda: function(start, stop)
 
 
-class _OneBlasThread:
+class _OneBlasThread(AbstractContextManager[None]):
     """No sum may depend on the threads of BLAS; and threads that call a BLAS of many wait for each other.
 
     (150 ms for a step of EM over 2e5 rows of 16, instead of 70.) Who comes first sets the limit, who leaves
@@ -134,6 +136,15 @@ class _OneBlasThread:
 
 
 one_blas_thread = _OneBlasThread()
+
+
+def blas_of(size: int) -> AbstractContextManager[None]:
+    """One thread of BLAS for small square matrices: threads that wait for each other there only cost.
+
+    (NumPy's and SciPy's libraries each have their own, which keep cores busy while they wait: solving for 100
+    unknowns next to an eigendecomposition took 0.3 ms, or 90.)
+    """
+    return one_blas_thread if size <= _SMALL else nullcontext()
 
 
 @lru_cache(maxsize=1)

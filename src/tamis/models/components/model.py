@@ -5,7 +5,6 @@ what is left over, along all others.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -23,7 +22,6 @@ Count = int | float | str | None
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEAR = 16.0  # of a mean's square to the variance: up to here two bits are lost by taking it away last
 _CANCELS = 1e-4  # of all squares, below which a difference from them has lost digits that count
-_SMALL = 300  # columns whose decomposition one thread does as fast as two
 _CELLS = 1 << 18  # of rows that are about the mean at a time: 2 MB
 
 
@@ -213,8 +211,7 @@ def components(
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
     own = checked_freedom(weight) if freedom is None else freedom
     scatter = statistic.scatter
-    # threads that wait for each other at a small matrix cost more than they help
-    with threads.one_blas_thread if d <= _SMALL else nullcontext():
+    with threads.blas_of(d):
         values, vectors = spectrum(scatter)
     order = np.argsort(values)[::-1]
     variances = np.zeros(d)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, completed, dependent, spectrum
 from tamis.models.linear import evidence
@@ -111,6 +112,10 @@ class BayesianLinear:
     def infer(self, statistic: Gram, /) -> LinearPosterior:
         """The belief in coefficients, level and noise."""
         seen = Equations.of(statistic, self.intercept)
+        with threads.blas_of(len(seen.gram)):
+            return self._of(seen)
+
+    def _of(self, seen: Equations) -> LinearPosterior:
         q, d = seen.cross.shape
         held = coefficients(self.alpha, self.prior, d, q)
         cross = seen.cross - held.mean @ seen.gram
