@@ -116,9 +116,8 @@ def recommending(train: Any, repeats: int) -> str:
     model = tamis.MatrixFactorization(64, feedback="implicit", max_iter=1, ridge=0.01, random_state=0)
     model.fit(table)
     _with_factors(model, np.asarray(peer.user_factors), np.asarray(peer.item_factors))
-    people = np.flatnonzero(np.diff(table.indptr))[
-        :RECOMMENDED
-    ]  # who did nothing gets popular things from ours
+    # who did nothing gets popular things from ours, and something at random from implicit
+    people = np.flatnonzero(np.diff(table.indptr))[:RECOMMENDED]
     assert len(people) == RECOMMENDED
     found, _ = model.recommend(people, BEST)
     wanted, _ = peer.recommend(people, table[people], N=BEST, filter_already_liked_items=True)

@@ -96,6 +96,16 @@ def test_what_is_known_of_others_is_taken_from_the_targets(most: int) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
+def test_a_weak_ridge_loses_no_digits() -> None:
+    """Of a row of few entries, whose own equations would be as steep as the weights are large."""
+    indptr, indices, weights, pulls, other, ridge = rows(11, 30, 60, 51, 10)
+    for weakest in (1e-3, 1e-6, 1e-9, 1e-12):
+        ridge[:, -1] = weakest
+        given = indptr, indices, weights, pulls, other, ridge
+        theirs = solved(reference, given)
+        np.testing.assert_allclose(solved(compiled, given), theirs, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("k", [0, 1, 5, 8])
 def test_squares_are_of_what_is_wrong(k: int) -> None:
     indptr, indices, weights, targets, other, _ = rows(9, 12, 7, k + 1, 9)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.models.factors import Alternating, Clock, Gibbs, Implicit, Ratings, Side, ranking
+from tamis.models.factors import Alternating, Clock, Gibbs, Implicit, Learned, Ratings, Side, ranking
 from tamis.models.factors.alternating import Factors
 
 
@@ -127,7 +127,7 @@ def test_a_clock_tells_weight_bin_and_freshness() -> None:
 def test_what_is_unknown_adds_nothing() -> None:
     at = Factors(3.0, np.array([[1.0, 0.5]]), np.array([[2.0, 0.25]]))
     user, item = np.array([0, 0, -1, -1]), np.array([0, -1, 0, -1])
-    assert at.predict(user, item).tolist() == [5.75, 3.5, 3.25, 3.0]
+    assert Learned.of(at).predict(user, item).tolist() == [5.75, 3.5, 3.25, 3.0]
 
 
 def test_draws_have_the_noise_of_the_data() -> None:

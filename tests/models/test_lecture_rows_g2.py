@@ -43,7 +43,7 @@ def test_with_noise_it_is_nearer_than_what_was_seen(truth: Array, order: NDArray
     """p parameters fitted to n entries cost σ²p/n in each cell, where entries are many for each row.
 
     σ√(p/n) = 0.447 σ of the truth, and σ√(1 + p/n) = 1.095 σ of noisy entries. Rows of 50 have 0.51 and 1.12.
-    The noise itself is told to 1 %: by what is wrong with the entries seen, over those that p leaves free.
+    The noise itself is told to 5 %: by what is wrong with the entries seen, over those that p leaves free.
     """
     sigma = 1.0
     rng = np.random.default_rng(2)

@@ -1,12 +1,17 @@
 """How kernels are compiled: once, for arrays that may be read-only, without the interpreter's lock."""
 
+import hashlib
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_SOURCES = Path(__file__).parent
 
 # A writable array passes for a read-only one and not the other way: one compilation serves both.
 FLOATS_1D, FLOATS = (numba.types.Array(numba.float64, k, "C", readonly=True) for k in (1, 2))
@@ -53,8 +58,22 @@ def unordered_part(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compile(function: Callable[P, R], signature: Any = None, fastmath: Any = False) -> Callable[P, R]:
+    # Numba knows what it kept on disk by a function's name and file, and not by what else that calls.
+    name = function.__qualname__
+    function.__qualname__ = f"{name}-{digest(_SOURCES)}"
     try:
         compiled: Callable[P, R] = numba.njit(signature, cache=True, nogil=True, fastmath=fastmath)(function)
     except RuntimeError:  # no folder that we may write to: every process compiles for itself
         compiled = numba.njit(signature, nogil=True, fastmath=fastmath)(function)
+    finally:
+        function.__qualname__ = name
     return compiled
+
+
+@lru_cache(maxsize=1)
+def digest(folder: Path) -> str:
+    """A few letters that tell all sources in a folder from any others."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:12]

@@ -10,7 +10,7 @@ import numpy as np
 from tamis.estimators.factor_state import Course
 from tamis.estimators.progress import Watch
 from tamis.estimators.reading import at_least_zero
-from tamis.models.factors.alternating import Alternating, Factors, Judged
+from tamis.models.factors.alternating import Alternating, Factors, squares
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Learned, Solver
@@ -135,7 +135,7 @@ def with_ridge(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Wa
         solver = replace(plan.solver, ridge=ridge * spread)
         path = []
         for at in islice(solver.sweeps(seen, start), min(plan.max_iter, _TRY)):
-            path.append(rmse(solver, unseen, at))
+            path.append(rmse(unseen, at))
             watch(_Step())
         wrong[ridge * spread] = min(path)
         if path and min(path) > min(wrong.values()):
@@ -161,7 +161,7 @@ def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) 
     train = []
     at = start = plan.solver.start(ratings, rng)
     for at in islice(plan.solver.sweeps(ratings, start), sweeps):
-        train.append(rmse(plan.solver, ratings, at))
+        train.append(rmse(ratings, at))
         watch(_Step())
     return Learned.of(at), Course(sweeps, np.array(train), np.array(path))
 
@@ -173,13 +173,9 @@ def _parted(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Rat
     return ratings.take(~held), ratings.take(held)
 
 
-def rmse(solver: Solver, ratings: Ratings, at: Factors) -> float:
-    """Root mean square of what is wrong with the ratings; of deeds, with preferences of 1."""
-    return _root_mean(solver.judged(ratings, at), ratings)
-
-
-def _root_mean(judged: Judged, ratings: Ratings) -> float:
-    return sqrt(judged.squares / ratings.mass)
+def rmse(ratings: Ratings, at: Factors) -> float:
+    """Root mean square of what is wrong with the ratings."""
+    return sqrt(squares(ratings, at) / ratings.mass)
 
 
 def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[Factors, Course]:
@@ -188,7 +184,7 @@ def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[
     at, before = start, np.inf
     for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
         judged = plan.solver.judged(ratings, at)
-        train.append(_root_mean(judged, ratings))
+        train.append(sqrt(judged.squares / ratings.mass))
         watch(_Step())
         now = judged.objective
         if before - now <= plan.tol * abs(now) and plan.tol:
@@ -202,7 +198,7 @@ def _held_out(plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch
     path: list[float] = []
     least, since = np.inf, 0
     for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
-        path.append(rmse(plan.solver, held, at))
+        path.append(rmse(held, at))
         watch(_Step())
         since = 0 if path[-1] < least * (1.0 - plan.tol) else since + 1
         least = min(least, path[-1])

@@ -40,7 +40,7 @@ class Gram(Sums):
     ) -> Self:
         """Sum the products of rows φ (n, p) and z (n,) or (n, q), by label if labels are given.
 
-        The sums are exact sums of products that BLAS rounded, about the mean, good to 1e-12; with
+        The sums are exact sums of products that were rounded, about the mean, good to 1e-12; with
         `exact=True` they are exact, at about six times the price.
         """
         phi, z = arrays.matrix(features), arrays.matrix(targets)

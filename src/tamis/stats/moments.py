@@ -53,7 +53,7 @@ class Moments(Sums):
     ) -> Self:
         """Sum the rows of the data (n, d), by label if labels are given.
 
-        Sums of the diagonal form are exact. Those of the full form are exact sums of products that BLAS
+        Sums of the diagonal form are exact. Those of the full form are exact sums of products that were
         rounded, good to 1e-12; with `exact=True` they are exact too, at about six times the price.
         `missing=True` leaves NaN out of its column's sums, where columns stand alone.
         """

@@ -21,7 +21,7 @@ from tamis.stats.rows import Rows
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-_BLOCK = 4096  # rows a BLAS call: 2**12 products of 2 * 20 bits stay below 2**53
+_BLOCK = 4096  # rows of a sum in floats: 2**12 products of 2 * 20 bits stay below 2**53
 _SLICE = 20  # bits
 _FEW = 16  # rows for which summing every product exactly is faster than BLAS and its way back
 _STACK = 64  # blocks whose answers are summed in one go
@@ -73,7 +73,7 @@ def second_moments(rows: Rows, exact: bool, first: Exact | None = None) -> Exact
         return _by_product(rows, left, right)
     if exact:
         return _of_groups(rows, [_summed(_sliced_blocks(part), d) for part in rows.split()])
-    # by BLAS about the mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ
+    # in floats about the mean, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ
     weight, first = rows.weight(), rows.first() if first is None else first
     centre = centre_of(weight, first)
     products = _centred_products(rows, centre.reshape(rows.groups, d))
@@ -84,8 +84,8 @@ def second_moments(rows: Rows, exact: bool, first: Exact | None = None) -> Exact
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact]:
     """Σ w x and Σ w x xᵀ by group, packed, of rows x whose columns lie in two arrays.
 
-    As `second_moments` of both side by side, but that BLAS has them copied block by block: of 200,000 rows
-    of 100 columns a whole copy was a third of the time.
+    As `second_moments` of both side by side, but that they are copied block by block: of 200,000 rows of 100
+    columns a whole copy was a third of the time.
     """
     left.refuse_unless_squarable()
     right.refuse_unless_squarable()

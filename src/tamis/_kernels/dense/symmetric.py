@@ -25,7 +25,7 @@ def width_of(n: int) -> int:
 
 @part
 def add_products(left: Floats, right: Floats, count: int, sums: Floats) -> None:
-    """Add LᵀR of the first rows (count, width), which is symmetric, to the sums (width, width)."""
+    """Add the upper triangle of LᵀR, of the first rows (count, width), to the sums (width, width)."""
     width = left.shape[1]
     for i in range(0, width, LANES):
         j = i
@@ -40,7 +40,10 @@ def add_products(left: Floats, right: Floats, count: int, sums: Floats) -> None:
 
 @part
 def factorise(sums: Floats, n: int, inverses: Floats) -> bool:
-    """A = UᵀU and U⁻ᵀ b in place, and one over U's diagonal; False if A is not positive definite."""
+    """A = UᵀU and U⁻ᵀ b in place, and one over U's diagonal; False if A is not positive definite.
+
+    What lies below U, in the rows from n on and in the inverses from n on, is nothing to be read.
+    """
     width = sums.shape[1]
     for i in range(0, n, LANES):
         j = i

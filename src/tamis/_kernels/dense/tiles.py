@@ -3,7 +3,7 @@
 A tile is LANES rows of up to three vectors; matrices are (rows, width) with a width of whole vectors, in C
 order. BLAS packs what it multiplies and looks for the best way to, which for 50 × 50 costs more than the
 product; here rows are read where they lie. Each entry is a sum of fused products in the order of the rows,
-so that its bits are the same whatever the width of the machine's vectors.
+so that the bits of products are the same whatever the width of the machine's vectors.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,16 @@ from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+
+def _has_wide_vectors() -> bool:
+    try:
+        return bool(binding.get_host_cpu_features().get("avx512f"))
+    except RuntimeError:  # a machine that does not say
+        return False
+
+
 # Of the 32 registers of AVX-512 a tile takes 24; of the 16 that others have, 12.
-LANES = 8 if binding.get_host_cpu_features().get("avx512f") else 4
+LANES = 8 if _has_wide_vectors() else 4
 WIDEST = 3  # vectors of a tile
 
 _DOUBLE, _WORD, _PLACE = ir.DoubleType(), ir.IntType(64), ir.IntType(32)

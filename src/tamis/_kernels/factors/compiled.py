@@ -18,6 +18,7 @@ from tamis._kernels.jit import (
 from tamis._kernels.reference import Floats, Words
 
 _PIECE = 256  # rows gathered at a time: they stay in the cache
+_STEEPEST = 1e4  # condition of equations in the entries, where those in the unknowns have a better one
 
 
 _Entries = tuple[Words, Floats, Floats, Floats]  # indices, weights and pulls of a row; the shift of others
@@ -47,8 +48,11 @@ def _solve_few(
     z: Floats,
     inverses: Floats,
     out: Floats,
-) -> None:
-    """Of fewer entries than unknowns: (D + BᵀB)⁻¹ Bᵀt = D⁻¹Bᵀ (I + B D⁻¹ Bᵀ)⁻¹ t, B = √w v."""
+) -> bool:
+    """Of few entries: (D + BᵀB)⁻¹ Bᵀt = D⁻¹Bᵀ (I + B D⁻¹ Bᵀ)⁻¹ t, B = √w v.
+
+    False if that would lose digits: as many as its condition has.
+    """
     indices, weights, pulls, shift = entries
     k, r = len(ridge), len(indices)
     width, scale = width_of(r), 1.0 / np.sqrt(ridge)
@@ -60,11 +64,14 @@ def _solve_few(
     columns[:, r:] = 0.0
     sums[:] = 0.0
     add_products(columns, columns, k, sums)
+    condition = 1.0
     for i in range(r):
+        condition += sums[i, i]
         sums[i, i] += 1.0
         root = np.sqrt(weights[i])
         sums[i, r] = pulls[i] / root - root * shift[indices[i]]
-    factorise(sums, r, inverses)
+    if not condition < _STEEPEST or not factorise(sums, r, inverses):
+        return False
     for i in range(r):
         z[i] = sums[i, r]
     solve_upper(sums, r, inverses, z[:width])
@@ -74,6 +81,7 @@ def _solve_few(
         for j in range(k):
             out[j] += share * v[j]
     out /= ridge
+    return True
 
 
 @kernel(
@@ -116,8 +124,8 @@ def solve_rows(
     for row in range(start, stop):
         first, last = indptr[row], indptr[row + 1]
         entries = indices[first:last], weights[first:last], pulls[first:last], shift
-        if plain and 2 * (last - first) <= k and (ridge[row] > 0.0).all() and (entries[1] > 0.0).all():
-            _solve_few(entries, other, ridge[row], turned, small, b, inverses, out[row])
+        few = plain and 2 * (last - first) <= k and (ridge[row] > 0.0).all() and (entries[1] > 0.0).all()
+        if few and _solve_few(entries, other, ridge[row], turned, small, b, inverses, out[row]):
             continue
         sums[:] = 0.0
         b[:k] = pull

@@ -8,6 +8,7 @@ not: it is worth so many ratings.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -36,11 +37,6 @@ class Factors:
         """k."""
         return int(self.users.shape[1]) - 1
 
-    def predict(self, user: Places, item: Places, time: Places | None = None) -> Array:
-        """The expected rating of each pair (n,); a place of −1 is somebody or something unknown."""
-        found = self.level + drift(self.bins, self.item_bins, item, time)
-        return found + products(self.users, self.items, user, item)
-
 
 def products(users: Array, items: Array, user: Places, item: Places) -> Array:
     """Offsets and the product of factors of each pair (n,); nothing of a place of −1."""
@@ -49,11 +45,34 @@ def products(users: Array, items: Array, user: Places, item: Places) -> Array:
     return found + _offsets(users, user) + _offsets(items, item)
 
 
-def targets(ratings: Ratings, side: Side, at: Factors) -> Array:
+class Timed(Protocol):
+    """What is known of ratings besides users and items."""
+
+    @property
+    def level(self) -> float:
+        """The mean rating."""
+
+    @property
+    def bins(self) -> Array:
+        """Offsets of all items by time (bins,)."""
+
+    @property
+    def item_bins(self) -> Array:
+        """Offsets of each item by time (items, bins)."""
+
+
+def targets(ratings: Ratings, side: Side, at: Timed) -> Array:
     """What users and items have to say of each of a side's entries (n,): all but the level and the time."""
     found = side.values - at.level
-    if ratings.bins:
-        found -= drift(at.bins, at.item_bins, ratings.item, ratings.bin)[side.order]
+    if ratings.bin is not None:
+        found -= drift(at.bins, at.item_bins, ratings.item[side.order], ratings.bin[side.order])
+    return found
+
+
+def features(other: Array) -> Array:
+    """What a row of one side is a regression on (rows, k + 1): the other's factors, and a one."""
+    found = other.copy()
+    found[:, -1] = 1.0
     return found
 
 
@@ -150,11 +169,7 @@ class Alternating:
 
     def features(self, other: Array) -> Array:
         """What a row of one side is a regression on (rows, k + 1), or (rows, k) without offsets."""
-        if not self.has_offsets:
-            return np.ascontiguousarray(other[:, :-1])
-        found = other.copy()
-        found[:, -1] = 1.0
-        return found
+        return features(other) if self.has_offsets else np.ascontiguousarray(other[:, :-1])
 
     def ridges(self, side: Side) -> Array:
         """What holds each row's factors and offset next to zero (rows, k + 1)."""
@@ -186,7 +201,7 @@ class Alternating:
         ridge = max(self.offset_ridge, 1e-12)
         rest = ratings.value - at.level - products(at.users, at.items, ratings.user, ratings.item)
         w = ratings.weights
-        own = np.where(ratings.item >= 0, at.item_bins[ratings.item, ratings.bin], 0.0)
+        own = at.item_bins[ratings.item, ratings.bin]
         mass = np.bincount(ratings.bin, w, minlength=ratings.bins)
         bins = np.bincount(ratings.bin, w * (rest - own), minlength=ratings.bins) / (mass + ridge)
         cell, shape = ratings.item * ratings.bins + ratings.bin, at.item_bins.shape

@@ -16,7 +16,7 @@ from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.linalg import Cholesky
-from tamis.models.factors.alternating import Factors, squares, targets
+from tamis.models.factors.alternating import Factors, features, squares, targets
 from tamis.models.factors.ratings import Ratings, Side
 from tamis.stats import Moments
 
@@ -85,8 +85,6 @@ def drawn_rows(
 ) -> Array:
     """A draw of the rows of one side (rows, k + 1), given the other and all else."""
     weights = precision * side.weights
-    features, shift = other.copy(), other[:, -1].copy()
-    features[:, -1] = 1.0
     shape = len(side.counts), other.shape[1]
     noise, ridge = rng.standard_normal(shape), np.zeros(shape)
     pull = belief.precision @ belief.mean
@@ -95,10 +93,10 @@ def drawn_rows(
         side.others,
         weights,
         weights * wanted,
-        features,
+        features(other),
         ridge,
         belief.precision,
         pull,
         noise,
-        shift,
+        np.ascontiguousarray(other[:, -1]),
     )

@@ -167,7 +167,7 @@ def _rows(
         solve = solver.users if of_users else solver.items
         return solve(ratings, learned.factors(), rows)[None]
     side = (ratings.by_user if of_users else ratings.by_item).only(rows)
-    wanted = targets(ratings, side, learned.factors())
+    wanted = targets(ratings, side, learned)
     means, precisions = (
         (chain.user_mean, chain.user_precision) if of_users else (chain.item_mean, chain.item_precision)
     )
