@@ -6,7 +6,8 @@ The peers live in an environment of their own, where ours is found by PYTHONPATH
     PYTHONPATH=src PEERS/bin/python experiments/0008-recommender/compare.py DATA --set anime --models als lenskit …
 
 DATA holds `ratings-anime/` and `movietweetings-100k/`. Folds are drawn once, by number, for all. With --develop, only the
-training part of the first fold is read, and split once more: that is where parameters were chosen.
+training part of the first fold is read, and split once more: that is where parameters were chosen. --more says how many
+ratings' worth of ridge every row has besides its own.
 """
 
 import argparse
@@ -69,7 +70,17 @@ def ours(train, test, **parameters):
     return model.predict(test[["user", "item"]])
 
 
-def models(arguments) -> dict:
+def recommended(train, high) -> str:
+    """What the ten best of 2,000 people are like: how few have rated them, and how high their scores are."""
+    import tamis
+
+    model = tamis.MatrixFactorization(random_state=0).fit(train)
+    items, scores = model.recommend(train.user.unique()[:2000], 10)
+    counts = train.groupby("item").size().reindex(items.ravel()).to_numpy()
+    return f"rated by fewer than 5: {(counts < 5).mean():.3f}, scores above the scale: {(scores > high).mean():.3f}"
+
+
+def models() -> dict:
     return {
         "lenskit": lambda a, b: lenskit(a, b),
         "surprise": lambda a, b: surprise(a, b),
@@ -84,12 +95,21 @@ def main() -> None:
     parser.add_argument("--set", dest="name", choices=["anime", "movies"], default="anime")
     parser.add_argument("--models", nargs="+", default=["lenskit", "surprise", "als", "gibbs"])
     parser.add_argument("--folds", type=int, default=FOLDS)
+    parser.add_argument("--develop", action="store_true")
+    parser.add_argument("--more", type=float)
     given = parser.parse_args()
+    if given.more is not None:
+        from tamis.models.factors import alternating
+
+        alternating._MORE = given.more
     frame = read(given.data, given.name)
     fold = folds(len(frame))
+    if given.develop:
+        frame = frame[fold != 0].reset_index(drop=True)
+        fold = folds(len(frame), seed=1)
     low, high = frame.rating.min(), frame.rating.max()
     for name in given.models:
-        run, errors, begun = models(given)[name], [], time.perf_counter()
+        run, errors, begun = models()[name], [], time.perf_counter()
         for number in range(given.folds):
             train, test = frame[fold != number], frame[fold == number]
             found = np.clip(run(train, test), low, high)  # for all alike
@@ -97,6 +117,8 @@ def main() -> None:
         took = (time.perf_counter() - begun) / given.folds
         each = " ".join(f"{error:.4f}" for error in errors)
         print(f"{given.name:7s} {name:9s} {np.mean(errors):.4f}  ({each})  {took:.1f} s a fold", flush=True)
+    if given.develop:
+        print(recommended(frame[fold != 0], high))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 
 from tamis import MatrixFactorization
+from tamis.estimators import factor_answers
 from tests.estimators.tastes import ITEMS, USERS, made, triples
 
 
@@ -43,6 +45,16 @@ def test_draws_predict_with_their_spread(drawn: MatrixFactorization) -> None:
     assert (unsure > np.median(std)).all()
     assert drawn.user_factors_.shape == (USERS, 3)
     assert len(drawn.train_rmse_) == drawn.n_iter_ == 50
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 3.0, 50.0])
+@pytest.mark.parametrize("tail", [1e-6, 0.05, 0.5, 0.95, 1.0 - 1e-6])
+def test_a_quantile_of_a_mixture_has_that_much_below_it(spread: float, tail: float) -> None:
+    rng = np.random.default_rng(0)
+    draws, scale = spread * rng.normal(size=(30, 200)), rng.uniform(0.2, 1.5, (30, 1))
+    found = factor_answers._quantile(draws, scale, tail)
+    below = special.ndtr((found - draws) / scale).mean(axis=0)
+    np.testing.assert_allclose(below, tail, rtol=1e-6, atol=1e-12)
 
 
 def test_intervals_cover_what_was_held_out() -> None:

@@ -104,6 +104,13 @@ def test_a_side_holds_each_rows_entries() -> None:
     assert side.mass.tolist() == [2.0, 0.0, 5.0, 0.0]
 
 
+def test_the_ridge_grows_with_the_ratings_and_begins_with_five() -> None:
+    ratings = Ratings(np.array([0, 0, 2]), np.array([0, 1, 1]), np.ones(3), 3, 2, np.array([1.0, 0.5, 2.0]))
+    found = Alternating(2, ridge=0.1, offset_ridge=3.0).ridges(ratings.by_user)
+    np.testing.assert_allclose(found[:, :2], [[0.65, 0.65], [0.5, 0.5], [0.7, 0.7]])
+    assert (found[:, 2] == 3.0).all()
+
+
 def test_offsets_of_time_are_found() -> None:
     ratings = simulated(2, 60, 40, 0.5, bins=4)
     solver = Alternating(2, 0.05, 1.0)

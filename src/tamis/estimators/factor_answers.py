@@ -21,7 +21,7 @@ from tamis.models.factors.ratings import Places
 from tamis.tables import runs
 
 _CELLS = 1 << 20  # of users × items scored at a time
-_HALVINGS = 60  # of the span that a quantile is looked for in
+_STEPS, _NEAR = 100, 1e-9  # towards a quantile, at most, and the share of the span that is near enough
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,16 +107,32 @@ def interval(learned: Learned, pairs: Asked, coverage: float) -> Array:
     """The middle of each pair's predictive distribution (n, 2): a Gaussian for each draw, mixed evenly."""
     draws = np.stack(list(learned.each(pairs.user, pairs.item, pairs.time)))
     scale = np.sqrt(learned.noise)[:, None]
+    tails = ((1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0)
+    return np.stack([_quantile(draws, scale, tail) for tail in tails], axis=1)
+
+
+def _quantile(draws: Array, scale: Array, tail: float) -> Array:
+    """Where each column's mixture of Gaussians reaches `tail` (n,): by Newton's steps.
+
+    A step that leaves the span, or is not half of the one before, halves the span instead.
+    """
     wide = 9.0 * float(scale.max())
-    ends = []
-    for tail in ((1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0):
-        low, high = draws.min(axis=0) - wide, draws.max(axis=0) + wide
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            below = special.ndtr((middle - draws) / scale).mean(axis=0) < tail
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        ends.append(0.5 * (low + high))
-    return np.stack(ends, axis=1)
+    low, high = draws.min(axis=0) - wide, draws.max(axis=0) + wide
+    spread = np.sqrt(np.square(scale).mean() + draws.var(axis=0))
+    at, moved, near = draws.mean(axis=0) + float(special.ndtri(tail)) * spread, high - low, _NEAR * wide
+    for _ in range(_STEPS):
+        z = (at - draws) / scale
+        missing = tail - special.ndtr(z).mean(axis=0)
+        low, high = np.where(missing > 0.0, at, low), np.where(missing > 0.0, high, at)
+        density = (np.exp(-0.5 * z * z) / scale).mean(axis=0) / np.sqrt(2.0 * np.pi)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            step = at + missing / density
+        good = (low <= step) & (step <= high) & (np.abs(step - at) <= np.maximum(0.5 * moved, near))
+        following = np.where(good, step, 0.5 * (low + high))
+        at, moved = following, np.abs(following - at)
+        if (moved <= near).all():
+            break
+    return at
 
 
 def taste(state: FactorState, user: Any) -> tuple[Stack, Places] | None:

@@ -17,7 +17,7 @@ from tamis.models.factors.learned import Learned, Solver
 from tamis.models.factors.ratings import Ratings
 
 _USUAL = 0.15  # ridge where none is looked for, of ratings in units of their spread
-_RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025)  # to try, in units of the ratings' spread
+_RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # to try, in units of the ratings' spread
 _TRY, _SHARE, _ENOUGH = 8, 0.1, 200  # sweeps of each, the share held out, and ratings below which none is
 _WARM = 5  # sweeps before the first draw
 _PATIENCE = 3  # sweeps that may go by without a better answer for what was held out

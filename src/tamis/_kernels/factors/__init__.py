@@ -15,6 +15,7 @@ __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
 _CALL = 500
 _PATIENCE = 20_000_000  # products: about half of what loading Numba takes
+_ROW = 2_000  # products: what NumPy spends on a row, however small its equations are
 _SCORE = 16  # a product costs NumPy a sixteenth of what a row's equations do
 _CHUNKS = 32  # of rows, so that threads end together
 _NOTHING: Floats = np.zeros((0, 0))
@@ -41,7 +42,7 @@ def solve_rows(
     where A = L Lᵀ: a draw from N(x, A⁻¹). A row whose A is not positive definite is NaN.
     """
     n, k = ridge.shape
-    work = len(indices) * k * k // 2 + n * k * k * k // 6
+    work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW)
     kernels = _door.kernels(work)
     out = np.zeros((n, k))
     more = _NOTHING if base is None else base

@@ -2,8 +2,8 @@
 
 A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
 factors. With one side held, each row of the other is a small ridge regression: its offset is the coefficient
-of a column of ones. The ridge of factors grows with a row's ratings (Zhou et al. 2008), that of offsets does
-not: it is worth so many ratings.
+of a column of ones. The ridge of factors grows with a row's ratings (Zhou et al. 2008) and begins with a few
+more, that of offsets does not grow: it is worth so many ratings.
 """
 
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from tamis.linalg import orthonormal
 from tamis.models.factors.ratings import Places, Ratings, Side
 
 _ROUNDS = 2
+_MORE = 5.0  # ratings whose ridge every row has besides its own: a single one is no taste (experiments/0008)
 _NO_BINS: Array = np.zeros(0)
 
 
@@ -109,7 +110,7 @@ class Alternating:
     """Alternating least squares."""
 
     rank: int
-    ridge: float = 0.1  # of factors, for each rating
+    ridge: float = 0.1  # of factors, for each rating and a few more
     offset_ridge: float = 5.0  # of offsets, in ratings; without bounds: no level, no offsets
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
@@ -174,7 +175,7 @@ class Alternating:
     def ridges(self, side: Side) -> Array:
         """What holds each row's factors and offset next to zero (rows, k + 1)."""
         found = np.empty((len(side.mass), self.rank + self.has_offsets))
-        found[:, : self.rank] = self.ridge * np.maximum(side.mass, 1.0)[:, None]
+        found[:, : self.rank] = self.ridge * (side.mass + _MORE)[:, None]
         found[:, self.rank :] = max(self.offset_ridge, 1e-12)
         return found
 
