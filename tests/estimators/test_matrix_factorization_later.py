@@ -57,6 +57,14 @@ def test_a_quantile_of_a_mixture_has_that_much_below_it(spread: float, tail: flo
     np.testing.assert_allclose(below, tail, rtol=1e-6, atol=1e-12)
 
 
+def test_one_value_is_no_range_to_clip_to() -> None:
+    model = MatrixFactorization(2, method="gibbs", random_state=0).fit(
+        [("a", 1, 5), ("b", 1, 5), ("a", 2, 5)]
+    )
+    low, high = model.predict_interval([("z", "z")])[0]
+    assert low < 5.0 < high
+
+
 def test_intervals_cover_what_was_held_out() -> None:
     rows = triples(3, 0.8)
     held = np.random.default_rng(0).random(len(rows)) < 0.25

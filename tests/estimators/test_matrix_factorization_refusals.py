@@ -1,6 +1,7 @@
 """The recommender: what it refuses, in one line."""
 
 import copy
+import datetime
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def model(fitted: MatrixFactorization) -> MatrixFactorization:
 
 
 Bad = list[tuple[Any, ...]]
+DAY = datetime.date(2024, 1, 1)
 FEW: Bad = [("a", "x", 1.0), ("a", "y", 5.0), ("b", "x", 2.0)]
 
 
@@ -42,7 +44,17 @@ FEW: Bad = [("a", "x", 1.0), ("a", "y", 5.0), ("b", "x", 2.0)]
         (pd.DataFrame({"user": [], "item": [], "rating": []}), "0 ratings"),
         ([*FEW, ("a", "x", 3.0)], "user 'a' has item 'x' twice"),
         ([*FEW, ("b", "y", float("nan"))], "rating 3 is nan"),
-        ([*FEW, ("b", "y", "good")], "expected"),
+        ([*FEW, ("b", "y", "good")], r"ratings of type str \('good' in row 3\).*astype\(float\)"),
+        ([("a", "x", "4")], r"ratings of type str .*astype\(float\)"),
+        (np.array([("a", "x", "good")]), r"ratings of type str \('good' in row 0\).*astype\(float\)"),
+        (
+            pd.DataFrame({"user": ["a"], "item": ["x"], "rating": ["4"]}),
+            r"ratings of type str \('4' in row 0\).*astype\(float\)",
+        ),
+        ([("a", "x", 4.0, "2024-01-01")], "times of type str .*pandas.to_datetime"),
+        (np.array([("a", "x", "4", "2024-01-01")]), "times of type str .*pandas.to_datetime"),
+        ([("a", "x", 4.0, DAY), ("a", "y", 4.0, 17.0)], "time 1 is 17.0 and time 0 datetime.date"),
+        ([("a", "x", 4.0, 17.0), ("a", "y", 4.0, DAY)], "time 1 is datetime.date"),
         ([*FEW, (None, "y", 2.0)], "user of row 3 is missing"),
         ([*FEW, ("c", None, 2.0)], "item of row 3 is missing"),
         ([*FEW, (["c"], "y", 2.0)], "no id"),
@@ -83,6 +95,8 @@ def test_bad_rows_are_refused(rows: Any, said: str) -> None:
         ({"time_bins": 3}, "column of times"),
         ({"time_bins": -1}, "time_bins"),
         ({"half_life": -5.0}, "half_life"),
+        ({"half_life": "180 days"}, "half_life='180 days'.*datetime.timedelta"),
+        ({"period": 7.0}, "period=7.0 without time_bins"),
         ({"duplicates": "first"}, "duplicates"),
         ({"feedback": "implicit", "time_bins": 2}, "no offsets"),
     ],
@@ -101,12 +115,15 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("all zero", lambda: made().fit(FEW, sample_weight=np.zeros(3))),
         ("no column 'who'", lambda: made(columns={"user": "who", "item": "item"}).fit(timed())),
         ("columns for 'stars'", lambda: made(columns={"stars": "x"}).fit(timed())),
-        ("names no item", lambda: made(columns={"user": "user"}).fit(timed())),
+        ("names no item", lambda: made(columns={"user": "user"}).fit(timed()[["user", "rating"]])),
+        ("expected a mapping", lambda: made(columns="user").fit(timed())),
+        ("expected a mapping", lambda: made(columns="user").fit(FEW)),
         ("at least 0 with feedback", lambda: made(feedback="implicit").fit([("a", "x", -1.0)])),
         ("all 0", lambda: made(feedback="implicit").fit([("a", "x", 0.0)])),
         ("expected method='gibbs'", lambda: model.predict([("u00", "i00")], return_std=True)),
         ("expected method='gibbs'", lambda: model.predict_interval([("u00", "i00")])),
         ("coverage", lambda: drawn.predict_interval([("u00", "i00")], 1.5)),
+        ("coverage='a'", lambda: drawn.predict_interval([("u00", "i00")], "a")),  # type: ignore[arg-type]
         ("expected method='als'", lambda: drawn.explain("u00", "i00")),
         ("got item 'nothing'", lambda: model.similar_items("nothing")),
         ("n=0", lambda: model.recommend("u00", 0)),
@@ -118,7 +135,11 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("got user 'nobody'", lambda: model.add_item("x", {"nobody": 1.0})),
         ("no pairs", lambda: model.fold_in_user([("i00", 1.0, 2.0)])),
         ("a set of items", lambda: model.fold_in_user({"i00"})),
-        ("twice", lambda: model.fold_in_user([("i00", 1.0), ("i00", 2.0)])),
+        ("^got item 'i00' twice", lambda: model.fold_in_user([("i00", 1.0), ("i00", 2.0)])),
+        ("user 'x' has item 'i00' twice", lambda: model.add_user("x", [("i00", 1.0), ("i00", 2.0)])),
+        ("user 1 and item 2,", lambda: model.forget(np.int64(1), np.int64(2))),
+        ("user 1 and item 2,", lambda: model.unlearn(np.array([[1, 2]]))),
+        ("got item 7,", lambda: model.fold_in_user([(np.int64(7), 1.0)])),
         ("twice", lambda: model.partial_fit(triples()[:1])),
         ("nothing was changed", lambda: model.forget("nobody", "i00")),
         ("nothing was changed", lambda: model.unlearn(triples())),

@@ -119,7 +119,8 @@ def _quantile(draws: Array, scale: Array, tail: float) -> Array:
     wide = 9.0 * float(scale.max())
     low, high = draws.min(axis=0) - wide, draws.max(axis=0) + wide
     spread = np.sqrt(np.square(scale).mean() + draws.var(axis=0))
-    at, moved, near = draws.mean(axis=0) + float(special.ndtri(tail)) * spread, high - low, _NEAR * wide
+    at: Array = draws.mean(axis=0) + float(special.ndtri(tail)) * spread
+    moved, near = high - low, _NEAR * wide
     for _ in range(_STEPS):
         z = (at - draws) / scale
         missing = tail - special.ndtr(z).mean(axis=0)

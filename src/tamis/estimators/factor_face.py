@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import replace
 from datetime import timedelta
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from tamis import arrays
 from tamis.arrays import Array
-from tamis.estimators import answers, factor_reading, persistence
+from tamis.estimators import answers, factor_reading, factor_times, persistence
 from tamis.estimators.factor_state import (
     Course,
     Entries,
@@ -28,7 +28,6 @@ from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Chain, Learned
 from tamis.stats import Keys
 
-_FADED, _FEW = 1e-3, 10  # a half-life that leaves less a rating is a slip of units; few may fade to one
 _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
@@ -62,8 +61,10 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             )
         return state
 
-    def _entries(self, X: object, y: object, sample_weight: object) -> tuple[Keys, Keys, Entries]:
-        """Rows to learn, and the ids among them."""
+    def _entries(
+        self, X: object, y: object, sample_weight: object
+    ) -> tuple[Keys, Keys, Entries, bool | None]:
+        """The ids among rows to learn, these rows, and whether their times are dates."""
         if self.duplicates not in _DUPLICATES:
             raise ValueError(f"got duplicates={self.duplicates!r}, expected one of {', '.join(_DUPLICATES)}")
         read = factor_reading.read(X, self.columns, ("rating",) if y is not None else ())
@@ -82,17 +83,18 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             )
         value = np.ones(rows) if rating is None else factor_reading.ratings(rating, rows)
         weight = factor_reading.weights(read.weight, sample_weight, rows)
-        time = None if read.time is None else factor_reading.times(read.time, rows)
+        time = None if read.time is None else factor_times.read(read.time, rows)
         users, user = self._ids(read.user, read.users, "user")
         items, item = self._ids(read.item, read.items, "item")
-        entries = Entries(user, item, value, weight, time)
+        entries = Entries(user, item, value, weight, None if time is None else time.values)
         if weight is not None and not weight.all():  # what weighs nothing was not told
             entries = entries.take(weight > 0.0)
             if read.users is None or read.items is None:
                 users, user = _used(users, entries.user)
                 items, item = _used(items, entries.item)
                 entries = replace(entries, user=user, item=item)
-        return users, items, self._deeds(entries) if implicit else entries
+        dates = None if time is None else time.dates
+        return users, items, self._deeds(entries) if implicit else entries, dates
 
     @staticmethod
     def _ids(labels: Any, known: Keys | None, what: str) -> tuple[Keys, Any]:
@@ -112,27 +114,13 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             raise ValueError("got values that are all 0, expected something that was done")
         return entries if value.all() else entries.take(value > 0.0)
 
-    def _clock(self, time: Array | None) -> Clock | None:
-        bins: Any = self.time_bins
-        if not isinstance(bins, int | np.integer) or bins < 0:
-            raise ValueError(f"got time_bins={bins!r}, expected a whole number, 0 for none")
-        half_life, period = (_length(name, getattr(self, name)) for name in ("half_life", "period"))
+    def _when(self, state: FactorState, time: Any, rows: int) -> Array | None:
+        """The times that are asked about, of the kind that was learned from."""
         if time is None:
-            if bins or half_life is not None:
-                raise ValueError(
-                    "got half_life or time_bins, and ratings without times, expected a column of times: name "
-                    "it time, or say which it is with columns={'time': …}"
-                )
             return None
-        clock = Clock(float(time.min()), float(time.max()), half_life, int(bins), period)
-        left, rows = float(clock.weights(time).sum()), len(time)
-        if left < _FADED * rows or (rows > _FEW and left < 2.0):
-            raise ValueError(
-                f"got half_life={half_life:g}, which leaves {rows} ratings the weight of {left:.3g}, "
-                f"expected a longer one for times from {clock.oldest:g} to {clock.newest:g}: are the "
-                "times in seconds?"
-            )
-        return clock
+        found = factor_times.read(time, rows)
+        factor_times.refuse_other_kind(state.clock, found.dates)
+        return found.values
 
     def _new(self, state: FactorState, entries: Entries) -> Entries:
         return self._deeds(entries) if state.implicit else entries
@@ -142,13 +130,17 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         factor_reading.refuse_no_id(name, what)
         if name in keys:
             raise ValueError(
-                f"got {what} {name!r}, expected a new one: partial_fit adds ratings to known ones"
+                f"got {what} {factor_reading.plain(name)!r}, expected a new one: partial_fit adds ratings to "
+                "known ones"
             )
 
     def _told(self, ratings: Any, keys: Keys, what: str) -> tuple[NDArray[np.int64], Array]:
         """The places and values of one user's or item's ratings; `what` is what the others are."""
         pairs: Iterable[Any]
-        if isinstance(ratings, Mapping):
+        frame = arrays.frame(ratings) if arrays.is_frame(ratings) else None
+        if frame is not None:
+            pairs = factor_reading.pairs_of(frame, what, self.columns)
+        elif hasattr(ratings, "items"):  # a mapping, or a series with an index
             pairs = ratings.items()
         elif isinstance(ratings, Set):
             if self.feedback != "implicit":
@@ -166,10 +158,20 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
             )
         places = factor_reading.found_in(keys, [pair[0] for pair in listed], what)
         if (places < 0).any():
-            unknown = listed[int(np.argmax(places < 0))][0]
+            unknown = factor_reading.plain(listed[int(np.argmax(places < 0))][0])
             raise ValueError(f"got {what} {unknown!r}, expected one that is known: drop it, or add it first")
         values = factor_reading.ratings([pair[1] for pair in listed], len(listed)) if listed else np.zeros(0)
         return places, values
+
+    @staticmethod
+    def _refuse_twice(entries: Entries, items: Keys) -> None:
+        place, count = np.unique(entries.item, return_counts=True)
+        if (count > 1).any():
+            again = items[int(place[np.argmax(count > 1)])]
+            raise ValueError(
+                f"got item {again!r} twice or more, expected each once: drop some, or set "
+                "duplicates to 'mean', 'last' or 'sum'"
+            )
 
     # ── what was learned ──
 
@@ -299,17 +301,6 @@ def _used(keys: Keys, place: NDArray[np.int64]) -> tuple[Keys, NDArray[np.int64]
     """The keys that have rows, and those rows' places among them."""
     used = np.bincount(place, minlength=len(keys)) > 0
     return keys.keep(used), (np.cumsum(used) - 1)[place]
-
-
-def _length(name: str, given: Any) -> float | None:
-    """A length of time: a number as it is, a timedelta in days."""
-    if isinstance(given, np.timedelta64 | timedelta):
-        given = given / (timedelta(days=1) if isinstance(given, timedelta) else np.timedelta64(1, "D"))
-    if given is None:
-        return None
-    if not isinstance(given, Real) or not 0.0 < float(given) < np.inf:
-        raise ValueError(f"got {name}={given!r}, expected a length of time above 0, or None")
-    return float(given)
 
 
 def is_many(user: object) -> bool:

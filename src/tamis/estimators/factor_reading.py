@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,10 @@ from tamis.stats import Keys
 ROLES = ("user", "item", "rating", "time", "weight")  # the order of columns that have no names
 _EXACT = 2.0**53  # from here on not every whole number is a float
 _LARGEST = 1e30  # rating: draws are held as float32
-_DAY = np.timedelta64(86_400_000_000, "us")
+_INSTEAD = {
+    "rating": "numbers: convert them, e.g. with astype(float)",
+    "time": "numbers or dates: parse them, e.g. with pandas.to_datetime",
+}
 _KINDS = "a frame, rows of (user, item, rating), pairs with y, or a sparse matrix"
 
 
@@ -40,9 +42,14 @@ class Columns:
 def read(X: Any, columns: Mapping[str, Any] | None = None, spared: Sequence[str] = ROLES[2:]) -> Columns:
     """Columns by role; of those that `columns` names, only the spared roles need not be there.
 
-    A frame has columns of the names that `columns` says of each role, else those called user, item, rating,
-    time and weight, else its first three are user, item and rating. Rows without names are in that order.
+    A frame has columns of the names that `columns` says, those of other roles by the role's own name: user,
+    item, rating, time and weight. Without `columns`, user and item its first three are user, item and rating.
+    Rows without names are in that order.
     """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise TypeError(
+            f"got columns={columns!r}, expected a mapping from roles to names: e.g. {{'user': {columns!r}}}"
+        )
     if hasattr(X, "tocoo"):
         return _of_sparse(X)
     if arrays.is_frame(X):
@@ -70,26 +77,58 @@ def _of_frame(X: Any, columns: Mapping[str, Any] | None, spared: Sequence[str]) 
     if frame is None:
         raise TypeError(f"got a {type(X).__name__} of one column, expected {_KINDS}")
     names = list(frame.columns)
-    if columns is not None:
-        if unknown := [role for role in columns if role not in ROLES]:
-            raise ValueError(f"got columns for {unknown[0]!r}, expected some of {', '.join(ROLES)}")
-        places = dict(columns)
-        if lost := [role for role in ("user", "item") if role not in places]:
-            raise ValueError(f"columns={places!r} names no {lost[0]}, expected names of user and item")
-        if lost := [name for role, name in places.items() if name not in names and role not in spared]:
-            raise ValueError(
-                f"X has no column {lost[0]!r}, expected it by columns={places!r}: it has {names}"
-            )
-    elif "user" in names and "item" in names:
-        places = {role: role for role in ROLES}
-    elif len(names) >= 2:
-        places = dict(zip(ROLES[:3], names, strict=False))
-    else:
+    places = _named(names, columns, spared) if columns is not None else _unnamed(names)
+    series = _by_name(frame)
+    return Columns(**{role: _series(series[name]) for role, name in places.items() if name in series})
+
+
+def _named(names: list[Any], columns: Mapping[str, Any], spared: Sequence[str]) -> dict[str, Any]:
+    """Columns of each role as `columns` says; what it does not name is called as its role."""
+    if unknown := [role for role in columns if role not in ROLES]:
+        raise ValueError(f"got columns for {unknown[0]!r}, expected some of {', '.join(ROLES)}")
+    told = dict(columns)
+    if lost := [name for role, name in told.items() if name not in names and role not in spared]:
+        raise ValueError(f"X has no column {lost[0]!r}, expected it by columns={told!r}: it has {names}")
+    taken = list(told.values())
+    places = {role: role for role in ROLES if role in names and role not in taken} | told
+    if lost := [role for role in ROLES[:2] if role not in places]:
+        raise ValueError(
+            f"columns={told!r} names no {lost[0]}, expected a name of it, for X has the columns {names}"
+        )
+    return places
+
+
+def _unnamed(names: list[Any]) -> dict[str, Any]:
+    """Columns by the names of roles, or else by their places."""
+    if "user" in names and "item" in names:
+        return {role: role for role in ROLES}
+    if len(names) < 2:
         raise ValueError(
             f"X has the columns {names}, expected user, item and rating: name them, or set columns"
         )
-    series = {role: frame[name] for role, name in places.items() if name in names}
-    return Columns(**{role: _series(found) for role, found in series.items()})
+    refuse_misplaced(names, ROLES)
+    more = zip(ROLES[3:], names[3:], strict=False)
+    return dict(zip(ROLES[:3], names, strict=False)) | {
+        role: name for role, name in more if _role(name) == role
+    }
+
+
+def refuse_misplaced(names: list[Any], roles: Sequence[str]) -> None:
+    """One line if a column that is called as a role is not at its place."""
+    for place, name in enumerate(names):
+        if _role(name) in ROLES and _role(name) not in roles[place : place + 1]:
+            raise ValueError(
+                f"got the columns {names}, of which {name!r} is not at its place, expected "
+                f"{', '.join(roles[:3])} in that order: name them so, or set columns={{'{roles[0]}': …}}"
+            )
+
+
+def _role(name: Any) -> str:
+    return str(name).casefold()
+
+
+def _by_name(frame: Any) -> dict[Any, Any]:
+    return dict(zip(frame.columns, frame.iter_columns(), strict=True))  # by frame[…], 0 would be a row
 
 
 def _series(series: Any) -> Any:
@@ -101,22 +140,28 @@ def _series(series: Any) -> Any:
 
 
 def _of_array(values: NDArray[Any]) -> Columns:
+    if values.shape == (0,):
+        return _of_rows([])
     if values.ndim != 2 or not 2 <= values.shape[1] <= len(ROLES):
         raise ValueError(
             f"got an array of shape {values.shape}, expected (n, 2) of pairs or (n, 3) of triples"
         )
     parts: list[Any] = list(values.T)
     if values.dtype.kind in "US":  # NumPy made strings of the numbers among them
-        try:
-            parts[2:] = [part.astype(np.float64) for part in parts[2:]]
-        except ValueError as problem:
-            raise TypeError(f"got {problem}, expected ratings that are numbers in the third column") from None
+        parts[2:] = [_parsed(part, role) for part, role in zip(parts[2:], ROLES[2:], strict=False)]
     return Columns(**dict(zip(ROLES, parts, strict=False)))
+
+
+def _parsed(part: NDArray[Any], role: str) -> Array:
+    try:
+        return part.astype(np.float64)
+    except ValueError:
+        raise _no_numbers(part, role) from None
 
 
 def _of_rows(rows: list[Any]) -> Columns:
     if not rows:
-        raise ValueError("got 0 ratings, expected at least 1: was the list empty?")
+        return Columns([], [])
     widths = {
         len(row) if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) else -1
         for row in rows
@@ -180,9 +225,11 @@ def found_in(keys: Keys, values: Any, what: str) -> Places:
 
 def ratings(values: Any, rows: int, what: str = "rating") -> Array:
     """Ratings (n,): finite numbers."""
-    found = (
-        arrays.column(arrays.to_numpy(values), what) if not arrays.is_frame(values) else _frame_column(values)
-    )
+    given = values if arrays.is_frame(values) else arrays.to_numpy(values)
+    try:
+        found = _frame_column(given) if arrays.is_frame(given) else arrays.column(given, what)
+    except TypeError:
+        raise _no_numbers(values, what) from None
     if found.shape != (rows,):
         raise ValueError(
             f"got {what}s of shape {found.shape} for {rows} pairs, expected one a pair: ({rows},)"
@@ -203,34 +250,49 @@ def _frame_column(values: Any) -> Array:
     return read[:, 0] if read.shape[1] == 1 else read
 
 
+def _no_numbers(values: Any, what: str) -> TypeError:
+    """One line about the first value that is no number."""
+    wrapped = arrays.frame(values) if arrays.is_frame(values) else None
+    listed = list(values if wrapped is None else next(wrapped.iter_columns()).to_list())
+    row = next((row for row, value in enumerate(listed) if not _is_number(value)), 0)
+    value = plain(listed[row])
+    return TypeError(
+        f"got {what}s of type {type(value).__name__} ({value!r} in row {row}), expected "
+        f"{_INSTEAD.get(what, 'numbers')}"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, np.str_):
+        return arrays.object_kind(value) != "category"
+    try:  # NumPy may have made strings of numbers
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def plain(value: Any) -> Any:
+    """A value of NumPy as Python's own, to be read in a message."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def pairs_of(frame: Any, what: str, columns: Mapping[str, Any] | None) -> list[tuple[Any, Any]]:
+    """(id, rating) of a frame that is of one user or item; `what` is what the others are."""
+    series, told = _by_name(frame), dict(columns or {})
+    names = list(series)
+    own, rating = (told.get(role, role) for role in (what, "rating"))
+    if own not in names or rating not in names:
+        if len(names) != 2:
+            raise ValueError(f"got the columns {names}, expected {what} and rating: name them so")
+        refuse_misplaced(names, (what, "rating"))
+        own, rating = names
+    return list(zip(series[own].to_list(), series[rating].to_list(), strict=True))
+
+
 def weights(column: Any, sample_weight: object, rows: int) -> Array | None:
     """The weights of both kinds, multiplied; at least 0 and not all 0."""
     given = [found for each in (column, sample_weight) if (found := read_weights(each, rows)) is not None]
     if not given:
         return None
     return given[0] if len(given) == 1 else read_weights(given[0] * given[1], rows)
-
-
-def times(values: Any, rows: int) -> Array:
-    """Times (n,): numbers as they are, dates and datetimes in days since 1970."""
-    if isinstance(values, date | np.datetime64) or (np.ndim(values) == 0 and not arrays.is_frame(values)):
-        values = [values] * rows
-    return ratings(_days(values.to_list() if hasattr(values, "to_list") else values), rows, "time")
-
-
-def _days(values: Any) -> Any:
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        days = (values.astype("M8[us]") - np.datetime64(0, "us")) / _DAY
-        return np.where(np.isnat(values), np.nan, days)
-    listed = list(values) if not isinstance(values, np.ndarray) or values.dtype.kind == "O" else None
-    if listed and isinstance(next((x for x in listed if x is not None), None), date | np.datetime64):
-        return np.array([_day(x) for x in listed])
-    return values
-
-
-def _day(value: Any) -> float:
-    if value is None or value != value:
-        return float("nan")
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.timestamp() / 86_400.0
-    return float((np.datetime64(value, "us") - np.datetime64(0, "us")) / _DAY)

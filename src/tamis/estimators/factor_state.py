@@ -5,7 +5,7 @@ is why a rating's share in a score can be told, and taken away.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -246,9 +246,7 @@ def as_saved(state: FactorState) -> dict[str, Any]:
             chain.item_mean,
             chain.item_precision,
         ),
-        "clock": None
-        if clock is None
-        else (clock.oldest, clock.newest, clock.half_life, clock.bins, clock.period, clock.end),
+        "clock": None if clock is None else astuple(clock),
         "solver": (solver.rank, solver.ridge, more, state.implicit),
         "range": (state.low, state.high),
         "course": (state.course.sweeps, state.course.train, state.course.validation),

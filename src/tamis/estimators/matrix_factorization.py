@@ -3,13 +3,14 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.estimators import answers, factor_answers, factor_reading
+from tamis.estimators import answers, factor_answers, factor_reading, factor_times
 from tamis.estimators.factor_answers import Asked, FactorExplanation
 from tamis.estimators.factor_face import FactorFace, is_many, listed
 from tamis.estimators.factor_learning import learn, planned, whole, with_ridge
@@ -72,6 +73,7 @@ class MatrixFactorization(FactorFace):
     clip : bool
         Whether predicted ratings stay in the range of those seen.
     columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
+        Roles that it does not name keep their own names.
     duplicates : "refuse", "mean", "last" or "sum"
         What to do with a pair that comes more than once; the last is the newest, where there are times. Mean
         or sum has the last one's time and weight; `partial_fit` refuses the mean with a pair it knows.
@@ -93,7 +95,7 @@ class MatrixFactorization(FactorFace):
     >>> rows = [row for row in rows if row[:2] not in (("ben", "Cube"), ("fay", "Heidi"), ("fay", "Dune"))]
     >>> model = tamis.MatrixFactorization(2, random_state=0).fit(rows)
     >>> model.predict([("ben", "Cube"), ("fay", "Dune"), ("nobody", "Emma")]).round(1).tolist()
-    [4.6, 1.3, 2.9]
+    [4.1, 1.8, 3.0]
     >>> model.recommend("fay", 1)[0].tolist(), model.explain("fay", "Heidi", 1).top[0][0]
     (['Heidi'], 'Emma')
     """
@@ -149,9 +151,9 @@ class MatrixFactorization(FactorFace):
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from ratings; `y` holds them if X is pairs."""
         plan = planned(self)
-        users, items, entries = self._entries(X, y, sample_weight)
+        users, items, entries, dates = self._entries(X, y, sample_weight)
         entries = entries.once(self.duplicates, users, items)
-        clock = self._clock(entries.time)
+        clock = factor_times.clock_of(self, entries.time, dates)
         ratings = weighed(entries, clock, len(users), len(items)).weighty
         rng = answers.generator(self.random_state)
         with watching(self, plan.steps, X, y) as watch:
@@ -169,15 +171,18 @@ class MatrixFactorization(FactorFace):
 
         Those users' rows are solved, then those items', then the users of these items again; all else stays
         as it was, the level too. Near a new fit as long as there is little new. With a `half_life`, newer
-        ratings make all others older: then all users' rows are solved.
+        ratings make all others older: then all users' rows are solved. A rating without a time, in a model
+        with times, is taken to be of the newest. Times are what they were in the fit: dates, or numbers.
         """
         if "_fitted" not in self.__dict__:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         before = self._of_its_kind()
-        users, items, entries = self._entries(X, y, sample_weight)
+        users, items, entries, dates = self._entries(X, y, sample_weight)
+        factor_times.refuse_other_kind(before.clock, dates)
         state, rng = before.with_keys(users, items), answers.generator(self.random_state)
         own, other = state.users.find(users)[entries.user], state.items.find(items)[entries.item]
         state = state.with_more(replace(entries, user=own, item=other), self.duplicates)
+        factor_times.refuse_leap(before, state)
         touched = np.arange(len(state.users)) if state.aged_since(before.clock) else own
         self._fitted = state.solved_users(touched, rng).solved_items(other, rng)
         return self
@@ -185,7 +190,8 @@ class MatrixFactorization(FactorFace):
     def add_user(self, user: Hashable, ratings: Any) -> Self:
         """Add somebody with his ratings of known items, by one ridge regression on their factors.
 
-        `ratings` is a mapping from items, pairs (item, rating), or of implicit feedback a set of items.
+        `ratings` is a mapping from items, a series by item, a frame or pairs of (item, rating), or of
+        implicit feedback a set of items.
         """
         state = self._of_its_kind()
         self._refuse_known(state.users, user, "user")
@@ -224,7 +230,10 @@ class MatrixFactorization(FactorFace):
         item, value = self._told(ratings, state.items, "item")
         time = None if state.clock is None else np.full(len(item), state.clock.newest)
         entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
-        entries = self._new(state, entries).once(self.duplicates, Keys(("the new user",)), state.items)
+        entries = self._new(state, entries)
+        if self.duplicates == "refuse":
+            self._refuse_twice(entries, state.items)
+        entries = entries.once(self.duplicates, Keys((0,)), state.items)
         rng = answers.generator(self.random_state)
         rows = user_rows(
             state.learned, state.solver, state.weighed(entries, 1), np.zeros(1, dtype=np.int64), rng
@@ -243,15 +252,16 @@ class MatrixFactorization(FactorFace):
         """Forget many ratings, as `forget` does one; only users and items of X are looked at."""
         state = self._checked()
         read = factor_reading.read(X, self.columns)
-        users = factor_reading.found_in(state.users, factor_reading.labels(read.user), "user")
-        items = factor_reading.found_in(state.items, factor_reading.labels(read.item), "item")
+        own, other = factor_reading.labels(read.user), factor_reading.labels(read.item)
+        users = factor_reading.found_in(state.users, own, "user")
+        items = factor_reading.found_in(state.items, other, "item")
         rows = np.empty(len(read), dtype=np.int64)
         for i, (user, item) in enumerate(zip(users.tolist(), items.tolist(), strict=True)):
             rows[i] = state.row_of(user, item) if user >= 0 and item >= 0 else -1
             if rows[i] < 0:
                 raise ValueError(
-                    f"got user {read.user[i]!r} and item {read.item[i]!r}, expected a rating that was "
-                    "learned: nothing was changed"
+                    f"got user {factor_reading.plain(own[i])!r} and item {factor_reading.plain(other[i])!r}, "
+                    "expected a rating that was learned: nothing was changed"
                 )
         if len(np.unique(rows)) == len(state.entries):
             raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
@@ -284,10 +294,12 @@ class MatrixFactorization(FactorFace):
         """Between which ratings (n, 2) each will lie with that probability, by Gibbs."""
         state = self._checked()
         self._refuse_without_draws(state, "predict_interval")
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"got coverage={coverage}, expected a probability between 0 and 1")
+        given: object = coverage
+        if not isinstance(given, Real) or not 0.0 < float(given) < 1.0:
+            raise ValueError(f"got coverage={given!r}, expected a probability between 0 and 1")
         drawn = self._asked(state, pairs, time, drawn=True)
-        return self._clipped(state, factor_answers.interval(drawn.learned, drawn, coverage))
+        found = factor_answers.interval(drawn.learned, drawn, coverage)
+        return self._clipped(state, found) if state.low < state.high else found  # one value is no range
 
     def _refuse_without_draws(self, state: FactorState, what: str) -> None:
         if state.learned.chain is None:
@@ -300,22 +312,23 @@ class MatrixFactorization(FactorFace):
 
     def _asked(self, state: FactorState, pairs: object, time: object, drawn: bool = False) -> Asked:
         read = factor_reading.read(pairs, self.columns)
-        given = read.time if time is None else time
-        times = None if given is None or state.clock is None else factor_reading.times(given, len(read))
+        binned = state.clock is not None and state.clock.bins > 0
+        times = self._when(state, read.time if time is None and binned else time, len(read))
         users, items = factor_reading.labels(read.user), factor_reading.labels(read.item)
         return factor_answers.asked(state, users, items, times, drawn)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """R² of the predicted ratings: 1 less the share of their variance that is not predicted."""
-        if self._of_its_kind().implicit:
+        state = self._of_its_kind()
+        if state.implicit:
             raise ValueError(
                 "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
             )
-        users, items, entries = self._entries(X, y, sample_weight)
-        pairs = [
-            (users[u], items[i]) for u, i in zip(entries.user.tolist(), entries.item.tolist(), strict=True)
-        ]
-        wrong = np.square(entries.value - self.predict(pairs, time=entries.time))
+        users, items, entries, dates = self._entries(X, y, sample_weight)
+        factor_times.refuse_other_kind(state.clock, dates)
+        own, other = [users[u] for u in entries.user.tolist()], [items[i] for i in entries.item.tolist()]
+        pairs = factor_answers.asked(state, own, other, entries.time)
+        wrong = np.square(entries.value - self._clipped(state, factor_answers.expected(state, pairs)))
         around = np.square(entries.value - np.average(entries.value, weights=entries.weight))
         left, all_of_it = (float(np.average(each, weights=entries.weight)) for each in (wrong, around))
         return 1.0 - left / all_of_it if all_of_it > 0.0 else float(left == 0.0)
@@ -346,7 +359,7 @@ class MatrixFactorization(FactorFace):
         count = whole("n", n, 1)
         if not 0.0 <= diversity <= 1.0:
             raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
-        times = None if time is None else factor_reading.times(time, 1)
+        times = self._when(state, time, 1)
         many = is_many(user)
         users = listed(user) if many else [user.item() if isinstance(user, np.ndarray) else user]
         bonus = factor_answers.bonus(state, at_least_zero("recency", recency))
@@ -378,5 +391,5 @@ class MatrixFactorization(FactorFace):
             raise ValueError(
                 "got a model of draws, each with reasons of its own, expected method='als' to explain"
             )
-        times = None if time is None else factor_reading.times(time, 1)
+        times = self._when(state, time, 1)
         return factor_answers.explained(state, user, item, whole("n", n, 1), times)

@@ -18,6 +18,7 @@ class Clock:
     bins: int = 0
     period: float | None = None  # bins are parts of it, over and over; without one, parts of the span
     end: float | None = None  # of the span that bins are parts of, where newer ratings came later
+    dates: bool | None = None  # whether times are days since 1970, made of dates; older files do not say
 
     def until(self, newest: float) -> "Clock":
         """With ratings as new as that: ages are counted from there, and bins stay as they were learned."""
