@@ -12,6 +12,7 @@ from tamis.arrays import Array
 _ASYMMETRY = 1e-8  # of √(Mᵢᵢ Mⱼⱼ): what float32 and sums in another order leave is averaged away
 _FLAT = 1e-13  # of the largest, or of a column's own: less of a sum of squares is rounding
 _GRADED = 1e8  # of the largest variance to the least: from here on `eigh` would lose the small ones
+_LEFT = 1e-4  # of the trace: of less, a difference from it has fewer than ten digits
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
@@ -174,7 +175,7 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
     scaled, live, scale = _in_own_units(gram)
     if not live.any():
         return np.empty(0), np.empty((len(gram), 0))
-    if float(scale.max()) <= np.sqrt(_GRADED) * float(scale.min()):
+    if not _is_graded(scale):
         values, vectors = eigen(gram)
         kept = values > _FLAT * max(float(values[-1]), 0.0)
         return values[kept], vectors[:, kept]
@@ -185,6 +186,21 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
     vectors = np.zeros((len(gram), rank))
     vectors[live] = left[:, :rank]
     return np.square(roots * (size[0] / size[1])), vectors
+
+
+def leading(gram: Array, k: int) -> tuple[Array, Array] | None:
+    """The k largest eigenvalues (k,) of a `spectrum`, least first, and their vectors (d, k).
+
+    None if it takes all of them to tell: the columns' scales lie far apart, or so little is left over that
+    it is lost in the rounding of the trace.
+    """
+    variances = np.diagonal(gram)
+    live = variances[variances > 0]
+    if not len(live) or _is_graded(np.sqrt(live)):
+        return None
+    values, vectors = eigh(gram, subset_by_index=(len(gram) - k, len(gram) - 1), check_finite=False)
+    total = float(variances.sum())
+    return (values, vectors) if total - float(values.sum()) > _LEFT * total else None
 
 
 def completed(vectors: Array) -> Array:
@@ -202,6 +218,11 @@ def singular(matrix: Array) -> tuple[Array, Array]:
 def orthonormal(matrix: Array) -> Array:
     """Orthonormal columns (d, k) that span those of a matrix (d, k) of k ≤ d."""
     return np.asarray(qr(matrix, mode="economic", check_finite=False)[0])
+
+
+def _is_graded(scale: Array) -> bool:
+    """Whether the scales of columns lie so far apart that `eigh` would lose the small ones."""
+    return bool(scale.max() > np.sqrt(_GRADED) * scale.min())
 
 
 def _in_own_units(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:

@@ -54,6 +54,12 @@ def test_what_does_not_vary_has_no_components_of_any_size() -> None:
             sparse.csr_array([[np.nan, 1.0], [1.0, 0.0]]),
             "got rows with gaps that are sparse, expected dense rows .*: drop or fill those rows$",
         ),
+        (
+            {"n_components": "held-out", "solver": "randomized"},
+            X,
+            "got n_components='held-out' with solver='randomized', expected a whole number",
+        ),
+        ({"n_components": "mle"}, X[:3], "got n_components='mle' for 3 rows of 5 columns, expected at least"),
         ({}, X[:1], "got n_samples=1 in weight, expected above 1"),
         ({"solver": "rows"}, X[:1], "got n_samples=1 in weight, expected above 1"),
         ({}, np.array([[1.0, np.inf], [0.0, 1.0]]), "column 1 holds inf in row 0, expected finite"),

@@ -1,6 +1,4 @@
-"""Principal components: the SVD from sums of products, a Gaussian with a density, and gaps guessed by EM."""
-
-from itertools import islice
+"""Principal components: the SVD from sums of products, and a Gaussian with a density."""
 
 import numpy as np
 import pytest
@@ -10,17 +8,12 @@ from sklearn import decomposition
 
 from tamis.arrays import Array
 from tamis.models.components import (
-    Gaps,
     PrincipalComponents,
     components,
     cross_validate,
-    filled,
     from_rows,
-    log_densities,
     randomized,
-    refine,
 )
-from tamis.models.components import missing as missing_module
 from tamis.stats import Moments
 from tamis.tables import Table
 from tests.models.component_rows import drawn, fitted, low_rank
@@ -105,6 +98,34 @@ def test_weights_are_repetition() -> None:
     assert weighed.weight == times.sum()
 
 
+@pytest.mark.parametrize("kind", ["noise", "low rank", "no noise", "units", "few rows", "light"])
+def test_few_directions_of_many_columns_are_those_of_all(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = low_rank(60 if kind == "few rows" else 500, 330, 12, noise=0.0 if kind == "no noise" else 0.3)
+    count = 20 if kind == "no noise" else 5
+    if kind == "noise":
+        x = np.random.default_rng(1).normal(size=(500, 330)) * np.linspace(1.0, 2.0, 330)
+        x[:, 7] = 3.0
+    if kind == "units":
+        x = x * np.logspace(-4, 4, 330)
+    weights = np.full(500, 0.008) if kind == "light" else None
+    found = fitted(x, count, weights)
+    monkeypatch.setattr("tamis.models.components.model._LARGE", np.inf)
+    slow, new = fitted(x, count, weights), low_rank(20, 330, 12, seed=3)
+    assert_allclose(found.variances, slow.variances, rtol=1e-11, atol=1e-25)
+    assert_allclose(found.noise, slow.noise, rtol=1e-10, atol=1e-25)
+    assert_allclose(found.ratios, slow.ratios, rtol=1e-11, atol=1e-25)
+    assert_allclose(found.directions @ found.directions.T, np.eye(count), atol=1e-12)
+    if kind != "no noise":  # there, directions without variance may be any
+        assert_allclose(found.directions, slow.directions, atol=1e-10)
+        sums = Moments.observe(new, form="full")
+        assert_allclose(found.log_likelihood(sums), slow.log_likelihood(sums), rtol=1e-10)
+
+
+def test_few_directions_are_told_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("tamis.models.components.model.spectrum")
+    assert fitted(low_rank(500, 330, 12), 5).count == 5
+
+
 # ── wide rows ──
 
 
@@ -143,114 +164,6 @@ def test_random_vectors_that_miss_nothing_say_so() -> None:
     found = randomized(Table.of(x), 2, None, np.random.default_rng(0))
     assert found.error < 1e-5 * np.linalg.norm(x, 2)
     assert found.noise == 0.0
-
-
-# ── gaps ──
-
-
-def with_gaps(x: Array, share: float = 0.2, seed: int = 5) -> Array:
-    gone = np.random.default_rng(seed).random(x.shape) < share
-    return np.where(gone, np.nan, x)
-
-
-def slow_step(
-    x: Array, weights: Array, mean: Array, covariance: Array, count: int
-) -> tuple[Array, Array, float]:
-    """One step of EM, a row at a time, with whole covariances."""
-    d, told = x.shape[1], 0.0
-    guesses, uncertain = x.copy(), np.zeros((d, d))
-    for row, weight in enumerate(weights):
-        there = ~np.isnan(x[row])
-        gone = ~there
-        seen = covariance[np.ix_(there, there)]
-        told += weight * stats.multivariate_normal(mean[there], seen).logpdf(x[row, there])
-        slope = covariance[np.ix_(gone, there)] @ np.linalg.inv(seen)
-        guesses[row, gone] = mean[gone] + slope @ (x[row, there] - mean[there])
-        own = covariance[np.ix_(gone, gone)] - slope @ covariance[np.ix_(there, gone)]
-        uncertain[np.ix_(gone, gone)] += weight * own
-    centre = np.average(guesses, axis=0, weights=weights)
-    scatter = (guesses - centre).T @ ((guesses - centre) * weights[:, None]) + uncertain
-    values, vectors = np.linalg.eigh(scatter / weights.sum())
-    values, vectors = values[::-1], vectors[:, ::-1]
-    noise = values[count:].mean()
-    kept = (vectors[:, :count] * (values[:count] - noise)) @ vectors[:, :count].T
-    return centre, kept + noise * np.eye(d), told
-
-
-@pytest.mark.parametrize(("d", "count"), [(7, 2), (5, 3)])
-@pytest.mark.parametrize("weighed", [False, True])
-def test_em_is_the_slow_one(d: int, count: int, weighed: bool) -> None:
-    x = with_gaps(low_rank(60, d, 2))
-    x = x[~np.isnan(x).all(axis=1)]
-    weights = np.random.default_rng(6).random(len(x)) + 0.2 if weighed else None
-    gaps = Gaps.of(x, weights)
-    start, _ = gaps.start(count)
-    mean, covariance = start.mean, start.covariance()
-    own = np.ones(len(x)) if weights is None else weights
-    for step in islice(refine(gaps, count), 10):
-        mean, covariance, told = slow_step(x, own, mean, covariance, count)
-        assert_allclose(step.log_likelihood, told, rtol=1e-10)
-        assert_allclose(step.found.mean, mean, rtol=1e-9)
-        assert_allclose(step.found.covariance(), covariance, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, None])
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
-def test_what_was_seen_never_gets_less_probable(count: int | None, share: float) -> None:
-    x = with_gaps(low_rank(150, 6, 2), share)
-    told = [step.log_likelihood for step in islice(refine(Gaps.of(x), count), 60)]
-    assert min(np.diff(told)) > -1e-8
-
-
-def test_without_gaps_one_step_is_the_answer() -> None:
-    x = low_rank(100, 6, 2)
-    steps = list(islice(refine(Gaps.of(x), 2), 3))
-    whole = components(Moments.observe(x, form="full"), 2, 100.0)
-    for step in steps:
-        assert_allclose(step.found.variances, whole.variances, rtol=1e-12)
-        assert_allclose(step.log_likelihood, whole.log_likelihood(step.statistic), rtol=1e-12)
-
-
-def test_gaps_at_random_hide_little() -> None:
-    x = low_rank(4000, 8, 2)
-    *_, last = islice(refine(Gaps.of(with_gaps(x)), 2), 100)
-    whole = fitted(x, 2)
-    assert_allclose(last.found.variances, whole.variances, rtol=0.05)
-    assert_allclose(np.abs((last.found.directions * whole.directions).sum(axis=1)), 1.0, atol=0.01)
-    assert_allclose(last.found.noise, 0.09, rtol=0.05)
-
-
-def test_both_ways_of_guessing_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = with_gaps(low_rank(80, 9, 2), 0.3)
-    given = fitted(low_rank(80, 9, 2), 2)
-    by_codes = filled(x, given), log_densities(x, given), *Gaps.of(x).observe(given)
-    monkeypatch.setattr(missing_module, "_CLEAR", np.inf)
-    by_columns = filled(x, given), log_densities(x, given), *Gaps.of(x).observe(given)
-    assert_allclose(by_codes[0], by_columns[0], rtol=1e-10)
-    assert_allclose(by_codes[1], by_columns[1], rtol=1e-9)
-    assert_allclose(by_codes[2].covariance, by_columns[2].covariance, rtol=1e-9, atol=1e-10)
-    assert_allclose(by_codes[3], by_columns[3], rtol=1e-10)
-
-
-def test_densities_of_gaps_are_marginal() -> None:
-    x = with_gaps(low_rank(30, 5, 2), 0.3)
-    x[0] = np.nan
-    given = fitted(low_rank(90, 5, 2), 2)
-    for row, told in zip(x, log_densities(x, given), strict=True):
-        there = ~np.isnan(row)
-        if not there.any():
-            assert told == 0.0
-            continue
-        marginal = stats.multivariate_normal(given.mean[there], given.covariance()[np.ix_(there, there)])
-        assert_allclose(told, marginal.logpdf(row[there]), rtol=1e-9)
-    assert_allclose(filled(x, given)[0], given.mean)
-
-
-def test_gaps_that_hide_everything_are_refused() -> None:
-    with pytest.raises(ValueError, match="column 1 holds nothing but NaN, expected some numbers"):
-        next(refine(Gaps.of(np.array([[1.0, np.nan], [2.0, np.nan]])), 1))
-    with pytest.raises(ValueError, match="holds nothing but NaN"):
-        next(refine(Gaps.of(np.full((3, 2), np.nan)), 1))
 
 
 # ── sums and blocks that these share with others ──

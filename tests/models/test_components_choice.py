@@ -7,8 +7,9 @@ from scipy.special import gammaln
 from sklearn import decomposition
 
 from tamis.arrays import Array
-from tamis.models.components import held_out_counts, minka
+from tamis.models.components import PrincipalComponents, from_rows, held_out_counts, minka
 from tamis.stats import Moments
+from tamis.tables import Table
 from tests.models.component_rows import drawn, fitted, low_rank
 
 
@@ -112,6 +113,30 @@ def test_evidence_asks_for_rows() -> None:
     with pytest.raises(ValueError, match="got n_components=5 for 4 rows of 8 columns, expected 1 to 4"):
         fitted(drawn(4), 5)
     assert fitted(drawn(4)).count == 4
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize(("n", "rank"), [(30, 30), (30, 3), (80, 80), (30, 1)])
+def test_products_of_rows_choose_the_same_number(n: int, rank: int, weighed: bool) -> None:
+    rng = np.random.default_rng(2)
+    x = low_rank(n, 40, 3) if rank == n else rng.normal(size=(n, rank)) @ rng.normal(size=(rank, 40))
+    fold, weights = np.arange(n) % 5, rng.random(n) + 0.5 if weighed else None
+    sums = Moments.observe(x, weights, fold, form="full")
+    wide, square = (
+        from_rows(Table.of(x), "held-out", weights, fold),
+        PrincipalComponents("held-out").infer(sums),
+    )
+    assert wide.count == square.count
+    assert wide.scores is not None
+    assert square.scores is not None
+    assert_allclose(wide.scores, square.scores, rtol=1e-7)
+    assert_allclose(wide.variances, square.variances, rtol=1e-9)
+
+
+def test_evidence_is_refused_before_anything_is_decomposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("tamis.models.components.model.spectrum")
+    with pytest.raises(ValueError, match="got n_components='mle' for 4 rows of 8 columns"):
+        fitted(drawn(4), "mle")
 
 
 def test_weights_below_one_lose_no_directions() -> None:

@@ -15,6 +15,7 @@ from tamis.estimators.pca_attributes import ComponentsFace
 from tamis.estimators.pca_learning import (
     Learned,
     dense_blocks,
+    folds_of,
     guess,
     has_gaps,
     observe,
@@ -37,6 +38,7 @@ from tamis.models.components import (
     from_rows,
     log_densities,
     randomized,
+    refuse_few_rows,
     whole,
 )
 from tamis.stats import Moments
@@ -130,6 +132,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         if self.missing == "em" and has_gaps(table):
             found = self._guessed(table, schema, weighed, X)
         elif solver == "moments":
+            weight = float(table.rows if weighed is None else weighed.sum())
+            refuse_few_rows(self.n_components, weight, table.width)
             found = self._summed(schema, table, weighed)
         else:
             refuse_gaps(table, _FILL)
@@ -141,7 +145,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def _wide(self, solver: str, table: Table, weighed: Array | None) -> Components:
         if solver == "rows":
-            return from_rows(table, self.n_components, weighed)
+            return from_rows(table, self.n_components, weighed, folds_of(table) if self._by_fold() else None)
         return randomized(table, self.n_components, weighed, answers.generator(self.random_state))
 
     def _guessed(self, table: Table, schema: Schema, weighed: Array | None, X: object) -> Learned:
@@ -171,7 +175,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
             before.summed("add to")
         table, schema = self._read(X)
         if before is None:
-            solver = solver_for(self.solver, table.rows, table.width, "held-out")
+            solver = solver_for("moments", table.rows, table.width, None)
             found = self._summed(schema, table, weights(sample_weight, table.rows))
             self._fitted = replace(found, solver=solver)
         else:
@@ -248,8 +252,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         return Learned(schema, found, rounded=rounding(found, table.rows, bool(self.exact)))
 
     def _observed(self, table: Table, weighed: Array | None, by_fold: bool | None = None) -> Moments:
-        if by_fold is None:
-            by_fold = isinstance(self.n_components, str) and self.n_components == "held-out"
+        by_fold = self._by_fold() if by_fold is None else by_fold
         try:
             return observe(table, weighed, by_fold, bool(self.exact))
         except ValueError:
@@ -257,6 +260,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
                 table, _FILL if self.missing != "em" else _AT_ONCE
             )  # which knows what to do about NaN
             raise
+
+    def _by_fold(self) -> bool:
+        return isinstance(self.n_components, str) and self.n_components == "held-out"
 
     def _refuse_parameters(self) -> None:
         refuse_other_solver(self.solver)

@@ -64,7 +64,7 @@ def solver_for(asked: str, rows: int, columns: int, count: Any) -> str:
     number = whole(count)
     if asked != "auto":
         found = asked
-    elif columns <= MODERATE or count in ("mle", "held-out"):
+    elif columns <= MODERATE or count == "mle":
         found = "moments"
     elif min(rows, columns) > MODERATE and number is not None and number <= min(rows, columns) // 10:
         found = "randomized"
@@ -75,8 +75,6 @@ def solver_for(asked: str, rows: int, columns: int, count: Any) -> str:
             f"got {columns} columns, whose products with each other would not fit, expected at most "
             f"{_WIDEST}: use solver='rows' or 'randomized', and fit all rows at once"
         )
-    if found != "moments" and count == "held-out":
-        raise ValueError(f"got n_components='held-out' with solver={found!r}, expected solver='moments'")
     return found
 
 
@@ -129,6 +127,11 @@ def fold_of(x: Array) -> NDArray[np.int64]:
         bits = (x[rows] + 0.0).view(np.uint64)  # −0 is 0
         sums[rows] = (bits ^ (bits >> np.uint64(32))) @ odd
     return (_mixed(sums) % np.uint64(FOLDS)).astype(np.int64)
+
+
+def folds_of(table: Table) -> NDArray[np.int64]:
+    """The fold of each row of a table (n,)."""
+    return np.concatenate([fold_of(Matrix(x).values) for x in dense_blocks(table)])
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

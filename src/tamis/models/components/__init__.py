@@ -3,7 +3,13 @@
 from tamis.models.components.choice import HeldOutCounts, held_out_counts, minka
 from tamis.models.components.held_out import HeldOutRows, cross_validate
 from tamis.models.components.missing import Gaps, Step, filled, log_densities, refine
-from tamis.models.components.model import Components, PrincipalComponents, components, whole
+from tamis.models.components.model import (
+    Components,
+    PrincipalComponents,
+    components,
+    refuse_few_rows,
+    whole,
+)
 from tamis.models.components.wide import from_rows, randomized
 
 __all__ = [
@@ -22,5 +28,6 @@ __all__ = [
     "minka",
     "randomized",
     "refine",
+    "refuse_few_rows",
     "whole",
 ]

@@ -60,12 +60,13 @@ class HeldOutCounts:
         return int(np.flatnonzero(told == told.max())[-1]) + 1 if np.isfinite(told).any() else 1
 
 
-def held_out_counts(parts: Sequence[Moments]) -> HeldOutCounts:
+def held_out_counts(parts: Sequence[Moments], columns: int | None = None) -> HeldOutCounts:
     """Score every number of directions by folds, each told by what the others learned.
 
     A fold's rows are in its moments: one decomposition a fold scores all numbers, and no row is looked at.
     Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out, for
-    no row has a density there. If there are any, all r others may be kept, too.
+    no row has a density there. If there are any, all r others may be kept, too. `columns` is how many the
+    rows have, if they are written in the directions in which they vary.
     """
     if len(parts) < 2:
         raise ValueError(
@@ -73,12 +74,13 @@ def held_out_counts(parts: Sequence[Moments]) -> HeldOutCounts:
             "a whole number as n_components"
         )
     whole = sum(parts[1:], start=parts[0])
-    d = whole.first.shape[-1]
+    width = whole.first.shape[-1]
+    d = width if columns is None else columns
     span = spectrum(whole.scatter)[1]
     r = span.shape[1]
     found = np.full(max(d - 1, 1), -np.inf)
     if r:
-        within = span if r < d else None
+        within = span if r < width else None
         scores = np.sum([_of_fold(whole - part, part, within) for part in parts], axis=0)
         found[: len(scores)] = scores / float(whole.weight.value)
         if r < d:  # the r-th direction is all that r − 1 leave over: the same Gaussian

@@ -13,7 +13,7 @@ import numpy as np
 
 from tamis._kernels import threads
 from tamis.arrays import Array
-from tamis.linalg import completed, spectrum
+from tamis.linalg import completed, leading, spectrum
 from tamis.models.components.choice import held_out_counts, minka
 from tamis.stats import Moments
 from tamis.tables import runs
@@ -22,6 +22,7 @@ Count = int | float | str | None
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEAR = 16.0  # of a mean's square to the variance: up to here two bits are lost by taking it away last
 _CANCELS = 1e-4  # of all squares, below which a difference from them has lost digits that count
+_LARGE = 300  # columns, above which a tenth of the directions or fewer take half the time of all
 _CELLS = 1 << 18  # of rows that are about the mean at a time: 2 MB
 
 
@@ -210,11 +211,14 @@ def components(
     """
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
     own = checked_freedom(weight) if freedom is None else freedom
-    scatter = statistic.scatter
+    refuse_few_rows(count, weight, d)
+    scatter, number = statistic.scatter, whole(count) or 0
     with threads.blas_of(d):
-        values, vectors = spectrum(scatter)
+        few = leading(scatter, number) if d > _LARGE and 1 <= number <= min(d // 10, weight) else None
+        values, vectors = spectrum(scatter) if few is None else few
     order = np.argsort(values)[::-1]
-    variances = np.zeros(d)
+    rest = 0.0 if few is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
+    variances = np.full(d, rest / own)
     variances[: len(order)] = values[order] / own
     k, scores = chosen(count, variances, weight, len(order))
     directions = vectors[:, order[:k]]
@@ -242,6 +246,15 @@ def checked_freedom(weight: float) -> float:
     return weight - 1.0
 
 
+def refuse_few_rows(count: Count, weight: float, columns: int) -> None:
+    """Raise if the evidence is asked for of fewer rows than columns."""
+    if isinstance(count, str) and count == "mle" and weight < columns:
+        raise ValueError(
+            f"got n_components='mle' for {weight:g} rows of {columns} columns, expected at least as many "
+            "rows as columns: give a whole number"
+        )
+
+
 def signed(directions: Array) -> Array:
     """Rows (K, d) turned so that the entry of largest size is positive: as scikit-learn turns them."""
     largest = np.abs(directions).argmax(axis=1)
@@ -264,11 +277,6 @@ def chosen(
     if isinstance(given, str):
         if given != "mle":
             raise ValueError(_expected(given, most))
-        if weight < d:
-            raise ValueError(
-                f"got n_components='mle' for {weight:g} rows of {d} columns, expected at least as many rows "
-                "as columns: give a whole number"
-            )
         scores = minka(variances, weight)
         return (int(np.argmax(scores)) + 1 if len(scores) else 1), scores
     if (number := whole(given)) is not None:

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.linalg import eigen, orthonormal, singular
+from tamis.models.components.choice import held_out_counts
 from tamis.models.components.model import Components, Count, checked_freedom, chosen, signed, whole
 from tamis.stats import Moments
 from tamis.tables import Table, runs
 
+Indices = NDArray[np.int64]
 _CELLS = 1 << 22  # dense at a time: 32 MB
 _MORE = 10  # directions beyond those asked for, as Halko, Martinsson and Tropp advise
 _POWERS = 4  # that bring the bound within a third of what it bounds
@@ -94,12 +97,20 @@ class Centred:
         return np.asarray(about if self.roots is None else about * self.roots[:, None])
 
 
-def from_rows(table: Table, count: Count = None, weights: Array | None = None) -> Components:
+def from_rows(
+    table: Table, count: Count = None, weights: Array | None = None, fold: Indices | None = None
+) -> Components:
     """By the n × n products of rows with each other: for fewer rows than columns.
 
     The products find the space, and a decomposition within it the directions, so that those of little
-    variance are as good as those of a singular value decomposition.
+    variance are as good as those of a singular value decomposition. `fold` is that of each row (n,), for
+    "held-out".
     """
+    if count == "mle":
+        raise ValueError(
+            "got n_components='mle' with solver='rows', expected solver='moments': Minka's evidence asks for "
+            "more rows than columns"
+        )
     centred = Centred.of(table, weights)
     n, d = centred.shape
     freedom = checked_freedom(centred.weight)
@@ -107,16 +118,18 @@ def from_rows(table: Table, count: Count = None, weights: Array | None = None) -
     values, vectors = eigen(gram)
     order = np.argsort(values)[::-1][: min(n, d)]
     variances = np.maximum(values[order], 0.0) / freedom
-    if count == "mle":
-        raise ValueError(
-            "got n_components='mle' with solver='rows', expected solver='moments': Minka's evidence asks for "
-            "more rows than columns"
-        )
     rank = int((variances > 1e-13 * variances.max(initial=0.0)).sum())
-    k, _ = chosen(count, variances, centred.weight, rank, d)
+    tried = None
+    if count == "held-out" and fold is not None:
+        span = singular(centred.transposed_times(vectors[:, order[: max(rank, 1)]]).T)[1]
+        codes = replace(centred, roots=None).times(span.T)
+        sums = Moments.observe(codes, weights, fold, form="full")
+        tried = held_out_counts([sums.at(key) for key in sums.keys or ()], d)
+    k, _ = chosen(count if tried is None else tried.best, variances, centred.weight, rank, d)
     kept = centred.transposed_times(vectors[:, order[:k]]).T
     roots, directions = singular(kept)
-    return _of(centred, roots, directions, total, freedom)
+    found = _of(centred, roots, directions, total, freedom)
+    return found if tried is None else replace(found, scores=tried.log_densities)
 
 
 def randomized(
