@@ -151,7 +151,7 @@ def randomized(
     if k is None:
         raise ValueError(
             f"got n_components={count!r} with solver='randomized', expected a whole number: or choose "
-            "solver='moments' or 'rows'"
+            "solver='moments'"
         )
     centred = Centred.of(table, weights)
     n, d = centred.shape
