@@ -163,16 +163,6 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         values = factor_reading.ratings([pair[1] for pair in listed], len(listed)) if listed else np.zeros(0)
         return places, values
 
-    @staticmethod
-    def _refuse_twice(entries: Entries, items: Keys) -> None:
-        place, count = np.unique(entries.item, return_counts=True)
-        if (count > 1).any():
-            again = items[int(place[np.argmax(count > 1)])]
-            raise ValueError(
-                f"got item {again!r} twice or more, expected each once: drop some, or set "
-                "duplicates to 'mean', 'last' or 'sum'"
-            )
-
     # ── what was learned ──
 
     def _fitted_for(self, name: str) -> FactorState:

@@ -60,10 +60,13 @@ class Entries:
         """A number for each pair (n,)."""
         return self.user * max(items, 1) + self.item
 
-    def once(self, duplicates: Duplicates, users: Keys, items: Keys) -> "Entries":
-        """Each pair once, by what is to be done with the others; the last is the newest, where times tell."""
+    def once(self, duplicates: Duplicates, users: Keys | None, items: Keys) -> "Entries":
+        """Each pair once, by what is to be done with the others; the last is the newest, where times tell.
+
+        Without users, all are of one who has no id.
+        """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
-        order = arrays.filed(self.user, len(users), arrays.filed(self.item, len(items), order))
+        order = arrays.filed(self.user, len(users or (0,)), arrays.filed(self.item, len(items), order))
         cell = self.cells(len(items))[order]
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = cell[1:] != cell[:-1]
@@ -71,9 +74,11 @@ class Entries:
             return self
         if duplicates == "refuse":
             row = int(order[int(np.argmin(first))])
+            again = f"item {items[int(self.item[row])]!r} twice or more, expected each"
+            whose = "got" if users is None else f"user {users[int(self.user[row])]!r} has"
+            each = "once" if users is None else "pair once"
             raise ValueError(
-                f"user {users[int(self.user[row])]!r} has item {items[int(self.item[row])]!r} twice or more, "
-                "expected each pair once: drop some, or set duplicates to 'mean', 'last' or 'sum'"
+                f"{whose} {again} {each}: drop some, or set duplicates to 'mean', 'last' or 'sum'"
             )
         last = order[np.append(np.flatnonzero(first)[1:] - 1, len(order) - 1)]
         kept = replace(self, value=self.value.copy())

@@ -230,10 +230,7 @@ class MatrixFactorization(FactorFace):
         item, value = self._told(ratings, state.items, "item")
         time = None if state.clock is None else np.full(len(item), state.clock.newest)
         entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
-        entries = self._new(state, entries)
-        if self.duplicates == "refuse":
-            self._refuse_twice(entries, state.items)
-        entries = entries.once(self.duplicates, Keys((0,)), state.items)
+        entries = self._new(state, entries).once(self.duplicates, None, state.items)
         rng = answers.generator(self.random_state)
         rows = user_rows(
             state.learned, state.solver, state.weighed(entries, 1), np.zeros(1, dtype=np.int64), rng

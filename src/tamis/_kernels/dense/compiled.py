@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tamis._kernels.dense.symmetric import LANES, add_products
+from tamis._kernels.dense.symmetric import add_products, width_of
 from tamis._kernels.jit import FLOATS, FLOATS_1D, INTEGER, WORDS_1D, kernel
 from tamis._kernels.reference import Floats, Words
 
@@ -14,7 +14,7 @@ def centred_products(
     values: Floats, beside: Floats, centre: Floats, weights: Floats, order: Words, start: int, stop: int
 ) -> Floats:
     p, d = values.shape[1], len(centre)
-    width = (d + LANES - 1) // LANES * LANES
+    width = width_of(d)
     sums = np.zeros((width, width))
     rows = np.zeros((_PIECE, width))
     weighed = np.zeros((_PIECE, width)) if weights.size else rows

@@ -12,30 +12,34 @@ from tamis._kernels.reference import Floats
 LANES = tiles.LANES
 _PAIR, _TRIPLE = 2 * LANES, 3 * LANES
 _add_1, _add_2, _add_3 = tiles.add_1, tiles.add_2, tiles.add_3
-_take_1, _take_2, _take_3 = tiles.take_1, tiles.take_2, tiles.take_3
 _corner, _beyond = tiles.corner, tiles.beyond
 _beside_1, _beside_2, _beside_3 = tiles.beside_1, tiles.beside_2, tiles.beside_3
 
 
 @part
-def width_of(n: int) -> int:
-    """Whole vectors for n columns and one more."""
-    return (n // LANES + 1) * LANES
+def width_of(columns: int) -> int:
+    """Whole vectors for so many columns."""
+    return (columns + LANES - 1) // LANES * LANES
+
+
+@part
+def _add_to_row(left: Floats, right: Floats, count: int, sign: float, sums: Floats, i: int) -> None:
+    """Add ± LᵀR, of the first rows, to the sums' row of tiles that begins on the diagonal at i."""
+    width, j = sums.shape[1], i
+    while j + _TRIPLE <= width:
+        _add_3(left, right, count, sign, sums, i, j)
+        j += _TRIPLE
+    if j + _PAIR <= width:
+        _add_2(left, right, count, sign, sums, i, j)
+    elif j + LANES <= width:
+        _add_1(left, right, count, sign, sums, i, j)
 
 
 @part
 def add_products(left: Floats, right: Floats, count: int, sums: Floats) -> None:
     """Add the upper triangle of LᵀR, of the first rows (count, width), to the sums (width, width)."""
-    width = left.shape[1]
-    for i in range(0, width, LANES):
-        j = i
-        while j + _TRIPLE <= width:
-            _add_3(left, right, count, sums, i, j)
-            j += _TRIPLE
-        if j + _PAIR <= width:
-            _add_2(left, right, count, sums, i, j)
-        elif j + LANES <= width:
-            _add_1(left, right, count, sums, i, j)
+    for i in range(0, sums.shape[1], LANES):
+        _add_to_row(left, right, count, 1.0, sums, i)
 
 
 @part
@@ -46,14 +50,7 @@ def factorise(sums: Floats, n: int, inverses: Floats) -> bool:
     """
     width = sums.shape[1]
     for i in range(0, n, LANES):
-        j = i
-        while j + _TRIPLE <= width:  # less what the rows above have had
-            _take_3(sums, sums, i, sums, i, j)
-            j += _TRIPLE
-        if j + _PAIR <= width:
-            _take_2(sums, sums, i, sums, i, j)
-        elif j + LANES <= width:
-            _take_1(sums, sums, i, sums, i, j)
+        _add_to_row(sums, sums, i, -1.0, sums, i)  # less what the rows above have had
         _corner(sums, i, inverses)
         for p in range(i, min(i + LANES, n)):
             if not sums[p, p] > 0.0:

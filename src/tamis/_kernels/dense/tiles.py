@@ -118,12 +118,12 @@ class _Code:
         return found
 
 
-def _products(wide: int, negative: bool) -> Any:
-    def typed(_: Any, left: Any, right: Any, count: Any, sums: Any, i: Any, j: Any) -> Any:
+def _products(wide: int) -> Any:
+    def typed(_: Any, left: Any, right: Any, count: Any, sign: Any, sums: Any, i: Any, j: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             c = _Code(context, builder, signature, arguments)
-            (own, width), (other, _), (out, stride) = c.array(0), c.array(1), c.array(3)
-            count, i, j = arguments[2], arguments[4], arguments[5]
+            (own, width), (other, _), (out, stride) = c.array(0), c.array(1), c.array(4)
+            count, sign, i, j = arguments[2], c.spread(arguments[3]), arguments[5], arguments[6]
             spots = [c.at(out, c.row(i, a, stride), j, b * LANES) for a in range(LANES) for b in range(wide)]
             held = [_ZERO] * len(spots)
             with c.loop(_WORD(0), count, 1, held) as (n, tile):
@@ -133,12 +133,12 @@ def _products(wide: int, negative: bool) -> Any:
                     number = c.spread(builder.load(c.at(own, row, i, a)))
                     for b in range(wide):
                         tile[a * wide + b] = c.plus(tile[a * wide + b], number, vectors[b])
-            add = builder.fsub if negative else builder.fadd
             for vector, spot in zip(held, spots, strict=True):
-                c.store(add(c.load(spot), vector), spot)
+                c.store(c.plus(c.load(spot), sign, vector), spot)
             return context.get_dummy_value()
 
-        return types.void(left, right, types.int64, sums, types.int64, types.int64), code
+        kinds = left, right, types.int64, types.float64, sums, types.int64, types.int64
+        return types.void(*kinds), code
 
     return intrinsic(typed)
 
@@ -206,9 +206,8 @@ def _beyond(_: Any, upper: Any, i: Any, x: Any, out: Any) -> Any:
     return types.void(upper, types.int64, x, out), code
 
 
-# (left, right, count, sums, i, j): sums[i:, j:] plus, or less, leftᵀ right of columns i… and j… of some rows
-add_1, add_2, add_3 = (_products(wide, negative=False) for wide in range(1, WIDEST + 1))
-take_1, take_2, take_3 = (_products(wide, negative=True) for wide in range(1, WIDEST + 1))
+# (left, right, count, sign, sums, i, j): sums[i:, j:] ± leftᵀ right of columns i… and j… of so many rows
+add_1, add_2, add_3 = (_products(wide) for wide in range(1, WIDEST + 1))
 # (sums, i, inverses): the square tile at (i, i) → its upper root, and one over its diagonal in inverses[i:]
 corner: Any = intrinsic(_corner)
 # (sums, i, j, inverses): the tile at (i, j), beside a corner that is done → its part of the upper root

@@ -55,7 +55,7 @@ def _solve_few(
     """
     indices, weights, pulls, shift = entries
     k, r = len(ridge), len(indices)
-    width, scale = width_of(r), 1.0 / np.sqrt(ridge)
+    width, scale = width_of(r + 1), 1.0 / np.sqrt(ridge)
     columns, sums = turned[: k * width].reshape(k, width), small[: width * width].reshape(width, width)
     for i in range(r):
         root, v = np.sqrt(weights[i]), other[indices[i]]
@@ -115,7 +115,7 @@ def solve_rows(
     out: Floats,
 ) -> None:
     k = other.shape[1]
-    width = width_of(k)
+    width = width_of(k + 1)  # the right-hand side is a column
     rows = np.zeros((_PIECE, width))
     sums = np.empty((width, width))
     b, inverses = np.empty(width), np.empty(width)
