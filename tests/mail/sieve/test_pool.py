@@ -75,7 +75,7 @@ def test_a_script_without_a_main_guard_is_not_run_again(tmp_path: Path) -> None:
         "    print(sieve.learn_many([one.raw for one in messages()][:200], 'ham', processes=2).total())\n",
         encoding="utf-8",
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout == "once\n200\n"
 
 
