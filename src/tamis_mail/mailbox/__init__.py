@@ -5,6 +5,6 @@ What a path holds is found by looking, not by its name. Nothing is held in memor
 
 from tamis_mail.mailbox.labels import guess_label, labelled_folders
 from tamis_mail.mailbox.letter import Letter, SourceError
-from tamis_mail.mailbox.source import LARGEST, Source, open_source
+from tamis_mail.mailbox.source import Source, open_source
 
-__all__ = ["LARGEST", "Letter", "Source", "SourceError", "guess_label", "labelled_folders", "open_source"]
+__all__ = ["Letter", "Source", "SourceError", "guess_label", "labelled_folders", "open_source"]

@@ -12,6 +12,8 @@ There is one search for "From ", at 1 GB/s, and none for line ends, of which the
 
 from collections.abc import Callable, Iterator
 
+from tamis_mail.framing import is_postmark
+
 __all__ = ["BLOCK", "HEAD", "is_mbox", "split"]
 
 BLOCK = 1 << 20  # bytes read at a time
@@ -21,36 +23,17 @@ _HEADERS = 1 << 16  # a Content-Length further down is not looked for
 _DIGITS = 12  # of a Content-Length
 _MARK = b"From "
 _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
-_CALENDAR = frozenset(
-    b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-)  # what C's ctime writes in every country
 
 
 def is_mbox(head: bytes) -> bool:
     """Whether these first bytes open with a postmark, behind blank lines and a byte order mark at most."""
     line, _, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
-    return line.startswith(_MARK) and _is_postmark(line)
+    return line.startswith(_MARK) and is_postmark(line)
 
 
 def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, int]]:
     """Each message, cut to `largest` bytes, and where it ends; `is_mbox` has said yes to the beginning."""
     return _Window(read, largest).messages()
-
-
-def _is_postmark(line: bytes) -> bool:
-    words = line.replace(b",", b" ").split()
-    if _CALENDAR.isdisjoint(words):
-        return False
-    words.reverse()  # the year is last, as a rule, and the time before it
-    return any(map(_is_year, words)) and any(map(_is_time, words))
-
-
-def _is_year(word: bytes) -> bool:
-    return len(word) == 4 and word.isdigit()
-
-
-def _is_time(word: bytes) -> bool:
-    return word[2:3] == b":" and word[:2].isdigit() and word[3:5].isdigit() and len(word) > 4
 
 
 class _Window:
@@ -146,7 +129,7 @@ class _Window:
         return (
             newline - at < _LINE
             and self._buffer.startswith(_MARK, at)
-            and _is_postmark(self._buffer[at:newline])
+            and is_postmark(self._buffer[at:newline])
         )
 
     def _as_scanned(self) -> tuple[bytes, int]:

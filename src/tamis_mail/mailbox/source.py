@@ -7,13 +7,13 @@ import stat
 from collections.abc import Iterator
 from importlib import import_module
 
+from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox import folders, mbox
 from tamis_mail.mailbox.letter import Letter, SourceError, printable
 from tamis_mail.mailbox.stream import File, IrregularFileError, Stdin, Text
 
-__all__ = ["LARGEST", "Source", "is_mbox_file", "open_source"]
+__all__ = ["Source", "is_mbox_file", "open_source"]
 
-LARGEST = 50_000_000  # bytes of a message that are given; servers refuse larger mail
 _SQLITE = b"SQLite format 3\0"
 # Passed over in a folder: databases, Thunderbird's indexes, pictures, documents, programs, archives.
 _NOT_MAIL = (
@@ -109,7 +109,7 @@ class Source:
     def _stdin(self) -> Iterator[Letter]:
         text = Text(Stdin(), as_it_is=not self._many)
         if self._many:
-            yield from _letters(text, "stdin", True, self._largest or LARGEST, 0)
+            yield from _letters(text, "stdin", True, self._largest or LARGEST_RAW, 0)
         elif raw := text.read_all(self._largest):
             yield Letter(raw, "stdin", len(raw))
 
@@ -117,13 +117,13 @@ class Source:
         name = printable(os.path.basename(self.path))
         try:
             with File(self.path) as file:
-                yield from _letters(Text(file), name, True, self._largest or LARGEST, 0)
+                yield from _letters(Text(file), name, True, self._largest or LARGEST_RAW, 0)
         except OSError as error:
             raise SourceError(_unreadable(self.path, error)) from None
 
     def _folder(self) -> Iterator[Letter]:
         passed = 0
-        largest = self._largest or LARGEST
+        largest = self._largest or LARGEST_RAW
         for path, name, may_be_mbox in self._files(self.unread):
             name = printable(name)
             try:

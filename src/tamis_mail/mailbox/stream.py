@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 
+from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox.letter import SourceError, printable
 
 __all__ = ["File", "IrregularFileError", "Stdin", "Text"]
@@ -19,7 +20,7 @@ _CHUNK = 1 << 16  # bytes of a file read first, and of a packed one each time
 _BLOCK = 1 << 20
 # Mail shrinks to a third, the same newsletter over and over to a fiftieth, zeros to a thousandth.
 _RATIO = 200
-_HARMLESS = 64 << 20  # bytes that may come out of however few
+_HARMLESS = LARGEST_RAW + (2 << 20)  # bytes that may come out of however few: a message is cut below that
 _ENDLESS = 100 << 30  # no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

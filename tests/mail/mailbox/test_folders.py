@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = plant(tmp_path / "mail", "1.eml", "2.eml", "4.eml")
-    (root / "3.gz").write_bytes(gzip.compress(POSTMARK + b"\n") + gzip.compress(bytes(70 << 20), 1))
+    (root / "3.gz").write_bytes(gzip.compress(POSTMARK + b"\n") + gzip.compress(bytes(110 << 20), 1))
     opened = os.open
 
     def deny(path: str, flags: int) -> int:

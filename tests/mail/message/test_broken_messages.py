@@ -33,7 +33,7 @@ def texts(message: Message) -> list[str]:
         pytest.param(b"Subject: a\nTo: b", [("subject", "a"), ("to", "b")], [""], id="only headers"),
         pytest.param(b"Subject: a\nTo: b\n\n", [("subject", "a"), ("to", "b")], [""], id="and an empty line"),
         pytest.param(b"just words\nand more", [], ["just words\nand more"], id="no headers"),
-        pytest.param(b"\nSubject: a\n\nbody", [], ["Subject: a\n\nbody"], id="leading empty line"),
+        pytest.param(b"\nSubject: a\n\nbody", [("subject", "a")], ["body"], id="leading empty line"),
         pytest.param(b" folded\nTo: b\n\nc", [("", "folded"), ("to", "b")], ["c"], id="leading space"),
         pytest.param(b"A: b\nhello\nyou\n\nc", [("a", "b")], ["hello\nyou\n\nc"], id="no empty line"),
         pytest.param(b"A: b\nno\nC: d\n\ne", [("a", "b"), ("", "no"), ("c", "d")], ["e"], id="no colon"),
@@ -220,7 +220,7 @@ def test_pasted_files_are_left_out() -> None:
         + b"`\nend\nbye\nbegin 644 words\nof a poem\n"
     )
     message = read(b"Subject: a\n\n" + body)
-    assert texts(message) == ["hello\n\nbye\nbegin 644 words\nof a poem\n"]
+    assert texts(message) == ["hello\n\nbye\nbegin 644 words\nof a poem"]
     assert message.faults == ("uuencode",)
 
 

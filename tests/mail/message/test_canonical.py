@@ -8,7 +8,7 @@ from tamis_mail.message import canonical, digest, is_verdict_header, parse
 
 MESSAGE = (
     b"Received: from a.example\n\tby b.example; Mon, 1 Jan 2024 00:00:00 +0000\n"
-    b"From: Ann <ann@a.example>\nSubject: lunch\nX-Mailer: Mutt\n\nStatus: fine\nFrom here on, X-Spam: no.\n"
+    b"From: Ann <ann@a.example>\nSubject: lunch\nX-Mailer: Mutt\n\nStatus: fine\nFrom here on, X-Spam: no."
 )
 VERDICTS = [
     b"X-Spam-Flag: YES",
@@ -80,7 +80,14 @@ def test_a_forged_verdict_that_a_filter_renames_changes_nothing() -> None:
 
 def test_the_body_is_not_touched() -> None:
     assert canonical(MESSAGE) == MESSAGE
-    assert canonical(b"\n" + MESSAGE) == b"\n" + MESSAGE
+    assert canonical(b"Subject: a\n\n" + MESSAGE) == b"Subject: a\n\n" + MESSAGE
+
+
+@pytest.mark.parametrize(
+    "lead", [b"\n", b"\r\n\n", b"\xef\xbb\xbf", b"\n\nFrom a Mon Jan  5 10:00:00 2026\n"]
+)
+def test_blank_lines_and_marks_before_the_first_field_are_no_part_of_it(lead: bytes) -> None:
+    assert canonical(lead + MESSAGE) == MESSAGE
 
 
 def test_a_line_that_only_begins_like_a_field_stays() -> None:
@@ -151,7 +158,7 @@ def test_many_fields_are_left_out_as_few_are(raw: bytes) -> None:
         b"\n\n", b"\n"
     )
     few = b"Subject: x\n" + block
-    many = b"Subject: x\n" + b"A: bcdefgh\n" * 6000 + block  # long enough to be done by the other way
+    many = b"A: bcdefgh\n" * 6000 + few
     assert canonical(many).replace(b"A: bcdefgh\n", b"") == canonical(few)
 
 

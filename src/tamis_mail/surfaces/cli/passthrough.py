@@ -1,6 +1,7 @@
 """a message and its verdict → the message with fields that tell it, and back, byte for byte.
 
-The fields are one block at the top, after an mbox's `From ` line if there is one, with its line ends:
+The fields are one block at the top, after an mbox's postmark if there is one, with the line ends of the
+message:
 
     X-Spam-Flag: YES                                only if it is spam
     X-Spam-Level: *******                           a star for each whole point of the score, 50 at most
@@ -13,13 +14,15 @@ or, for programs that know bogofilter,
 
 A field of the message that has one of these names gets `X-Old-` before it, and so does one that had that
 already: whoever wrote it, it is not our verdict. Nothing else is touched. The last field of the block is
-always one line, so that the end of the block is known whatever a message begins with. No I/O here.
+always one line, so that the end of the block is known whatever a message begins with. Lines at the top that
+begin with a blank would continue our last field, so the block comes after them. No I/O here.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from math import log
 
+from tamis_mail.message.envelope import envelope_end
 from tamis_mail.verdict import Evidence, Verdict
 
 __all__ = ["DIALECTS", "added", "bogosity", "fields", "removed"]
@@ -27,16 +30,18 @@ __all__ = ["DIALECTS", "added", "bogosity", "fields", "removed"]
 DIALECTS = ("spamassassin", "bogofilter")
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
 _END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"  # as `canonical` sees it
-_MBOX_LINE = re.compile(rb"From [^\r\n]*+" + _END_OF_LINE)
+_CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _FIRST_END = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
 _TAKEN = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
 _RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:))")
-_BLOCK = re.compile(
-    rb"(?:X-Spam-Flag: YES\r?\n)?X-Spam-Level:(?: \*++)?\r?\n"
-    rb"(?:X-Spam-Evidence:[^\r\n]*+\r?\n(?:\t[^\r\n]*+\r?\n)*+)?X-Spam-Status: [^\r\n]*+\r?\n"
-    rb"|X-Bogosity: [^\r\n]*+\r?\n"
+_LINES = (
+    rb"(?:(?:X-Spam-Flag: YES\r?\n)?X-Spam-Level:(?: \*++)?\r?\n"
+    rb"(?:X-Spam-Evidence:[^\r\n]*+\r?\n(?:\t[^\r\n]*+\r?\n)*+)?X-Spam-Status: [^\r\n]*+"
+    rb"|X-Bogosity: [^\r\n]*+)"
 )
+_BLOCK = re.compile(_LINES + rb"\r?\n")
+_BLOCK_AT_END = re.compile(_LINES + rb"\Z")
 
 _STARS = 50
 _TOKENS = 10  # named as evidence
@@ -52,6 +57,8 @@ def added(raw: bytes, verdict: Verdict, *, dialect: str, required: float, versio
     block = b"".join(
         line + newline for line in fields(verdict, dialect=dialect, required=required, version=version)
     )
+    if start and start == len(raw) and raw[-1:] not in (b"\r", b"\n"):
+        return raw + newline + block.removesuffix(newline)  # the last line had no end: it takes the block's
     stop = _stop(raw, start)
     return b"".join((raw[:start], block, _TAKEN.sub(b"X-Old-", raw[start:stop]), raw[stop:]))
 
@@ -59,6 +66,8 @@ def added(raw: bytes, verdict: Verdict, *, dialect: str, required: float, versio
 def removed(raw: bytes) -> bytes:
     """The message as it was before `added`; one that has no such block at its top is given back as it is."""
     start = _start(raw)
+    if start and _BLOCK_AT_END.match(raw, start):
+        return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
     block = _BLOCK.match(raw, start)
     if block is None:
         return raw
@@ -67,8 +76,9 @@ def removed(raw: bytes) -> bytes:
 
 
 def _start(raw: bytes) -> int:
-    line = _MBOX_LINE.match(raw)
-    return line.end() if line else 0
+    """Where the block is: after the postmarks, and after lines that would continue a field before them."""
+    lines = _CONTINUATION.match(raw, envelope_end(raw))
+    return lines.end() if lines else 0
 
 
 def _stop(raw: bytes, start: int) -> int:

@@ -1,0 +1,181 @@
+"""One message, one digest: by whichever route it comes.
+
+    python -m benchmarks.mail_identity FOLDER … [--procmail]
+
+Each file of the folders is a message. It is written the way each kind of mailbox and delivery agent stores
+it, and read back from there; the digest must be that of the message on standard input. With --procmail
+(Debian: `apt install procmail`) the real procmail delivers it, too, into an mbox, a Maildir and an MH
+folder. The table has a line for each route, with the number of messages and of other digests.
+"""
+
+import argparse
+import bz2
+import gzip
+import lzma
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tamis_mail.mailbox import SourceError, open_source
+from tamis_mail.message import canonical, digest
+from tamis_mail.message.envelope import envelope_end
+
+__all__ = ["PROCMAIL_ROUTES", "ROUTES", "Route", "digests"]
+
+Route = Callable[[bytes, Path], Path]  # a message and an empty folder → the mailbox it was stored in
+
+_LARGEST = 60 << 20  # a file above is an archive, not a message
+_POSTMARK = b"From someone@example.org Thu Jan  1 00:00:00 2026\n"
+_BEFORE = b"Subject: the one before\n\nIts body.\n"
+_AFTER = b"Subject: the one after\n\nIts body.\n"
+
+
+def _message(raw: bytes) -> bytes:
+    """A message as a delivery agent gets it: without a postmark, and with an end of its last line."""
+    raw = raw[envelope_end(raw) :]
+    return raw if raw.endswith(b"\n") else raw + b"\n"
+
+
+def _store_file(name: str, pack: Callable[[bytes], bytes]) -> Route:
+    def store(raw: bytes, folder: Path) -> Path:
+        (folder / name).write_bytes(pack(raw))
+        return folder / name
+
+    return store
+
+
+def _store_maildir(raw: bytes, folder: Path) -> Path:
+    for part in ("cur", "new", "tmp"):
+        (folder / part).mkdir()
+    (folder / "cur" / "1767225600.M1P1.host:2,S").write_bytes(raw)
+    return folder
+
+
+def _store_mh(raw: bytes, folder: Path) -> Path:
+    (folder / "1").write_bytes(raw)
+    return folder
+
+
+def _store_mbox(write: Callable[[bytes], bytes]) -> Route:
+    def store(raw: bytes, folder: Path) -> Path:
+        stored = b"".join(_POSTMARK + write(one) + b"\n" for one in (_BEFORE, _message(raw), _AFTER))
+        (folder / "mbox").write_bytes(stored)
+        return folder / "mbox"
+
+    return store
+
+
+def _quote_some(message: bytes) -> bytes:
+    """The dialect mboxo: "From " becomes ">From "."""
+    return re.sub(rb"(?m)^From ", rb">From ", message)
+
+
+def _quote_all(message: bytes) -> bytes:
+    """The dialect mboxrd: ">From " becomes ">>From ", too."""
+    return re.sub(rb"(?m)^(>*From )", rb">\1", message)
+
+
+def _count_length(message: bytes) -> bytes:
+    """The dialect mboxcl2: nothing is quoted, and a field says how long the body is."""
+    if message.startswith((b"\n", b"\r\n")):
+        head, body = b"", message.partition(b"\n")[2]
+    else:
+        separator = b"\r\n\r\n" if b"\r\n\r\n" in message else b"\n\n"
+        head, _, body = message.partition(separator)
+        head = head.rstrip(b"\n") + b"\n"
+    head = re.sub(rb"(?mi)^content-length[ \t]*:[^\n]*\n(?:[ \t][^\n]*\n)*", b"", head)
+    return head + b"Content-Length: %d\n\n" % len(body) + body
+
+
+ROUTES: dict[str, Route] = {
+    "path": _store_file("message", bytes),
+    "path, lines end in CR LF": _store_file("message", lambda raw: re.sub(rb"(?<!\r)\n", b"\r\n", raw)),
+    "path, one more newline": _store_file("message", lambda raw: raw + b"\n"),
+    "gzip": _store_file("message.gz", lambda raw: gzip.compress(raw, 1, mtime=0)),
+    "bzip2": _store_file("message.bz2", bz2.compress),
+    "xz": _store_file("message.xz", lambda raw: lzma.compress(raw, preset=0)),
+    "Maildir": _store_maildir,
+    "MH": _store_mh,
+    "mboxo": _store_mbox(_quote_some),
+    "mboxrd": _store_mbox(_quote_all),
+    "mboxcl": _store_mbox(lambda message: _count_length(_quote_some(message))),
+    "mboxcl2": _store_mbox(_count_length),
+}
+
+
+def _deliver_by_procmail(target: str) -> Route:
+    def store(raw: bytes, folder: Path) -> Path:
+        rules = folder / "procmailrc"
+        rules.write_text(f"MAILDIR={folder}\nDEFAULT={folder}/{target}\nLOGFILE={folder}/log\nUMASK=077\n")
+        rules.chmod(0o600)
+        subprocess.run(["procmail", "-f-", str(rules)], input=raw, check=True, capture_output=True)
+        return folder / target.rstrip("/.")
+
+    return store
+
+
+PROCMAIL_ROUTES: dict[str, Route] = {
+    "procmail → mbox": _deliver_by_procmail("inbox"),
+    "procmail → Maildir": _deliver_by_procmail("maildir/"),
+    "procmail → MH": _deliver_by_procmail("mh/."),
+}
+
+
+def digests(store: Route, raw: bytes) -> list[bytes]:
+    """The digests of the messages that are read from a mailbox in which one message was stored."""
+    with tempfile.TemporaryDirectory() as folder:
+        mailbox = store(raw, Path(folder))
+        found = [digest(canonical(letter.raw)) for letter in open_source(mailbox)]
+    others = {digest(canonical(_BEFORE)), digest(canonical(_AFTER))}
+    return [one for one in found if one not in others]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--procmail", action="store_true", help="let procmail deliver each message, too")
+    parser.add_argument("--show", type=int, default=10, help="how many of the messages that differ to name")
+    options = parser.parse_args()
+    routes = ROUTES | (PROCMAIL_ROUTES if options.procmail else {})
+    counts: Counter[str] = Counter()
+    several: Counter[str] = Counter()
+    differing: list[str] = []
+    messages = 0
+    for path, raw in _files(options.folders):
+        expected = digest(canonical(raw))
+        messages += 1
+        for name, store in routes.items():
+            try:
+                found = digests(store, raw)
+            except SourceError as error:
+                found = []
+                differing.append(f"{name}: {path}: {error}")
+            if len(found) > 1:
+                several[name] += 1
+            if found != [expected]:
+                counts[name] += 1
+                differing.append(f"{name}: {path}: {len(found)} messages")
+    sys.stdout.write(
+        f"{messages:,} messages\n\n| route | other digest than on stdin | of these, read as several |\n"
+    )
+    sys.stdout.write("|---|---|---|\n")
+    sys.stdout.writelines(f"| {name} | {counts[name]} | {several[name]} |\n" for name in routes)
+    sys.stdout.writelines(f"{line}\n" for line in differing[: options.show])
+    return int(bool(counts))
+
+
+def _files(folders: list[Path]) -> Iterator[tuple[Path, bytes]]:
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.is_symlink() and path.stat().st_size < _LARGEST:
+                raw = path.read_bytes()
+                if canonical(raw):  # an empty file is no message
+                    yield path, raw
+
+
+if __name__ == "__main__":
+    sys.exit(main())

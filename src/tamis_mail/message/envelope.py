@@ -1,0 +1,29 @@
+"""bytes → where the message begins, behind the lines that an mbox or a delivery agent wrote before it.
+
+A postmark is the line "From sender date" that separates the messages of an mbox. The sender of a message
+does not write it, so it is no part of the message. Neither are blank lines before the first field (procmail
+drops them) and a byte order mark.
+"""
+
+import re
+
+__all__ = ["envelope_end"]
+
+_FIRST_BYTES = (b"F", b">", b"\n", b"\r", b"\xef")
+_END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"
+_POSTMARK = rb">*+From [^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z)"  # there may be several, and some quoted
+_ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf)?(?:" + _END_OF_LINE + rb"|" + _POSTMARK + rb")*+")
+
+
+def envelope_end(raw: bytes, start: int = 0) -> int:
+    """The index behind blank lines and postmarks at `start`, however lines end; `start` if there are none.
+
+    >>> envelope_end(b"From ann@example.org Mon Jan  1 00:00:00 2024\\r\\nSubject: hello\\r\\n")
+    47
+    >>> envelope_end(b"Subject: hello\\n")
+    0
+    """
+    if raw[start : start + 1] not in _FIRST_BYTES:
+        return start
+    lines = _ENVELOPE.match(raw, start)
+    return lines.end() if lines else start
