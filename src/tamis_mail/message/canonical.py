@@ -31,6 +31,7 @@ _BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name 
 _CANDIDATE = re.compile(rf"\n((?:{_BEGINNINGS})[^\n:]{{0,{LONGEST}}}:)".encode(), re.IGNORECASE)
 _NEXT_FIELD = re.compile(rb"\n(?![ \t])")
 _QUOTED_FROM = re.compile(rb"(?<![^\n])>++(?=From )")
+_QUOTED_LINES = 100_000  # of these are changed; a digest of a hundred letters has a few hundred
 
 
 def canonical(raw: bytes) -> bytes:
@@ -43,7 +44,7 @@ def canonical(raw: bytes) -> bytes:
     if b"\r" in raw:
         raw = raw.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b">From " in raw:
-        raw = _QUOTED_FROM.sub(b"", raw)
+        raw = _QUOTED_FROM.sub(b"", raw, _QUOTED_LINES)
     end = 0
     while True:  # once, but for a header that held nothing except volatile fields
         start = envelope_end(raw, end)

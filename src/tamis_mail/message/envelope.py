@@ -12,7 +12,7 @@ __all__ = ["envelope_end"]
 _FIRST_BYTES = (b"F", b">", b"\n", b"\r", b"\xef")
 _END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"
 _POSTMARK = rb">*+From [^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z)"  # there may be several, and some quoted
-_ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf)?(?:" + _END_OF_LINE + rb"|" + _POSTMARK + rb")*+")
+_ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf)?(?:[\r\n]++|" + _POSTMARK + rb")*+")
 
 
 def envelope_end(raw: bytes, start: int = 0) -> int:
