@@ -1,5 +1,7 @@
 """What a page shows and hides, where it points, and by what tricks; no page takes long."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,12 +89,80 @@ def test_what_is_hidden_is_kept_apart(opening: str) -> None:
         ("<body bgcolor=black><font color=#000000>a</font><font color=white>b</font>", "b", "a"),
         ("<table bgcolor=#003366><td><font color=white>a</font></table>", "a", ""),
         ("<p style='display:none'>a</p></p></p>b", "b", "a"),
+        ("<div><i hidden>a<b style='font-size:0'>b</div>c</b>d</i>e", "cde", "ab"),
         ("<p>a</p><!--[if mso]><p>b</p><![endif]-->c", "a\nc", "b"),
     ],
 )
 def test_where_hiding_ends(html: str, visible: str, hidden: str) -> None:
     page = read_html(html)
     assert (page.visible, page.hidden) == (visible, hidden)
+
+
+# The lists of names here and below are those of the HTML standard, as far as mail uses them.
+@pytest.mark.parametrize("name", ["p", "li", "option", "dt", "dd"])
+def test_an_element_without_an_end_tag_ends_where_the_next_of_its_name_begins(name: str) -> None:
+    page = read_html(f"<{name}>a<{name} hidden>b<{name}>c<{name} style='font-size:0'>d<{name}>e")
+    assert (page.visible.split(), page.hidden.split()) == (["a", "c", "e"], ["b", "d"])
+
+
+@pytest.mark.parametrize("name", ["b", "i", "span", "font", "div", "h1"])
+def test_an_element_that_needs_an_end_tag_does_not_end_where_the_next_begins(name: str) -> None:
+    page = read_html(f"<{name} hidden>a<{name}> b</{name}> c</{name}>d")
+    assert (page.visible, page.hidden.split()) == ("d", ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+    ],
+)
+def test_an_element_without_content_hides_nothing_after_it(name: str) -> None:
+    page = read_html(f"<div>a <{name} hidden style='display:none'> b</div>")
+    assert (page.visible.split(), page.hidden) == (["a", "b"], "")
+
+
+@pytest.mark.parametrize(
+    "name", ["table", "tr", "td", "div", "body", "center", "ul", "ol", "blockquote", "section"]
+)
+def test_the_end_of_a_block_ends_all_that_was_left_open_in_it(name: str) -> None:
+    page = read_html(f"a <{name}><i hidden>b <{name}>c </{name}>d</{name}>e")
+    assert (page.visible.split(), page.hidden.split()) == (["a", "e"], ["b", "c", "d"])
+
+
+@pytest.mark.parametrize(
+    ("names", "between"),
+    [
+        (
+            "a abbr b big cite code em font i ins kbd label mark q s small span strong sub sup time tt u var",
+            "",
+        ),
+        ("img wbr", ""),
+        ("address blockquote br center dd div dl dt form h1 h2 h3 h4 h5 h6 hr li ol option p pre", "\n"),
+        ("section table title tr ul", "\n"),
+        ("td th", " "),
+    ],
+)
+def test_blocks_and_cells_part_words_and_other_elements_do_not(names: str, between: str) -> None:
+    for name in names.split():
+        assert read_html(f"one<{name}>two").visible == f"one{between}two", name
+        if name not in ("img", "wbr", "br", "hr"):
+            assert read_html(f"one<{name}>two</{name}>three").visible == f"one{between}two{between}three", (
+                name
+            )
 
 
 def test_links_and_pictures() -> None:
@@ -157,6 +227,42 @@ def test_ordinary_pages_have_no_tricks(html: str) -> None:
     assert read_html(html).tricks == ()
 
 
+SAME = [
+    ("bank.example", "bank.example"),
+    ("bank.example", "www.bank.example"),
+    ("www.bank.example", "bank.example"),
+    ("bank.example", "login.bank.example"),
+    ("login.bank.example", "bank.example"),
+    ("BANK.example", "bank.EXAMPLE"),
+    ("bank.example", "bank.example:8443"),
+]
+OTHER = [
+    ("bank.example", "notbank.example"),
+    ("notbank.example", "bank.example"),
+    ("bank.example", "not-bank.example"),
+    ("bank.example", "bank.example.evil.example"),
+    ("bank.example.evil.example", "bank.example"),
+    ("bank.example", "bank.evil.example"),
+    ("bank.example", "bank.examples"),
+    ("login.bank.example", "shop.bank.example"),
+    ("wwwbank.example", "bank.example"),
+    ("bank.example", "bank.example@evil.example"),
+    ("bank.example", "evil.example/bank.example"),
+    ("bank.example", "evil.example?bank.example"),
+    ("bank.example", "evil.example#bank.example"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "differ"), [(*p, False) for p in SAME] + [(*p, True) for p in OTHER]
+)
+def test_a_link_that_names_another_host_than_it_leads_to_is_told(text: str, place: str, differ: bool) -> None:
+    for scheme in ("http://", "https://", "HTTP://"):
+        for written in ("{}", "https://{}", " {} ", "{}/login", "<b>{}</b>"):
+            html = f"<a href='{scheme}{place}'>{written.format(text)}</a>"
+            assert ("link-mismatch" in read_html(html).tricks) == differ, html
+
+
 LARGE = {
     "a usual page": lambda: "<p>hello <b>world</b></p>" * 3000,
     "divs": lambda: "<div>" * 20_000,
@@ -210,14 +316,91 @@ WORDS = """
 <body bgcolor=black data: http://a.example word \u200b é \ud7ff \x00 <form action=x> <title> < ; : <i> </i>
 """
 PIECES = st.sampled_from([*WORDS.split(), " ", "\n"])
+EVERY_TRICK = (
+    "<body bgcolor=black><form action=x><iframe src=y><img src=z>v<b></b>x<script>s</script>&#118;x"
+    "<!--[if]>m--><a href='http://evil.example/'>bank.example</a><td style='color:white;background:white'>a"
+    "<li style='font-size:0'>b<div hidden>c<p"
+)
+TRICKS = {
+    "split-words",
+    "hidden-text",
+    "tiny-font",
+    "invisible-ink",
+    "entity-letters",
+    "no-close",
+    "form",
+    "script",
+    "iframe",
+    "link-mismatch",
+}
+GONE = [" hidden", " style='display:none'"]
+SIZES = {" style='font-size:0'": True, " style='font-size:12px'": False}  # whether that is too small to read
+TEXT = st.sampled_from(["ham ", "eggs ", "1 ", "été ", "东京 "])
+# Text, or the name of an element, its attributes and what is within.
+ELEMENTS: st.SearchStrategy[list[Any]] = st.recursive(
+    st.lists(TEXT, max_size=2),
+    lambda within: st.lists(
+        TEXT
+        | st.tuples(
+            st.sampled_from(["div", "span", "b", "ul", "blockquote", "td", "h1", "font"]),
+            st.sampled_from(["", "", " class=x", *GONE, *SIZES]),
+            within,
+        ),
+        max_size=4,
+    ),
+    max_leaves=12,
+)
+
+
+def written(nodes: list[Any]) -> str:
+    return "".join(
+        node if isinstance(node, str) else f"<{node[0]}{node[1]}>{written(node[2])}</{node[0]}>"
+        for node in nodes
+    )
+
+
+def seen_and_hidden(nodes: list[Any], gone: bool = False, tiny: bool = False) -> tuple[list[str], list[str]]:
+    """The words that a reader of the whole tree finds: those that can be seen, and the others."""
+    words: tuple[list[str], list[str]] = ([], [])
+    for node in nodes:
+        if isinstance(node, str):
+            words[gone or tiny].append(node.strip())
+        else:
+            _, attributes, within = node
+            inner = seen_and_hidden(within, gone or attributes in GONE, SIZES.get(attributes, tiny))
+            words[0].extend(inner[0])
+            words[1].extend(inner[1])
+    return words
+
+
+@settings(max_examples=300, deadline=None)
+@given(ELEMENTS)
+def test_of_a_page_whose_elements_are_all_closed_what_is_outside_hidden_ones_is_seen(
+    nodes: list[Any],
+) -> None:
+    page = read_html(written(nodes))
+    assert (page.visible.split(), page.hidden.split()) == seen_and_hidden(nodes)
+
+
+def test_a_page_may_have_every_trick() -> None:
+    assert set(read_html(EVERY_TRICK).tricks) == TRICKS
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join)))
 def test_any_text_is_a_page(text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
-    bounded(read_html(text), len(text))
-    assert read_html(text) == read_html(text)
+    page = read_html(text)
+    bounded(page, len(text))
+    read_html(EVERY_TRICK)
+    assert read_html(text) == page  # nothing of another page is left
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="<&:\0"), max_size=60))
+def test_text_without_tags_is_seen_as_it_is(text: str) -> None:
+    page = read_html(text)
+    assert [line.split() for line in page.visible.split("\n")] == [text.split()]
+    assert (page.hidden, page.tricks) == ("", ())
 
 
 @settings(max_examples=200, deadline=None)
