@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tamis_mail import Sieve
-from tamis_mail.labels import GUESSES
+from tamis_mail.labels import GUESSES, SHARES
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
+from tamis_mail.sieve.hands import here
 from tamis_mail.sieve.jobs import bags
+from tamis_mail.sieve.plan import Plan
 from tamis_mail.store import upkeep
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table
@@ -96,8 +98,8 @@ class Memory(RuleBasedStateMachine):
     @precondition(
         lambda self: {"spam", "ham"} <= {label for row in self.remembered.values() for label, _ in row}
     )
-    @rule(numbers=st.lists(NUMBERS, max_size=5))
-    def guess(self, numbers: list[int]) -> None:
+    @rule(numbers=st.lists(NUMBERS, min_size=10, max_size=30))  # of fewer than ten, none is guessed
+    def learn_unlabelled(self, numbers: list[int]) -> None:
         self.sieve.learn_unlabelled([MAIL[number] for number in numbers], processes=1)
         for name in (digest(canonical(MAIL[number])) for number in numbers):
             if name not in self.remembered:
@@ -105,9 +107,22 @@ class Memory(RuleBasedStateMachine):
                 if entry is None:  # nothing sure could be said of it
                     continue
                 assert entry.label in GUESSES
-                assert entry.weight + entry.rest == 16 * self.unit
+                assert entry.weight + entry.rest == SHARES * self.unit
                 assert entry.weight >= entry.rest
                 self.remembered[name] = entry.columns
+
+    @rule(number=NUMBERS, share=st.integers(0, SHARES))
+    def guess(self, number: int, share: int) -> None:
+        plain = canonical(MAIL[number])
+        if digest(plain) in self.remembered:
+            return
+        with self.sieve.store.writing() as writer:
+            plan = Plan(self.sieve.store, writer, "")
+            plan.guess(plain, share)
+            plan.carry_out((), here)
+        parts = [("spam?", share * self.unit), ("ham?", (SHARES - share) * self.unit)]
+        likelier_first = sorted(parts, key=lambda part: -part[1])
+        self.remembered[digest(plain)] = [part for part in likelier_first if part[1]]
 
     @rule(number=NUMBERS, label=LABELS, after=st.integers(0, 3))
     def crash(self, number: int, label: str, after: int) -> None:
