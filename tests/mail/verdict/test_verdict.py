@@ -1,6 +1,7 @@
 """A verdict is what its evidence adds up to, and claims no more than what was learned."""
 
-from math import exp, isclose, log
+from dataclasses import replace
+from math import exp, isclose, log, nextafter
 
 import numpy as np
 import pytest
@@ -91,7 +92,51 @@ def test_thresholds_decide_and_a_third_label_is_found() -> None:
     work, spam = bag.key(b"minutes", bag.WORDS), bag.key(b"pills", bag.WORDS)
     known = labels(100, 100, 100)
     assert judge({work: [0, 1, 60]}, known, RULE, 1, dict).label == "work"
-    assert judge({spam: [90, 0, 0]}, known, RULE, 1, dict).label in ("spam", "unsure")
+    assert judge({spam: [90, 0, 0]}, known, RULE, 1, dict).label == "spam"
+    assert judge({spam: [60, 20, 10]}, known, RULE, 1, dict).label == "unsure"
+    assert judge({work: [0, 60, 1]}, known, RULE, 1, dict).label == "ham"
+
+
+@pytest.mark.parametrize("row", [[9, 1], [5, 5], [1, 9], [40, 0], [0, 40]])
+def test_a_probability_at_a_threshold_is_spam_or_ham_and_one_between_them_is_unsure(row: list[int]) -> None:
+    def label(rule: Rule) -> str:
+        return judge({bag.key(b"word", bag.WORDS): row}, labels(50, 50), rule, 1, dict).label
+
+    at = judge({bag.key(b"word", bag.WORDS): row}, labels(50, 50), RULE, 1, dict).probability
+    above, below = nextafter(at, 1), nextafter(at, 0)
+    assert label(replace(RULE, spam=at, ham=below)) == "spam"
+    assert label(replace(RULE, spam=above, ham=below)) == "unsure"
+    assert label(replace(RULE, spam=above, ham=at)) == "ham"
+
+
+@pytest.mark.parametrize(("spams", "hams"), [(3, 1000), (1000, 3), (3, 3), (1, 40), (40, 1), (200, 200)])
+@pytest.mark.parametrize("patience", [0.5, 2.0, 9.0])
+def test_as_much_is_claimed_as_the_smaller_class_allows(spams: int, hams: int, patience: float) -> None:
+    """By hand: one word, so that its weight is divided by one and the view's reluctance."""
+    rule, view = replace(RULE, patience=patience), RULE.views[bag.WORDS]
+    prior = view.prior
+    weight = log((1 + prior) / (spams + 2 * prior)) - log(prior / (hams + 2 * prior))
+    smaller = min(spams, hams)
+    expected = view.scale * weight / (1 + view.reluctance) * smaller / (smaller + patience)
+    keys, counts = np.array([bag.key(b"word", bag.WORDS)], np.uint64), np.array([[1, 0]])
+    verdict = judge({int(keys[0]): [1, 0]}, labels(spams, hams), rule, 1, dict)
+    (together,) = judge_many(
+        keys, np.zeros(1, np.intp), np.array([0, 1]), counts, labels(spams, hams), rule, 1
+    )
+    assert isclose(verdict.log_odds, expected, rel_tol=1e-12)
+    assert isclose(together.log_odds, expected, rel_tol=1e-12)
+
+
+def test_lent_mail_is_known_by_its_headers_and_words_and_not_by_grams_or_pairs() -> None:
+    """Another filter's counts have no grams and no pairs: it has seen no messages as far as these go."""
+    for kind, counted in [(bag.GRAMS, 10), (bag.HEADERS, 40), (bag.WORDS, 40), (bag.PAIRS, 10)]:
+        view = replace(RULE.views[kind], tilt=0.0, doubt=0.0)
+        views = tuple(view if number == kind else one for number, one in enumerate(RULE.views))
+        rule = replace(RULE, views=views, acquaintance=1e300)
+        verdict = judge({bag.key(b"word", kind): [4, 1]}, labels(10, 10, lent=30), rule, 1, dict)
+        weight = view.weigh(4, 1, counted, counted)
+        expected = view.scale * weight / (1 + view.reluctance) * counted / (counted + 2)
+        assert isclose(verdict.log_odds, expected, rel_tol=1e-9)
 
 
 def test_a_rule_survives_being_written() -> None:
