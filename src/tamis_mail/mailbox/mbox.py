@@ -21,6 +21,8 @@ HEAD = 4096  # bytes that tell an mbox from a message
 _LINE = 1024  # no postmark is longer
 _HEADERS = 1 << 16  # a Content-Length further down is not looked for
 _DIGITS = 12  # of a Content-Length
+_FIELD = 80  # bytes after its colon, with the blanks around the digits
+_LENGTH = b"content-length:"
 _MARK = b"From "
 _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
 
@@ -78,13 +80,17 @@ class _Window:
         body = self._body()
         at = self._buffer.find(b"ength:", self._begin, body)
         while at >= 0:
-            start = self._buffer.rfind(b"\n", self._begin, at) + 1 or self._begin
             colon = at + 6
-            value = self._buffer[colon : self._buffer.find(b"\n", colon)].strip()
+            start = colon - len(_LENGTH)
+            # A window, not the line: of a line of many "ength:" each would be searched for its two ends.
+            line, newline, _ = self._buffer[colon : colon + _FIELD].partition(b"\n")
+            value = line.strip()
             if (
-                self._buffer[start:colon].lower() == b"content-length:"
+                newline
                 and value.isdigit()
                 and len(value) <= _DIGITS
+                and (start == self._begin or (start > self._begin and self._buffer[start - 1] == _NEWLINE))
+                and self._buffer[start:colon].lower() == _LENGTH
                 and body + int(value) - self._begin <= self._largest
             ):
                 end = body + int(value)

@@ -2,8 +2,10 @@
 
 import mailbox
 import tracemalloc
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -223,20 +225,115 @@ def test_a_large_mbox_is_not_held_in_memory(box: Path) -> None:
     assert peak < 8 << 20 < box.stat().st_size
 
 
+class Counted(bytes):
+    """Bytes that count how many are looked at or copied, of them and of all that is cut from them."""
+
+    touched = 0
+
+    def _searched(self, found: int, start: int, end: int) -> int:
+        start, end = min(start, len(self)), min(end, len(self))
+        Counted.touched += 1 + max(0, (end if found < 0 else found) - start)
+        return found
+
+    def find(self, sub: Any, start: Any = 0, end: Any = None) -> int:
+        return self._searched(super().find(sub, start, end), start, len(self) if end is None else end)
+
+    def rfind(self, sub: Any, start: Any = 0, end: Any = None) -> int:
+        found, end = super().rfind(sub, start, end), len(self) if end is None else end
+        Counted.touched += 1 + max(0, min(end, len(self)) - max(start, found))
+        return found
+
+    def _made(self, made: bytes) -> "Counted":
+        Counted.touched += 1 + len(made)
+        return Counted(made)
+
+    def __getitem__(self, at: Any) -> Any:
+        got = super().__getitem__(at)
+        return got if isinstance(got, int) else self._made(got)
+
+    def __add__(self, other: Any) -> "Counted":
+        return self._made(super().__add__(other))
+
+    def lower(self) -> "Counted":
+        return self._made(super().lower())
+
+    def replace(self, *given: Any) -> "Counted":
+        return self._made(super().replace(*given))
+
+    def strip(self, *given: Any) -> "Counted":
+        Counted.touched += len(self)
+        return Counted(super().strip(*given))
+
+    def split(self, *given: Any) -> list[bytes]:
+        Counted.touched += len(self)
+        return super().split(*given)
+
+
+def touched(text: bytes) -> int:
+    """How many bytes are looked at or copied to split a text."""
+    source = BytesIO(text)
+    Counted.touched = 0
+    assert list(mbox.split(lambda most: Counted(source.read(most)), 1 << 20))
+    return Counted.touched
+
+
+# Each begins with a postmark, and may be as long as one likes.
+HOSTILE: dict[str, Callable[[int], bytes]] = {
+    "ordinary": lambda n: (POSTMARK + FIRST + b"\n") * (n // 64),
+    "marks": lambda n: POSTMARK + b"From " * (n // 5),
+    "marks on lines": lambda n: POSTMARK + b"\n\nFrom \n" * (n // 8),
+    "dated marks": lambda n: POSTMARK + (b"\n\n" + POSTMARK.rstrip()) * (n // 45),
+    "quotes": lambda n: POSTMARK + b">" * n + b"From x\n",
+    "lines of quotes": lambda n: POSTMARK + (b"\n" + b">" * 500 + b"From x") * (n // 507),
+    "escapes": lambda n: POSTMARK + b"\n>From " * (n // 7),
+    "escapes on one line": lambda n: POSTMARK + b">From " * (n // 6),
+    "lengths": lambda n: POSTMARK + b"Content-Length: 999999\n" * (n // 23),
+    "lengths that lie": lambda n: (POSTMARK + b"Content-Length: 900000\n\nx\n\n") * (n // 71),
+    "many lengths that lie": lambda n: (POSTMARK + b"Content-Length: 9\n" * 100 + b"\nx\n\n") * (n // 1848),
+    "lengths of one line": lambda n: (POSTMARK + b"ength:" * 10_000 + b"\n\nx\n\n") * (n // 60_000),
+    "length without a line end": lambda n: POSTMARK + b"\n\nx\n\n" + POSTMARK + b"ength:" * (n // 6),
+    "long headers": lambda n: (POSTMARK + b"A: b\n" * 13_000 + b"\nx\n\n") * (n // 65_000),
+    "line ends": lambda n: POSTMARK + b"\n" * n,
+    "CRLF": lambda n: POSTMARK + b"\r\n" * (n // 2),
+}
+
+
 @pytest.mark.parametrize(
-    "text",
+    "header",
     [
-        b"From " * 300_000,
-        b"\n\nFrom \n" * 150_000,
-        b">" * 1_000_000 + b"From x\n",
-        b"\n>From " * 150_000,
-        b"Content-Length: 999999\n" * 50_000,
-        (POSTMARK + b"Content-Length: 900000\n\nx\n\n") * 12_000,
-        b"\r\n" * 500_000,
-        b"\n" * 1_000_000,
+        b"Content-Length: %d",
+        b"CONTENT-length:%d",
+        b"Content-Length: \t %d " + b" " * 50,
+        b"Subject: a\nContent-Length: %d\nTo: b",
     ],
-    ids=["marks", "lines", "quotes", "escapes", "lengths", "lies", "crlf", "blank"],
 )
-def test_hostile_text_takes_no_more_time_than_its_length(text: bytes) -> None:
-    """Not timed: a quadratic reader would not come back from these."""
-    assert split(POSTMARK + text)
+def test_a_length_that_holds_is_kept_to_however_it_is_written(header: bytes) -> None:
+    """The body of the first message is a postmark after a blank line."""
+    text = POSTMARK + header % (1 + len(POSTMARK)) + b"\n\n\n" + POSTMARK + b"\n" + POSTMARK + SECOND
+    assert len(split(text)) == 2
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"X-Content-Length: %d", b"A: Content-Length: %d", b"Content-Length: %dx", b"ontent-Length: %d"],
+)
+def test_what_only_looks_like_a_length_is_none(header: bytes) -> None:
+    text = POSTMARK + header % (1 + len(POSTMARK)) + b"\n\n\n" + POSTMARK + b"\n" + POSTMARK + SECOND
+    assert len(split(text)) == 3
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_takes_work_in_proportion_to_its_length(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: a reader that looks again and again at the same bytes touches too many."""
+    monkeypatch.setattr(mbox, "BLOCK", 1 << 12)
+    for n in (70_000, 700_000):
+        text = HOSTILE[name](n)
+        assert len(text) > n / 2
+        assert touched(text) < 60 * len(text)
+
+
+def test_a_long_text_is_split_however_hostile_it_is() -> None:
+    for text in (b">" * 1_000_000 + b"From x\n", b"\n" * 1_000_000, b"From " * 300_000):
+        assert split(POSTMARK + text)
