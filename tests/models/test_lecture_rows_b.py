@@ -1,14 +1,21 @@
 """Rows B1–B7 of the lectures: estimating a parameter by counting, believing, and checking."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
+from numpy.typing import NDArray
+from scipy import optimize, stats
 
+from tamis import validate
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma, NegativeBinomial
 from tamis.families.bernoulli import Bernoulli
-from tamis.stats import Tally
+from tamis.models import Evidence, Generative, PoissonColumns
+from tamis.stats import Filed, Tally
+from tamis.tables import Table
 
 COIN = Tally.observe([1] * 55 + [0] * 45)
 HEADS, TAILS = Tally.observe([1]), Tally.observe([0])
@@ -81,6 +88,28 @@ def moment_matched(shares: Array) -> Beta:
     return Beta.from_mean(mean, mean * (1 - mean) / variance - 1)
 
 
+def test_b7_hyper_parameters_by_evidence_are_where_scipys_likelihood_is_largest() -> None:
+    groups, shares = simulated_coins(300, 25)
+    fitted = Beta.fit(groups)
+
+    def loss(at: Array) -> float:
+        return -float(stats.betabinom.logpmf(np.rint(25 * shares), 25, *np.exp(at)).sum())
+
+    best = optimize.minimize(loss, np.log([1.0, 1.0]), method="Nelder-Mead", options={"xatol": 1e-7})
+    assert_allclose(np.log([float(fitted.a), float(fitted.b)]), best.x, atol=1e-4)
+    rng = np.random.default_rng(15)
+    counts = rng.negative_binomial(2, 1 / 3, 300).astype(np.float64)
+    prior = Gamma.fit(Tally.of(1.0, counts[:, None])).predictive()
+    assert isinstance(prior, NegativeBinomial)
+
+    def loss_of_counts(at: Array) -> float:
+        shape, rate = np.exp(at)
+        return -float(stats.nbinom.logpmf(counts, shape, rate / (1 + rate)).sum())
+
+    best = optimize.minimize(loss_of_counts, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-7})
+    assert_allclose(np.log([float(prior.shape), float(prior.rate)]), best.x, atol=1e-4)
+
+
 def test_b7_hyper_parameters_by_evidence_recover_the_truth_within_three_standard_errors() -> None:
     groups, _ = simulated_coins(1000, 25)
     fitted = Beta.fit(groups)
@@ -128,22 +157,45 @@ def check(observed: Array, replicated: Array) -> float:
     return float((dispersion(replicated) >= dispersion(observed)).mean())
 
 
-def poisson_replicates(counts: Array, rng: np.random.Generator) -> Array:
-    """Data sets that the posterior of a single Poisson rate predicts."""
-    rates = Gamma(1, 0.1).update(Tally.observe(counts)).sample(rng, 2000)
-    return rng.poisson(rates[:, None], (2000, len(counts))).astype(np.float64)
+def poisson_check(counts: Array, rng: np.random.Generator, draws: int = 1000) -> validate.Check:
+    """The dispersion of counts, checked under a single Poisson rate."""
+    model = Generative({"x": PoissonColumns()})
+    labels = np.zeros(len(counts), dtype=np.int64)
+    statistic = model.observe(Evidence(model.encode(Table.of(counts[:, None])), Filed.of(labels)))
+
+    def measure(_group: NDArray[np.int64], columns: Mapping[str, list[NDArray[Any]]]) -> float:
+        return float(dispersion(columns["x"][0]))
+
+    return validate.check(model, statistic, measure, float(dispersion(counts)), rng, draws)
 
 
-def test_b7_a_posterior_predictive_check_passes_on_the_right_model() -> None:
+def test_b7_a_posterior_predictive_check_is_the_test_of_dispersion() -> None:
+    """n · variance / mean of n Poisson counts is about χ² of n − 1 degrees: its tails are the p-values."""
     rng = np.random.default_rng(13)
-    counts = rng.poisson(4.0, 200).astype(np.float64)
-    assert 0.05 < check(counts, poisson_replicates(counts, rng)) < 0.95
+    found, expected = [], []
+    for rate in (3.0, 4.0, 5.0, 6.0, 8.0, 10.0):
+        counts = rng.poisson(rate, 200).astype(np.float64)
+        tail = stats.chi2(199).sf(200 * dispersion(counts))
+        expected.append(2 * min(tail, 1 - tail))
+        found.append(poisson_check(counts, rng).p_value)
+    assert_allclose(found, expected, atol=0.08)
+    assert max(expected) - min(expected) > 0.5  # p-values of one size would compare nothing
+    assert min(expected) > 0.01
 
 
 def test_b7_a_posterior_predictive_check_fails_on_overdispersed_counts_under_a_poisson() -> None:
     rng = np.random.default_rng(14)
     counts = rng.negative_binomial(2, 1 / 3, 200).astype(np.float64)  # mean 4, variance 12
-    assert check(counts, poisson_replicates(counts, rng)) < 0.001
+    found = poisson_check(counts, rng)
+    assert found.observed == pytest.approx(counts.var() / counts.mean())
+    assert found.p_value == pytest.approx(2 / 1001)  # the data are further out than every draw
+    assert_allclose(found.replicated.mean(), 199 / 200, atol=0.02)
+
+
+def test_b7_a_posterior_predictive_check_fails_on_underdispersed_counts_under_a_poisson() -> None:
+    rng = np.random.default_rng(16)
+    counts = rng.binomial(5, 0.8, 200).astype(np.float64)  # mean 4, variance 0.8
+    assert poisson_check(counts, rng).p_value == pytest.approx(2 / 1001)
 
 
 def test_b7_the_same_counts_pass_under_a_rate_for_each_group_with_a_fitted_prior() -> None:

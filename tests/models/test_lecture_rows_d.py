@@ -1,16 +1,18 @@
 """Rows D1–D5 of the lectures: linear models of classes and of numbers, by one method."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import integrate, special
+from scipy import integrate, optimize, special
+from sklearn import linear_model
 
 from tamis.arrays import Array
 from tamis.estimators import BayesianLinearRegression, LogisticRegression
-from tamis.models.linear.laplace import CurvedModel, Laplace, averaged, averaged_softmax
-from tamis.models.linear.newton import minimise
+from tamis.models.linear.laplace import CurvedModel, averaged, averaged_softmax
+from tamis.models.linear.newton import minimise, newton
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import CANONICAL, Bernoulli, Response, response
 from tamis.models.linear.softmax import Softmax
@@ -78,25 +80,49 @@ def test_d2_the_gradient_is_the_sum_of_errors_times_features() -> None:
     assert_allclose(gradient, sum((y[i] - t[i]) * phi[i] for i in range(80)), rtol=1e-12)
 
 
-def test_d2_a_step_of_newtons_is_a_weighted_least_squares_problem() -> None:
-    rows = drawn(Bernoulli(), np.random.default_rng(1), 80)
-    phi, t, model, w = rows_of_two()
+def irls(phi: Array, t: Array, w: Array, alpha: float = 0.0) -> Array:
+    """One step: w = (α + ΦᵀRΦ)⁻¹ ΦᵀRz with R = y(1 − y) and z = Φw − R⁻¹(y − t)."""
     y = special.expit(phi @ w)
     r = y * (1.0 - y)
     z = phi @ w - (y - t) / r
-    expected = np.linalg.solve(phi.T @ (r[:, None] * phi), phi.T @ (r * z))
-    found = model.infer(model.observe(rows, Laplace(w, None)))
-    assert_allclose(found.mean, expected, rtol=1e-10)
-    assert found.precision is not None
-    assert_allclose(found.precision, phi.T @ (r[:, None] * phi), rtol=1e-12)
+    return np.asarray(np.linalg.solve(alpha * np.eye(len(w)) + phi.T @ (r[:, None] * phi), phi.T @ (r * z)))
+
+
+def test_d2_the_steps_that_are_taken_are_weighted_least_squares_problems() -> None:
+    rows = drawn(Bernoulli(), np.random.default_rng(1), 80)
+    phi, t, model, w = rows_of_two()
+    steps = newton(model.objective(rows), 0.1 * w)
+    taken = [next(steps).parameters for _ in range(4)]
+    assert_allclose(taken[0], 0.1 * w)
+    for before, after in itertools.pairwise(taken):
+        assert_allclose(after, irls(phi, t, before), rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0])
+def test_d2_a_fit_is_where_iterated_weighted_least_squares_ends(alpha: float) -> None:
+    rng = np.random.default_rng(2)
+    phi = rng.normal(size=(120, 3))
+    t = (rng.random(120) < special.expit(phi @ [1.0, -2.0, 0.5])).astype(np.float64)
+    w = np.zeros(3)
+    for _ in range(30):
+        w = irls(phi, t, w, alpha)
+    model = LogisticRegression(alpha=alpha, fit_intercept=False, tol=1e-12).fit(phi, t)
+    assert_allclose(model.coef_[0], w, rtol=1e-6)
+    assert_allclose(phi.T @ (special.expit(phi @ model.coef_[0]) - t), -alpha * model.coef_[0], atol=1e-5)
+    theirs = linear_model.LogisticRegression(C=1.0 / alpha, fit_intercept=False, tol=1e-10, max_iter=1000)
+    assert_allclose(model.coef_, theirs.fit(phi, t).coef_, rtol=1e-4)
 
 
 def test_d2_data_that_a_plane_separates_does_not_explode() -> None:
     rows = np.linspace(-1.0, 1.0, 20)[:, None]
-    model = LogisticRegression(alpha=1e-4).fit(rows, rows[:, 0] > 0)
+    t = rows[:, 0] > 0
+    model = LogisticRegression(alpha=1e-4).fit(rows, t)
     assert model.converged_
     assert 0 < model.coef_.item() < 1e3
     assert np.isfinite(model.predict_log_proba(1e6 * rows)).all()
+    slope = optimize.brentq(lambda w: 1e-4 * w - rows[:, 0] @ (t - special.expit(w * rows[:, 0])), 0.0, 1e3)
+    lone = LogisticRegression(alpha=1e-4, fit_intercept=False, tol=1e-12).fit(rows, t)
+    assert lone.coef_.item() == pytest.approx(slope, rel=1e-4)
 
 
 # ── D3: least squares ──

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import optimize, stats
 
 from tamis.arrays import Array
 from tamis.estimators import BayesianLinearRegression
@@ -47,12 +48,48 @@ def test_h1_the_usual_prior_is_a_special_case() -> None:
     assert_allclose(usual.coef_, np.linalg.solve(2.0 / BETA * np.eye(3) + phi.T @ phi, phi.T @ t), rtol=1e-10)
 
 
-def test_h1_alpha_and_beta_are_found_at_their_fixed_point() -> None:
+def evidence(phi: Array, t: Array, log_alpha: float, log_beta: float) -> float:
+    """log p(t | α, β): the targets are Gaussian with covariance 1/β + ΦΦᵀ/α."""
+    covariance = np.exp(-log_beta) * np.eye(len(t)) + np.exp(-log_alpha) * phi @ phi.T
+    return float(stats.multivariate_normal(cov=covariance).logpdf(t))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_h1_alpha_and_beta_are_where_the_evidence_is_largest(seed: int) -> None:
+    """The search knows nothing of the fixed point, nor the evidence of the posterior."""
+    phi, t = drawn(60, seed)
+    fitted = BayesianLinearRegression(fit_intercept=False).fit(phi, t)
+
+    def loss(at: Array) -> float:
+        return -evidence(phi, t, float(at[0]), float(at[1]))
+
+    best = optimize.minimize(loss, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10})
+    assert best.success
+    assert_allclose(np.log([fitted.alpha_, fitted.beta_]), best.x, atol=1e-4)
+    assert fitted.log_evidence_ == pytest.approx(-best.fun, abs=1e-7)
+
+
+def test_h1_alpha_and_beta_are_at_their_fixed_point() -> None:
+    """γ = Σ λ / (λ + α) of βΦᵀΦ's eigenvalues, m_N and what it leaves: from α and β alone."""
     phi, t = drawn(200)
     fitted = BayesianLinearRegression(fit_intercept=False).fit(phi, t)
-    assert fitted.alpha_ == pytest.approx(fitted.n_effective_ / (fitted.coef_ @ fitted.coef_), rel=1e-8)
-    left = np.square(t - phi @ fitted.coef_).sum()
-    assert fitted.beta_ == pytest.approx((200 - fitted.n_effective_) / left, rel=1e-8)
+    alpha, beta = float(fitted.alpha_), float(fitted.beta_)
+    gram = beta * phi.T @ phi
+    mean = np.linalg.solve(alpha * np.eye(3) + gram, beta * phi.T @ t)
+    values = np.linalg.eigvalsh(gram)
+    effective = (values / (values + alpha)).sum()
+    assert_allclose(fitted.coef_, mean, rtol=1e-10)
+    assert fitted.n_effective_ == pytest.approx(effective, rel=1e-9)
+    assert alpha == pytest.approx(effective / (mean @ mean), rel=1e-7)
+    assert beta == pytest.approx((200 - effective) / np.square(t - phi @ mean).sum(), rel=1e-7)
+
+
+def test_h1_worked_numbers() -> None:
+    """By hand: prior N(0, I/2), β = 2, points (x, t) = (0, 1) and (1, 3), Φ = (1, x)."""
+    fitted = BayesianLinearRegression(alpha=2.0, beta=2.0, fit_intercept=False).fit([[1, 0], [1, 1]], [1, 3])
+    # S_N⁻¹ = 2I + 2[[2, 1], [1, 1]] = [[6, 2], [2, 4]], its determinant 20; βΦᵀt = (8, 6)
+    assert_allclose(fitted.coef_covariance_, np.array([[4, -2], [-2, 6]]) / 20, rtol=1e-12)
+    assert_allclose(fitted.coef_, [1.0, 1.0], rtol=1e-12)
 
 
 def test_h2_the_posterior_is_the_next_prior() -> None:

@@ -131,8 +131,8 @@ def test_lent_mail_is_known_by_its_headers_and_words_and_not_by_grams_or_pairs()
     """Another filter's counts have no grams and no pairs: it has seen no messages as far as these go."""
     for kind, counted in [(bag.GRAMS, 10), (bag.HEADERS, 40), (bag.WORDS, 40), (bag.PAIRS, 10)]:
         view = replace(RULE.views[kind], tilt=0.0, doubt=0.0)
-        views = tuple(view if number == kind else one for number, one in enumerate(RULE.views))
-        rule = replace(RULE, views=views, acquaintance=1e300)
+        one, two, three, four = (view if number == kind else other for number, other in enumerate(RULE.views))
+        rule = replace(RULE, views=(one, two, three, four), acquaintance=1e300)
         verdict = judge({bag.key(b"word", kind): [4, 1]}, labels(10, 10, lent=30), rule, 1, dict)
         weight = view.weigh(4, 1, counted, counted)
         expected = view.scale * weight / (1 + view.reluctance) * counted / (counted + 2)
