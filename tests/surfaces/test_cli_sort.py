@@ -122,8 +122,8 @@ def test_what_passes_through_can_be_undone(typed: Type, raw: bytes, dialect: str
 def test_real_bytes_pass_a_real_pipe() -> None:
     raw = NEW_SPAM.replace(b"\n", b"\r\n") + bytes(range(256)) * 50
     passed = spawn("sort", "-p", stdin=raw)
-    assert passed.status in (0, 2)
-    assert passed.out.startswith((b"X-Spam-Flag: YES\r\n", b"X-Spam-Level:"))
+    assert passed.status == 2  # the bytes that follow make it unsure
+    assert passed.out.startswith(b"X-Spam-Level:\r\n")
     assert passed.out.endswith(raw)
     assert b"X-Spam-Evidence: '" in passed.out
 
