@@ -176,21 +176,25 @@ class Temperature:
 
 
 def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
-    """The minimum of a convex function of one positive number, by Newton's steps kept inside a bracket."""
-    here = 1.0
-    for _ in range(200):
+    """The minimum of a convex function of one positive number, by Newton's steps kept inside a bracket.
+
+    A step that is not half as long as the one before, on the logarithmic scale, halves the bracket instead.
+    Either the steps or the bracket shrink to nothing, so that the loop ends by itself.
+    """
+    here, before = 1.0, np.inf
+    while True:
         slope, curvature = derivatives(here)
         if slope > 0:
             most = here
         else:
             least = here
         step = here - slope / curvature if curvature > 0 else here
-        inside = least < step < most
-        there = step if inside else float(np.sqrt(least * most))
-        if abs(there - here) <= 1e-12 * here:
+        is_newton = least < step < most and abs(np.log(step / here)) <= 0.5 * before
+        there = step if is_newton else float(np.sqrt(least * most))
+        before = abs(np.log(there / here))
+        if before <= 1e-12 or np.log(most / least) <= 1e-12:
             return there
         here = there
-    return here
 
 
 def _log_sum(joint: Array) -> Array:

@@ -132,6 +132,15 @@ def test_separated_rows_have_a_finite_temperature() -> None:
     assert np.isfinite(Temperature.fit([[0.0, -np.inf], [-np.inf, 0.0], [0.0, -1.0]], [0, 1, 1]).value)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_search_for_a_temperature_goes_on_to_its_bound(seed: int) -> None:
+    rng = np.random.default_rng(
+        seed
+    )  # Newton's steps alone creep by the same length each, down to 0.6 in 200
+    joint = rng.normal(size=(30, 3)) * 10.0 ** rng.uniform(-1.0, 4.0)
+    assert Temperature.fit(joint, joint.argmax(axis=1)).value < 1e-4
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
