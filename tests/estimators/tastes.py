@@ -20,7 +20,7 @@ def triples(seed: int = 0, share: float = 0.5) -> list[tuple[str, str, float]]:
 
 
 def made(**more: Any) -> MatrixFactorization:
-    return MatrixFactorization(**{"n_factors": 3, "max_iter": 8, "random_state": 0, **more})
+    return MatrixFactorization(**{"n_factors": 3, "max_iter": 8, "tol": 0.0, "random_state": 0, **more})
 
 
 def timed(seed: int = 0) -> pd.DataFrame:

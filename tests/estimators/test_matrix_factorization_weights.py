@@ -21,6 +21,7 @@ def noise(n: int = 600, seed: int = 0) -> tuple[Any, Any]:
 # ── held out ──
 
 
+@pytest.mark.filterwarnings("ignore:the error of the ratings held out")
 def test_noise_that_was_held_out_is_not_told() -> None:
     pairs, y = noise()
     model = made(n_factors=10, ridge=0.05, max_iter=10, validation=0.2).fit(pairs, y)
@@ -87,6 +88,7 @@ def test_as_many_draws_are_kept_as_asked(n_draws: int, n_kept: int, kept: int) -
 # ── age ──
 
 
+@pytest.mark.filterwarnings("ignore:the error of the ratings held out")
 def test_times_in_seconds_are_told_from_days() -> None:
     rows = timed().assign(time=lambda found: 1.6e9 + 86_400.0 * found["time"])
     with pytest.raises(ValueError, match=r"are the times in seconds\?") as raised:

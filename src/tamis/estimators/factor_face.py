@@ -223,6 +223,14 @@ class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # sciki
         return self._fitted_for("n_iter_").course.sweeps
 
     @property
+    def converged_(self) -> bool:
+        """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
+        found = self._fitted_for("converged_").course.converged
+        if found is None:
+            raise AttributeError("draws are as many as n_draws says, and are not tested: no converged_")
+        return found
+
+    @property
     def train_rmse_(self) -> Array:
         """How wrong each sweep, or draw, was of the ratings that it was learned from (n_iter_,).
 

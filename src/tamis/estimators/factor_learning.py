@@ -6,10 +6,12 @@ from math import ceil, isfinite, sqrt
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from tamis.estimators.factor_state import Course
 from tamis.estimators.progress import Watch
 from tamis.estimators.reading import at_least_zero
+from tamis.estimators.warning import warn
 from tamis.models.factors.alternating import Alternating, Factors, squares
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.implicit import Implicit
@@ -156,14 +158,36 @@ def learn(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) 
             f"got validation={plan.validation:g} of {len(ratings)} ratings, expected some to learn"
         )
     seen, unseen = _parted(ratings, count, rng)
-    path = _held_out(plan, seen, unseen, plan.solver.start(seen, rng), watch)
+    path, converged = _held_out(plan, seen, unseen, plan.solver.start(seen, rng), watch)
     sweeps = int(np.argmin(path)) + 1
     train = []
     at = start = plan.solver.start(ratings, rng)
     for at in islice(plan.solver.sweeps(ratings, start), sweeps):
         train.append(rmse(ratings, at))
         watch(_Step())
-    return Learned.of(at), Course(sweeps, np.array(train), np.array(path))
+    return Learned.of(at), Course(sweeps, np.array(train), np.array(path), converged)
+
+
+def warn_unless_converged(plan: Plan, course: Course) -> None:
+    """Warn where `max_iter` sweeps of ratings were not enough.
+
+    tol=0 asks for exactly so many. So does implicit feedback: its objective falls by more than the usual
+    `tol` after hundreds of sweeps (40 users, 30 items, two factors: 1e-3 a sweep at 100, 3e-4 at 200).
+    """
+    if course.converged is not False or isinstance(plan.solver, Implicit):
+        return
+    if plan.validation:
+        warn(
+            f"the error of the ratings held out still fell after max_iter={plan.max_iter} sweeps: raise "
+            "max_iter or tol",
+            ConvergenceWarning,
+        )
+    elif plan.tol:
+        warn(
+            f"ALS did not converge in max_iter={plan.max_iter} sweeps: raise max_iter or tol, or set tol=0 "
+            "to make as many without a test",
+            ConvergenceWarning,
+        )
 
 
 def _parted(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
@@ -179,8 +203,9 @@ def rmse(ratings: Ratings, at: Factors) -> float:
 
 
 def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[Factors, Course]:
-    """Until the objective falls by less than a share of `tol`."""
+    """Until the objective falls by less than a share of `tol`; with tol=0, `max_iter` sweeps."""
     train: list[float] = []
+    converged = False
     at, before = start, np.inf
     for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
         judged = plan.solver.judged(ratings, at)
@@ -188,13 +213,16 @@ def _sweep(plan: Plan, ratings: Ratings, start: Factors, watch: Watch) -> tuple[
         watch(_Step())
         now = judged.objective
         if before - now <= plan.tol * abs(now) and plan.tol:
+            converged = True
             break
         before = now
-    return at, Course(len(train), np.array(train))
+    return at, Course(len(train), np.array(train), converged=converged)
 
 
-def _held_out(plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch: Watch) -> list[float]:
-    """How wrong each sweep is of what it has not seen, until that gets no better."""
+def _held_out(
+    plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch: Watch
+) -> tuple[list[float], bool]:
+    """How wrong each sweep is of what it has not seen, until that gets no better; and whether it did."""
     path: list[float] = []
     least, since = np.inf, 0
     for at in islice(plan.solver.sweeps(ratings, start), plan.max_iter):
@@ -203,8 +231,8 @@ def _held_out(plan: Plan, ratings: Ratings, held: Ratings, start: Factors, watch
         since = 0 if path[-1] < least * (1.0 - plan.tol) else since + 1
         least = min(least, path[-1])
         if since >= _PATIENCE:
-            break
-    return path
+            return path, True
+    return path, False
 
 
 def _draw(plan: Plan, ratings: Ratings, rng: np.random.Generator, watch: Watch) -> tuple[Learned, Course]:

@@ -108,6 +108,7 @@ class Course:
     sweeps: int
     train: Array  # (sweeps,): RMSE
     validation: Array | None = None
+    converged: bool | None = None  # None for draws, of which there are as many as were asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +255,12 @@ def as_saved(state: FactorState) -> dict[str, Any]:
         "clock": None if clock is None else astuple(clock),
         "solver": (solver.rank, solver.ridge, more, state.implicit),
         "range": (state.low, state.high),
-        "course": (state.course.sweeps, state.course.train, state.course.validation),
+        "course": (
+            state.course.sweeps,
+            state.course.train,
+            state.course.validation,
+            state.course.converged,
+        ),
     }
 
 

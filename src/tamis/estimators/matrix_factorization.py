@@ -13,7 +13,7 @@ from tamis.arrays import Array
 from tamis.estimators import answers, factor_answers, factor_reading, factor_times
 from tamis.estimators.factor_answers import Asked, FactorExplanation
 from tamis.estimators.factor_face import FactorFace, is_many, listed
-from tamis.estimators.factor_learning import learn, planned, whole, with_ridge
+from tamis.estimators.factor_learning import learn, planned, warn_unless_converged, whole, with_ridge
 from tamis.estimators.factor_state import (
     Duplicates,
     Entries,
@@ -47,8 +47,9 @@ class MatrixFactorization(FactorFace):
     method : "als" or "gibbs"
         Least squares, or draws from the posterior, which also know how sure they are.
     ridge : float or "validated"
-        Of the factors; with ratings, for each unit of weight that a row has. "validated" tries up to six on
-        a tenth of the ratings, held out, and takes the best; below 200 ratings it is 0.15 of their spread.
+        Of the factors; with ratings, for each unit of weight that a row has. "validated" tries up to nine,
+        eight sweeps each, on a tenth of the ratings, held out, and takes the best; below 200 ratings it is
+        0.15 of their spread.
         Draws, which find their own, begin with that, too; implicit feedback has 0.15. Ratings on a larger
         scale need a larger ridge.
     offset_ridge : float
@@ -56,12 +57,14 @@ class MatrixFactorization(FactorFace):
     confidence : float
         Of implicit feedback: a deed counts 1 + confidence · value, its absence 1.
     max_iter : int
-        Sweeps at most.
+        Sweeps at most. If those of ratings end there and not by `tol`, a ConvergenceWarning says so; the
+        objective of implicit feedback falls for hundreds of sweeps, and `converged_` alone tells.
     validation : float
         Share of the ratings held out to find how many sweeps are best; as many are then made with all.
     tol : float
         Sweeps end when the penalised error falls by a smaller share; with `validation`, when the error of
-        what was held out has not fallen by that share for three sweeps.
+        what was held out has not fallen by that share for three sweeps. With 0, and without `validation`,
+        there are exactly `max_iter` sweeps, and no warning.
     n_draws, burn_in, n_kept : int
         Of Gibbs: draws, how many more go before them, and how many to keep, evenly spaced.
     half_life : float or timedelta, optional
@@ -159,6 +162,7 @@ class MatrixFactorization(FactorFace):
         with watching(self, plan.steps, X, y) as watch:
             plan = with_ridge(plan, ratings, rng, watch)
             learned, course = learn(plan, ratings, rng, watch)
+        warn_unless_converged(plan, course)
         low, high = float(ratings.value.min()), float(ratings.value.max())
         implicit = self.feedback == "implicit"
         self._fitted = FactorState(
