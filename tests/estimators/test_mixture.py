@@ -167,6 +167,7 @@ def test_schwarzs_criterion_finds_how_many_there_are(covariance: Covariance) -> 
 # What EM promises
 
 
+@pytest.mark.filterwarnings("ignore:EM did not converge")
 def test_the_bound_touches_the_likelihood_at_the_model_itself() -> None:
     rows, _ = blobs(150, seed=7, means=MEANS / 4.0)
     one, other = (
@@ -194,6 +195,7 @@ def test_scores_are_sums_over_components() -> None:
     assert_array_equal(Mixture(3, random_state=0).fit_predict(rows), model.predict(rows))
 
 
+@pytest.mark.filterwarnings("ignore:EM did not converge")
 @each_covariance
 def test_the_likelihood_never_falls(covariance: Covariance) -> None:
     rows, _ = blobs(300, seed=9, means=MEANS / 4.0)
@@ -212,6 +214,7 @@ def test_more_starts_come_at_least_as_far() -> None:
     assert np.mean(scores[1]) >= np.mean(scores[0])
 
 
+@pytest.mark.filterwarnings("ignore:EM did not converge")
 @each_covariance
 def test_a_seed_gives_every_bit_on_any_number_of_threads(
     covariance: Covariance, monkeypatch: pytest.MonkeyPatch
@@ -330,6 +333,7 @@ def test_held_out_rows_tell_how_many_components_there_are() -> None:
         ({"alpha": -1.0}, "alpha=-1.0, expected a number of at least 0"),
         ({"weight_alpha": -1.0}, "weight_alpha=-1.0, expected"),
         ({"reg_covar": -1.0, "estimate": "mle"}, "reg_covar=-1.0, expected"),
+        ({"reg_covar": 1e-6}, "reg_covar=1e-06 with estimate='map', expected 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(params: dict[str, Any], match: str) -> None:

@@ -12,6 +12,8 @@ from scipy import stats
 from tamis.arrays import Array
 from tamis.estimators import GaussianDiscriminant, GaussianNB, Mixture
 
+pytestmark = pytest.mark.filterwarnings("ignore:EM did not converge")  # runs of a few steps, on purpose
+
 SHARES = np.array([0.3, 0.7])
 MEANS = np.array([[0.0, 0.0], [3.0, 2.0]])
 ROOTS = np.array([[[1.0, 0.0], [0.5, 0.8]], [[0.7, 0.0], [-0.4, 1.2]]])

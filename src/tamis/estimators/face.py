@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide
 from tamis.arrays import Array
@@ -18,7 +19,9 @@ from tamis.estimators.explanation import Explanation, contrasted
 from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import Schema, decay_factor, label_array, next_table
 from tamis.estimators.state import Fitted
+from tamis.estimators.warning import warn
 from tamis.models import Block, Encoded, Evidence, Generative, Posterior
+from tamis.models.em import History
 from tamis.models.generative import all_classes
 from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
@@ -105,7 +108,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
             fitted.learned,
             fitted.declared,
             posterior,
-            fitted.iterations,
+            fitted.history,
         )
         return self
 
@@ -163,8 +166,41 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def n_iter_(self) -> int:
-        """Steps of EM; 1 where all labels were given."""
-        return answers.fitted_attribute(self, "n_iter_").iterations
+        """Iterations of EM; 1 where all labels were given."""
+        history = answers.fitted_attribute(self, "n_iter_").history
+        return 1 if history is None else history.iterations
+
+    @property
+    def converged_(self) -> bool:
+        """Whether EM ended because the log-likelihood stood still; True where all labels were given."""
+        history = answers.fitted_attribute(self, "converged_").history
+        return history is None or history.converged
+
+    @property
+    def lower_bound_(self) -> float:
+        """The mean log-likelihood per row that the last iteration of EM began with.
+
+        An iteration never lowers the log-likelihood where there is no prior, so that this is a lower bound
+        on that of the fitted model. Rows with a label count with it: log p(x, label).
+        """
+        return float(self.lower_bounds_[-1])
+
+    @property
+    def lower_bounds_(self) -> Array:
+        """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
+        history = answers.fitted_attribute(self, "lower_bounds_").history
+        if history is None:
+            raise AttributeError(
+                "lower_bounds_ needs a fit by EM: all labels were given, so there was nothing to iterate"
+            )
+        return history.lower_bounds
+
+    def _warn_unless_converged(self, history: History) -> None:
+        if not history.converged:
+            warn(
+                f"EM did not converge in max_iter={history.iterations} iterations: raise max_iter or tol",
+                ConvergenceWarning,
+            )
 
     @property
     def class_count_(self) -> Array:

@@ -54,7 +54,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels; where labels are missing, by EM.
 
-        A label is missing if it is None, NaN or NA, or equals `missing_label`.
+        A label is missing if it is None, NaN or NA, or equals `missing_label`. If EM has not converged after
+        `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
         """
         table, schema = first_table(X, self._sparse)
         filed = labels(y, table.rows, self.missing_label)
@@ -66,12 +67,13 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         evidence = Evidence(model.encode(table), filed, weighed)
         statistic = model.observe(evidence.known())
         posterior = model.infer(statistic)
-        iterations = 1
+        history = None
         if (filed.group < 0).any():
             with watching(self, self.max_iter, X, y) as watch:
                 outcome = em.run(model, evidence, posterior, self.max_iter, self.tol, watch=watch)
-            statistic, posterior, iterations = outcome.statistic, outcome.posterior, outcome.iterations
-        self._fitted = Fitted(schema, model, statistic, Keys(()), posterior, iterations)
+            statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
+            self._warn_unless_converged(history)
+        self._fitted = Fitted(schema, model, statistic, Keys(()), posterior, history)
         return self
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:

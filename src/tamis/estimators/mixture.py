@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import DensityMixin
 
 from tamis import _kernels, decide, validate
@@ -25,10 +25,10 @@ from tamis.models import (
     Generative,
     MultinomialCounts,
     PoissonColumns,
-    Posterior,
     em,
 )
 from tamis.models.block import Estimate
+from tamis.models.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
 from tamis.models.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.size import parameters
 from tamis.stats import Filed, Joint, Keys
@@ -54,15 +54,28 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     weight_alpha : float
         Pseudo-observations of every component.
     reg_covar : float
-        Added to every variance, with estimate="mle".
+        Added to every variance, with estimate="mle"; the other estimates have a prior, and take 0 alone.
     hard : bool
         Whether each row goes wholly to its most probable component, as in k-means (which also has one
         variance and one weight for all).
+    init_params : "kmeans", "k-means++", "random_from_data" or "random"
+        How EM starts: from components around the centres of k-means on a sample, around rows that are far
+        from each other, or around rows drawn evenly; or from random responsibilities.
+    weights_init : array (n_components,), optional
+        Weights of the components to start from.
+    means_init : array (n_components, Gaussian columns), optional
+        Means to start from; whatever else is not given is estimated from the rows nearest to each of them.
+    precisions_init : array, optional
+        Inverse covariances of the Gaussian columns to start from, in the shape of `precisions_`.
     n_init : int
-        Runs, each from a start of its own, k-means++ on a sample; the best is kept.
-    tol : float
-        EM stops when the mean log-likelihood of a row changes by less.
-    max_iter, random_state, verbose
+        Runs, each from a start of its own; the one with the largest `lower_bound_` is kept.
+    warm_start : bool
+        Whether another `fit` goes on from the components of the last one, in one run.
+    max_iter, tol : int, float
+        EM stops when the mean log-likelihood per row changes by less than `tol`. If it has not after
+        `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
+    random_state : of the start, and of `sample`
+    verbose : whether a bar shows the iterations
 
     Examples
     --------
@@ -90,7 +103,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         weight_alpha: float = 0.0,
         reg_covar: float = 0.0,
         hard: bool = False,
+        init_params: em.Method = "kmeans",
+        weights_init: ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        precisions_init: ArrayLike | None = None,
         n_init: int = 1,
+        warm_start: bool = False,
         max_iter: int = 100,
         tol: float = 1e-3,
         random_state: Any = None,
@@ -107,7 +125,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self.weight_alpha = weight_alpha
         self.reg_covar = reg_covar
         self.hard = hard
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
         self.n_init = n_init
+        self.warm_start = warm_start
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -122,6 +145,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         # A mode of pseudo-counts below 1 may be negative: what the prior is worth counts from its mode.
         own = at_least_zero("alpha", self.alpha)
         alpha = own + 1.0 if self.estimate == "map" else own
+        floor = at_least_zero("reg_covar", self.reg_covar)
+        if floor and self.estimate != "mle":
+            raise ValueError(
+                f"got reg_covar={floor:g} with estimate={self.estimate!r}, expected 0: its prior keeps "
+                "variances above zero; set strength instead, or estimate='mle'"
+            )
         prototypes: dict[str, Block[Any, Any]] = {
             "gaussian": GaussianVectors(
                 covariance=self.covariance,
@@ -130,7 +159,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 estimate=self.estimate,
                 prior=self.prior,
                 strength=self.strength,
-                floor=at_least_zero("reg_covar", self.reg_covar) if self.estimate == "mle" else 0.0,
+                floor=floor,
             ),
             "bernoulli": BernoulliColumns(estimate=self.estimate, alpha=alpha),
             "categorical": CategoryColumns(estimate=self.estimate, alpha=alpha),
@@ -155,7 +184,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @with_callbacks
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Find the components by EM; y is ignored."""
-        table, schema = first_table(X, self._sparse)
+        last = self._state() if self.warm_start else None
+        if last is None:
+            table, schema = first_table(X, self._sparse)
+        else:
+            table, schema = next_table(X, last.schema, type(self).__name__, self._sparse), last.schema
         weighed = weights(sample_weight, table.rows)
         if weighed is not None and not weighed.all():
             table, weighed = table.take(np.flatnonzero(weighed)), weighed[weighed > 0]
@@ -169,39 +202,43 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         model = self._model(schema, keys, keys)
         evidence = _unlabelled(model.encode(table), keys, weighed)
         rng = answers.generator(self.random_state)
-        with watching(self, self.max_iter * self.n_init, X) as watch:
-            outcome = self._run(model, evidence, rng, watch)
-        self._keep(schema, model, outcome)
+        with watching(self, self.max_iter * (self.n_init if last is None else 1), X) as watch:
+            outcome = (
+                self._run(model, evidence, rng, watch)
+                if last is None
+                else self._continue(last, model, evidence, watch)
+            )
+        if self.estimate == "mle":
+            refuse_collapse(outcome.posterior.densities.get("gaussian"))
+        self._warn_unless_converged(outcome.history)
+        self._fitted = Fitted(schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history)
         return self
 
     def _run(
         self, model: Generative, evidence: Evidence, rng: np.random.Generator, watch: Watch | None = None
     ) -> em.Outcome:
-        k = len(self._components())
+        """Start anew, `n_init` times."""
+        k, start, tol = len(self._components()), self.init_params, self.tol
+        width = evidence.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
+        given = em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
         return em.best(
-            model, evidence, k, rng, self.n_init, self.max_iter, self.tol, hard=self.hard, watch=watch
+            model, evidence, k, rng, self.n_init, self.max_iter, tol, self.hard, watch, start, given
         )
 
-    def _keep(self, schema: Schema, model: Generative, outcome: em.Outcome) -> None:
-        self._refuse_collapse(outcome.posterior)
-        self._fitted = Fitted(
-            schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.iterations
-        )
-        self.converged_ = outcome.converged
-        self.log_likelihoods_ = np.array(outcome.log_likelihoods)
-
-    def _refuse_collapse(self, posterior: Posterior) -> None:
-        """Without a prior, a component on equal rows has a density without bounds."""
-        found: Any = posterior.densities.get("gaussian")
-        if self.estimate != "mle" or self.covariance in ("full", "tied") or found is None:
-            return  # of those, what is singular was refused
-        variances = found.covariance.reshape(len(found.mean), -1)
-        flat = variances <= np.square(1e-14 * found.mean) + 1e-300
-        if flat.any():
+    def _continue(self, last: Fitted, model: Generative, evidence: Evidence, watch: Watch) -> em.Outcome:
+        """Go on from the components of the last fit."""
+        posterior = self._posterior()
+        if len(posterior.keys) != len(evidence.filed.keys) or not model.sums_like(last.model):
             raise ValueError(
-                f"component {int(flat.any(axis=1).argmax())} has collapsed on rows that do not vary, "
-                "expected variances above zero: set reg_covar or estimate='map', or ask for fewer components"
+                f"got warm_start=True with other parameters than the last fit had ({len(posterior.keys)} "
+                "components), expected the same components, families and covariance: set warm_start=False"
             )
+        history, before = last.history, None
+        if history is not None and history.weight == float(
+            evidence.weight().sum()
+        ):  # most likely the same rows
+            before = history.log_likelihoods[-1]
+        return em.run(model, evidence, posterior, self.max_iter, self.tol, self.hard, watch, before)
 
     def merge(self, *others: Self) -> Self:
         """Add other mixtures' components to these, each to the one of its number.
@@ -249,8 +286,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def predict(self, X: object) -> NDArray[np.int64]:
         """The most probable component of each row."""
-        found: NDArray[np.int64] = self.predict_joint_log_proba(X).argmax(axis=1)
-        return found
+        return np.asarray(self.predict_joint_log_proba(X).argmax(axis=1))
 
     def fit_predict(self, X: object, y: object = None, sample_weight: object = None) -> NDArray[np.int64]:
         """Fit, and say the most probable component of each row."""
@@ -266,17 +302,18 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         weighed = weights(sample_weight, len(found))
         return float(np.average(found, weights=weighed))
 
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Draw rows and their components from the model; by default with its own `random_state`."""
+        return super().sample(n_samples, self.random_state if random_state is None else random_state)
+
     def bic(self, X: object) -> float:
         """Schwarz's criterion of the rows: less is better."""
-        return self._criterion(X, np.log)
+        found = self.score_samples(X)
+        return float(self.n_parameters_ * np.log(len(found)) - 2.0 * found.sum())
 
     def aic(self, X: object) -> float:
         """Akaike's criterion of the rows: less is better."""
-        return self._criterion(X, lambda n: 2.0)
-
-    def _criterion(self, X: object, price: Any) -> float:
-        found = self.score_samples(X)
-        return float(-2.0 * found.sum() + self.n_parameters_ * price(len(found)))
+        return float(2.0 * self.n_parameters_ - 2.0 * self.score_samples(X).sum())
 
     def lower_bound(self, X: object, given: "Mixture | None" = None) -> float:
         """What EM raises: a bound on the log-likelihood of the rows, touching it where `given` is this model.
@@ -303,6 +340,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             train = evidence.take(np.flatnonzero(~held))
             rng = answers.generator(self.random_state)
             outcome = self._run(model, train, rng)
+            self._warn_unless_converged(outcome.history)
             joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(held)))
             found[held] = _kernels.log_sum_rows(joint)
         return found
@@ -329,6 +367,22 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """The covariance of each component, of the Gaussian columns; one for all if tied."""
         return self._gaussian("covariances_").covariance  # type: ignore[no-any-return]
 
+    @property
+    def precisions_(self) -> Array:
+        """The inverse of each of `covariances_`, in the same shape."""
+        return precisions_of(self._gaussian("precisions_"))
+
+    @property
+    def precisions_cholesky_(self) -> Array:
+        """Upper triangular U with U Uᵀ = precision, of each component; square roots of diagonals."""
+        return precision_factors_of(self._gaussian("precisions_cholesky_"))
+
+    @property
+    def log_likelihoods_(self) -> Array:
+        """The log-likelihood of all rows that each iteration of EM began with (n_iter_,)."""
+        history = answers.fitted_attribute(self, "log_likelihoods_").history
+        return np.array(() if history is None else history.log_likelihoods)
+
     def _gaussian(self, name: str) -> Any:
         answers.fitted_attribute(self, name)
         densities = self._posterior().densities
@@ -340,13 +394,6 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def log_evidence_(self) -> float:
         """There is no closed form of a mixture's evidence: see `bic` and `lower_bound`."""
         raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
-
-    def _extra_state(self) -> dict[str, Any]:
-        return {"converged": self.converged_, "log_likelihoods": self.log_likelihoods_}
-
-    def _take_extra_state(self, state: dict[str, Any]) -> None:
-        self.converged_ = bool(state["converged"])
-        self.log_likelihoods_ = np.asarray(state["log_likelihoods"])
 
 
 def _unlabelled(rows: Encoded, keys: Keys, weighed: Array | None) -> Evidence:

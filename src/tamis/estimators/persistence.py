@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from tamis.estimators import files, values
 from tamis.estimators.reading import Schema
 from tamis.estimators.state import Fitted
+from tamis.models.em import History
 from tamis.models.generative import CLASSES
 from tamis.stats import Joint, Keys
 
@@ -106,9 +107,8 @@ def _content(model: Any) -> dict[str, Any]:
         "schema": (schema.width, schema.kinds, schema.names, schema.library),
         "statistic": fitted.learned,
         "declared": fitted.declared,
-        "iterations": fitted.iterations,
+        "history": _describe_history(fitted.history),
         "temperature": fitted.temperature,
-        "extra": model._extra_state() if hasattr(model, "_extra_state") else None,
     }
 
 
@@ -127,9 +127,23 @@ def _made(name: str, content: Any) -> Any:
     model = found._model(schema, Keys(()), Keys(()))
     if set(statistic.parts) != {CLASSES, *model.blocks}:
         raise TypeError("its statistic is of other columns")
-    fitted = Fitted(schema, model, statistic, declared, None, int(content["iterations"]))
+    fitted = Fitted(schema, model, statistic, declared, None, _read_history(content["history"]))
     fitted.temperature = float(content["temperature"])
     found._fitted = fitted
-    if content["extra"] is not None:
-        found._take_extra_state(content["extra"])
     return found
+
+
+def _describe_history(history: History | None) -> dict[str, Any] | None:
+    if history is None:
+        return None
+    return {
+        "log_likelihoods": np.array(history.log_likelihoods),
+        "weight": history.weight,
+        "converged": history.converged,
+    }
+
+
+def _read_history(told: dict[str, Any] | None) -> History | None:
+    if told is None:
+        return None
+    return History(tuple(told["log_likelihoods"].tolist()), float(told["weight"]), bool(told["converged"]))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.estimators.reading import Schema
 from tamis.models import Evidence, Generative, Posterior, Projection
+from tamis.models.em import History
 from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
 
@@ -34,7 +35,7 @@ class Fitted:
         "_known",
         "classes",
         "declared",
-        "iterations",
+        "history",
         "model",
         "posterior",
         "projection",
@@ -49,7 +50,7 @@ class Fitted:
         statistic: Joint | None,
         declared: Keys,
         posterior: Posterior | None = None,
-        iterations: int = 1,
+        history: History | None = None,
         waiting: Waiting | None = None,
         temperature: float = 1.0,
     ) -> None:
@@ -58,7 +59,7 @@ class Fitted:
         self._known = (statistic, waiting)  # swapped as one, for threads may read meanwhile
         self.declared = declared  # classes that may not have been seen yet
         self.posterior = posterior  # None until it is asked for
-        self.iterations = iterations
+        self.history = history  # of EM; None where all labels were given
         self.temperature = temperature  # by which probabilities are calibrated
         self.classes: NDArray[Any] | None = None  # None until asked for, as is the projection
         self.projection: Projection | None = None
@@ -93,7 +94,7 @@ class Fitted:
             self.learned if statistic is None else statistic,
             self.declared if declared is None else declared,
             posterior,
-            self.iterations,
+            self.history,
             temperature=self.temperature if temperature is None else temperature,
         )
 
@@ -105,7 +106,7 @@ class Fitted:
             statistic, waiting, count = self.learned, None, len(values)
         chain = Waiting(values, labels, waiting, count)
         return Fitted(
-            self.schema, self.model, statistic, self.declared, None, self.iterations, chain, self.temperature
+            self.schema, self.model, statistic, self.declared, None, self.history, chain, self.temperature
         )
 
     def _summed(self, waiting: Waiting) -> Joint:

@@ -7,28 +7,34 @@ loop decides. `run` is that loop for whoever has no wish of their own, and `star
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.block import Codes, Shares
-from tamis.models.gaussian_columns import GaussianColumns
+from tamis.models.em_start import Initial, Method, kmeans_plus_plus, start
 from tamis.models.gaussian_densities import TiedNormal
-from tamis.models.gaussian_vectors import GaussianVectors
-from tamis.models.generative import Encoded, Evidence, Generative, Posterior
+from tamis.models.generative import Evidence, Generative, Posterior
 from tamis.protocols import total
-from tamis.stats import Joint, Keys
-from tamis.tables import Sparse, runs
+from tamis.stats import Joint
+from tamis.tables import runs
 
-_CELLS = 1 << 20  # of log p(x, class), or of features, in memory at a time
-_SAMPLE = 2000  # rows among which centres are sought, or _EACH a centre
-_EACH = 50
-_LLOYD = 10  # rounds of k-means after k-means++: on 2,000 rows they cost less than one step on 100,000
-_SOFT = 0.05  # of each row goes to all classes at the start: what is 0 once is 0 at every step
-_WIDEST = 2000  # features of rows that are compared; of more columns, these many are drawn
+__all__ = [
+    "History",
+    "Initial",
+    "Method",
+    "Outcome",
+    "Step",
+    "best",
+    "kmeans_plus_plus",
+    "log_likelihood",
+    "lower_bound",
+    "run",
+    "start",
+    "steps",
+]
+
+_CELLS = 1 << 20  # of log p(x, class) in memory at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +47,47 @@ class Step:
     log_likelihood: float  # of the rows under the posterior before, known labels with their rows
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """How a run of EM went."""
+
+    log_likelihoods: tuple[float, ...]  # of all rows, under the posterior before each step
+    weight: float  # of all rows
+    converged: bool
+
+    @property
+    def iterations(self) -> int:
+        """Steps that were made."""
+        return len(self.log_likelihoods)
+
+    @property
+    def lower_bounds(self) -> Array:
+        """The mean log-likelihood per row before each step (iterations,)."""
+        return np.array(self.log_likelihoods) / (self.weight if self.weight > 0 else 1.0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
     """Where a run ended, and how it came there."""
 
     posterior: Posterior
     statistic: Joint
-    log_likelihoods: tuple[float, ...]  # of each step
-    converged: bool
+    history: History
+
+    @property
+    def log_likelihoods(self) -> tuple[float, ...]:
+        """Of each step."""
+        return self.history.log_likelihoods
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last step changed the log-likelihood by less than the tolerance."""
+        return self.history.converged
 
     @property
     def iterations(self) -> int:
-        return len(self.log_likelihoods)
+        """Steps that were made."""
+        return self.history.iterations
 
 
 def steps(
@@ -88,14 +123,17 @@ def run(
     tol: float = 1e-3,
     hard: bool = False,
     watch: Callable[[Step], None] | None = None,
+    before_start: float | None = None,
 ) -> Outcome:
     """Steps until the mean log-likelihood of a row changes by less than `tol`, or there were `max_iter`.
 
-    `watch` sees every step; steps are rough (see `steps`), the statistic at the end is not.
+    `watch` sees every step; steps are rough (see `steps`), the statistic at the end is not. A run that
+    continues another compares its first log-likelihood with the last one of that run, `before_start`.
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
-    least = tol * _weight(model, evidence)
+    weight = _weight(model, evidence)
+    least, previous = tol * weight, before_start
     likelihoods: list[float] = []
     converged, before, last = False, start, None
     for step in islice(steps(model, evidence, start, hard, rough=True), max_iter):
@@ -104,14 +142,15 @@ def run(
             watch(step)
         before, last = start if last is None else last.posterior, step
         # With a prior it is their product that never falls; the likelihood alone may, on its way.
-        if len(likelihoods) > 1 and abs(likelihoods[-1] - likelihoods[-2]) < least:
+        if previous is not None and abs(step.log_likelihood - previous) < least:
             converged = True
             break
+        previous = step.log_likelihood
     if last is None:
         raise AssertionError("islice gives at least one step of an endless loop")
     if len(model.blocks) == 1 and any(isinstance(part, TiedNormal) for part in before.densities.values()):
         last = next(steps(model, evidence, before, hard))
-    return Outcome(last.posterior, last.statistic, tuple(likelihoods), converged)
+    return Outcome(last.posterior, last.statistic, History(tuple(likelihoods), weight, converged))
 
 
 def log_likelihood(evidence: Evidence, posterior: Posterior, weighed: float = 1.0) -> float:
@@ -172,162 +211,17 @@ def best(
     tol: float = 1e-3,
     hard: bool = False,
     watch: Callable[[Step], None] | None = None,
+    method: Method = "kmeans",
+    initial: Initial | None = None,
 ) -> Outcome:
-    """Of several runs, each from a start of its own, the one that has come furthest."""
+    """Of several runs, each from a start of its own, the one with the largest last log-likelihood.
+
+    With `hard`, that is the one of rows and their classes together, as in k-means.
+    """
     if tries < 1:
         raise ValueError(f"got tries={tries}, expected at least 1")
-    found = (
-        run(model, evidence, start(model, evidence, k, rng), max_iter, tol, hard, watch) for _ in range(tries)
+    outcomes = (
+        run(model, evidence, start(model, evidence, k, rng, method, initial), max_iter, tol, hard, watch)
+        for _ in range(tries)
     )
-    if tries == 1:
-        return next(found)
-    return max(found, key=lambda outcome: log_likelihood(evidence, outcome.posterior, model.weighed))
-
-
-def start(model: Generative, evidence: Evidence, k: int, rng: np.random.Generator) -> Posterior:
-    """A first guess at classes 0 … k − 1: each row to the nearest of k centres, but a little to the others.
-
-    Where labels are known they say more than any guess: infer a start from the rows that have them.
-    """
-    if (evidence.filed.group >= 0).any():
-        raise ValueError(
-            "got rows with labels, expected none: start from model.infer(model.observe(evidence.known()))"
-        )
-    if not 1 <= k <= len(evidence.rows):
-        raise ValueError(
-            f"got k={k} classes for {len(evidence.rows)} rows, expected 1 or more, and no more than rows"
-        )
-    keys = Keys(tuple(range(k)))
-    n = len(evidence.rows)
-    sample = evidence.take(np.sort(rng.permutation(n)[: max(_SAMPLE, _EACH * k)]))
-    features = _Features.of(model, sample.rows, rng)
-    rows = features.of_rows(sample.rows)
-    weights = sample.weight()
-    centres = _lloyd(rows, kmeans_plus_plus(rows, k, rng, weights), weights)
-    # The sample has all means and squares that numbers need, but not all words that texts may hold.
-    numeric = all(isinstance(block, GaussianColumns | GaussianVectors) for block in model.blocks.values())
-    chosen = sample if numeric else evidence
-    parts = []
-    for run_of_rows in runs(len(chosen.rows), max(rows.shape[1], k), _CELLS):
-        part = chosen.take(run_of_rows)
-        nearest = _distances(features.of_rows(part.rows), centres).argmin(axis=1)
-        shares = np.eye(k)[nearest] * (1.0 - _SOFT) + _SOFT / k
-        parts.append(model.gather(_filled(model, part.rows), Shares(keys, shares * part.weight()[:, None])))
-    return model.infer(total(parts))
-
-
-def _filled(model: Generative, rows: Encoded) -> Encoded:
-    """What is missing among vectors, which have no one yet to guess it, is the mean of its column."""
-    filled = dict(rows.blocks)
-    for name, block in model.blocks.items():
-        values = filled[name]
-        if isinstance(block, GaussianVectors) and np.isnan(values).any():
-            seen = np.maximum((~np.isnan(values)).sum(axis=0), 1)
-            filled[name] = np.where(np.isnan(values), np.nansum(values, axis=0) / seen, values)
-    return Encoded(filled, len(rows))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Features:
-    """Numbers by which rows of any blocks are compared: in units of their spread, categories as flags."""
-
-    columns: dict[str, NDArray[np.int64]]  # of each block, those that are used
-    centre: dict[str, Array]
-    scale: dict[str, Array]
-
-    @classmethod
-    def of(cls, model: Generative, rows: Encoded, rng: np.random.Generator) -> "_Features":
-        columns, centre, scale = {}, {}, {}
-        for name in model.blocks:
-            width = _width(rows.blocks[name])
-            columns[name] = np.sort(rng.permutation(width)[:_WIDEST])
-            values = _numbers(rows.blocks[name], columns[name])
-            seen = np.maximum((~np.isnan(values)).sum(axis=0), 1)
-            centre[name] = np.nansum(values, axis=0) / seen
-            spread = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / seen)
-            scale[name] = np.where(spread > 0, spread, 1.0)
-        return cls(columns, centre, scale)
-
-    def of_rows(self, rows: Encoded) -> Array:
-        parts = [
-            (_numbers(rows.blocks[name], columns) - self.centre[name]) / self.scale[name]
-            for name, columns in self.columns.items()
-        ]
-        return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
-
-
-def _width(rows: Any) -> int:
-    if isinstance(rows, Codes):
-        return sum(map(len, rows.keys))
-    return rows.columns if isinstance(rows, Sparse) else int(rows.shape[1])
-
-
-def _numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
-    """Some columns of a block as numbers (n, len(columns)), NaN where they are missing."""
-    if isinstance(rows, Sparse):
-        return np.asarray(rows.matrix()[:, columns].toarray(), dtype=np.float64)
-    if not isinstance(rows, Codes):
-        return np.asarray(rows[:, columns], dtype=np.float64)
-    starts = np.cumsum([0, *map(len, rows.keys)])
-    owner = np.searchsorted(starts, columns, side="right") - 1
-    codes = rows.codes[:, owner]
-    return np.where(codes < 0, np.nan, (codes == columns - starts[owner]).astype(np.float64))
-
-
-def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
-    """k of the rows (k, d) that are far from each other: each drawn by its squared distance to those before.
-
-    Of 2 + log k draws the one is taken that leaves least. On a sample, if there are many rows. Distances are
-    over the columns that are present; what a centre misses is the mean of its column.
-    """
-    if not 1 <= k <= len(rows):
-        raise ValueError(
-            f"got k={k} for {len(rows)} rows, expected 1 or more, and no more than there are rows"
-        )
-    most = max(_SAMPLE, _EACH * k)
-    if len(rows) > most:
-        chosen = rng.choice(len(rows), most, replace=False)
-        rows, weights = rows[chosen], None if weights is None else weights[chosen]
-    w = np.ones(len(rows)) if weights is None else weights
-    seen = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
-    filled = np.where(np.isnan(rows), np.nansum(rows, axis=0) / seen, rows)
-    first = rng.choice(len(rows), p=w / w.sum())
-    centres = [filled[first]]
-    nearest = _distances(rows, filled[first][None])[:, 0]
-    for _ in range(1, k):
-        chance = np.cumsum(nearest * w)
-        if chance[-1] > 0:
-            drawn = np.searchsorted(chance, rng.random(2 + int(np.log(k))) * chance[-1], side="right")
-        else:  # fewer distinct rows than centres
-            drawn = rng.integers(len(rows), size=1)
-        drawn = np.minimum(drawn, len(rows) - 1)
-        left = np.minimum(_distances(rows, filled[drawn]), nearest[:, None])
-        best = int((w @ left).argmin())
-        nearest = left[:, best]
-        centres.append(filled[drawn[best]])
-    return np.stack(centres)
-
-
-def _distances(rows: Array, centres: Array) -> Array:
-    """Squared, (n, k), over the columns that are present and as if all were."""
-    present = ~np.isnan(rows)
-    if present.all():
-        about = rows.mean(axis=0)
-        x, c = rows - about, centres - about
-        found = np.square(x).sum(axis=1)[:, None] - 2.0 * x @ c.T + np.square(c).sum(axis=1)
-        return np.asarray(np.maximum(found, 0.0))
-    x = np.where(present, rows, 0.0)
-    found = np.square(x).sum(axis=1)[:, None] - 2.0 * x @ centres.T + present @ np.square(centres).T
-    share = present.sum(axis=1) / max(1, rows.shape[1])
-    return np.asarray(np.maximum(found, 0.0) / np.where(share > 0, share, 1.0)[:, None])
-
-
-def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
-    """A few rounds of k-means; a centre that no row is near stays where it is."""
-    present = ~np.isnan(rows)
-    filled = np.where(present, rows, 0.0)
-    for _ in range(_LLOYD):
-        shares = np.eye(len(centres))[_distances(rows, centres).argmin(axis=1)] * weights[:, None]
-        weight = shares.T @ present
-        centres = np.where(weight > 0, shares.T @ filled / np.where(weight > 0, weight, 1.0), centres)
-    return centres
+    return max(outcomes, key=lambda outcome: outcome.log_likelihoods[-1])

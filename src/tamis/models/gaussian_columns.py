@@ -156,6 +156,16 @@ class Student(Density[Array]):
     belief: NormalInverseGamma
     seen: Moments
 
+    @property
+    def mean(self) -> Array:
+        """(K, d)."""
+        return self.members.mean
+
+    @property
+    def covariance(self) -> Array:
+        """The variances (K, d)."""
+        return self.members.variance
+
     def scores(self, rows: Array) -> Array:
         found = np.empty((len(rows), len(self.keys)))
         for k in range(len(self.keys)):

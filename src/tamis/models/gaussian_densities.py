@@ -307,6 +307,46 @@ class VectorStudent(Density[Array]):
         return self.evidence()
 
 
+def refuse_collapse(density: Any) -> None:
+    """Raise if a class lies on rows that do not vary: without a prior its density has no bounds.
+
+    Of full matrices, those that are singular were refused before.
+    """
+    if not isinstance(density, DiagonalNormal | SphericalNormal):
+        return
+    flat = density.variance <= np.square(1e-14 * density.mean) + 1e-300
+    if flat.any():
+        raise ValueError(
+            f"component {int(flat.any(axis=1).argmax())} has collapsed on rows that do not vary, "
+            "expected variances above zero: set reg_covar or estimate='map', or ask for fewer components"
+        )
+
+
+def precisions_of(density: Any) -> Array:
+    """The inverse of a density's `covariance`, in its shape."""
+    if isinstance(density, FullNormal | TiedNormal):
+        return density.factor.inverse()
+    if isinstance(density, VectorStudent):
+        return density.members.factor.inverse() * _scale_by_covariance(density)
+    return np.asarray(1.0 / density.covariance)
+
+
+def precision_factors_of(density: Any) -> Array:
+    """Upper triangular U with U Uᵀ = precision; square roots of precisions where there is no matrix."""
+    if isinstance(density, FullNormal | TiedNormal):
+        return np.swapaxes(density.factor.inverse_factor(), -1, -2)
+    if isinstance(density, VectorStudent):
+        factor = density.members.factor.inverse_factor() * np.sqrt(_scale_by_covariance(density))
+        return np.swapaxes(factor, -1, -2)
+    return np.asarray(1.0 / np.sqrt(density.covariance))
+
+
+def _scale_by_covariance(density: VectorStudent) -> Array:
+    """The ratio of the scale to the covariance (K, 1, 1); 0 where that is infinite."""
+    freedom = np.broadcast_to(density.members.freedom, (len(density.keys),))
+    return np.asarray(np.maximum(freedom - 2.0, 0.0) / freedom)[:, None, None]
+
+
 def share_guessed(rows: Array, shares: Shares, given: Density[Array] | None) -> Moments:
     """Full Moments of rows with gaps, as the given Gaussians expect them."""
     if not isinstance(given, FullNormal | TiedNormal):
