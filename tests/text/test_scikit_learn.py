@@ -94,8 +94,8 @@ def test_parameters_are_got_and_set() -> None:
         "send money",
     ]
     assert repr(model) == "TokenCounts(fold='base', ngram_range=(1, 2))"
-    with pytest.raises(ValueError, match="Invalid parameter 'lowercase'"):
-        model.set_params(lowercase=True)
+    with pytest.raises(ValueError, match="Invalid parameter 'norm'"):
+        model.set_params(norm="l2")
 
 
 def test_it_is_part_of_pipelines_and_searches() -> None:

@@ -46,6 +46,11 @@ class Corpus(NamedTuple):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return len(self.text)
+
 
 def _encoded(document: str | bytes) -> bytes:
     return document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
@@ -61,7 +66,7 @@ def corpora(
     Bytes and files are in the encoding given, or in the one that they seem to be in.
     """
     refuse_one(documents)
-    column = _column(documents)
+    column = column_of(documents)
     if (found := _arrow(column)) is not None:
         yield from _of_arrow(found, encoding, chunk, most)
         return
@@ -98,20 +103,21 @@ def read(document: Any, encoding: str | None, row: int) -> str | bytes:
         document = document.read_bytes()
     if isinstance(document, bytes | bytearray | memoryview):
         return as_utf8(bytes(document), encoding)
-    if _is_missing(document):
+    if is_missing(document):
         return ""
     raise TypeError(
         f"document {row} is a {type(document).__name__}, expected text: str, bytes, a Path to a file, or None"
     )
 
 
-def _is_missing(document: Any) -> bool:
+def is_missing(document: Any) -> bool:
+    """Whether a document is None, NaN or pandas' NA."""
     if isinstance(document, float | np.floating):
         return bool(np.isnan(document))
     return document is None or type(document).__name__ in ("NAType", "NaTType")
 
 
-def _column(documents: Any) -> Any:
+def column_of(documents: Any) -> Any:
     """The one column of a frame or a matrix; anything else as it is."""
     if hasattr(documents, "tocsr"):
         raise TypeError("got a sparse matrix, expected texts: was it transformed already?")

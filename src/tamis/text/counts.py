@@ -1,7 +1,7 @@
 """texts → sparse counts of tokens: scikit-learn's transformer."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, Self
@@ -12,73 +12,29 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from tamis import arrays
-from tamis._kernels import text as kernels
-from tamis._kernels.text import Floats, Indices, Rows, Words
-from tamis._kernels.threads import ahead, together
+from tamis._kernels.text import Rows, Words
+from tamis._kernels.threads import ahead
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
-from tamis.text.checking import is_share, lengths, texts, whole
-from tamis.text.corpus import CHUNK, LARGE, Corpus, corpora, read, refuse_one
+from tamis.text.checking import is_share, texts, whole
+from tamis.text.corpus import CHUNK, LARGE, Corpus, corpora, refuse_one
+from tamis.text.custom import TOKEN_PATTERN, CustomAnalyzer, StripAccents, Tokenized
 from tamis.text.hashing import Hashed
+from tamis.text.learned import Learned
 from tamis.text.lexicon import Places
-from tamis.text.matrix import matrix, stacked
+from tamis.text.matrix import matrix
+from tamis.text.reading import FUNCTIONS, read_tokens, reader_of
+from tamis.text.source import DecodeError, Input, Source
 from tamis.text.stop_words import stop_words
-from tamis.text.tokenizer import Analyzer, Tokenizer
+from tamis.text.tokenizer import Analyzer, Reader
 from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
-
-Columns = Vocabulary | GivenVocabulary | Hashed
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """How texts were read, and by what columns they are counted."""
-
-    tokenizer: Tokenizer
-    columns: Columns
-    unknown: bool  # whether a last column counts what has none
-    binary: bool
-
-    @property
-    def width(self) -> int:
-        """The number of columns."""
-        return len(self.columns) + self.unknown
-
-    def count(self, corpus: Corpus) -> Rows:
-        """Counts of some texts."""
-        return self.arranged(*self.placed(corpus))
-
-    def placed(self, corpus: Corpus) -> tuple[Rows, Places]:
-        """Counts of some texts by their own numbers, and the columns of these."""
-        lexicon, rows = self.tokenizer.count(corpus)
-        return rows, self.columns.find(lexicon)
-
-    def matrix(self, parts: list[tuple[Rows, Places]], dtype: DTypeLike) -> Any:
-        """Counts of many texts: each part is arranged where it will be in the end."""
-        ends = np.cumsum([0, *(len(rows.indices) for rows, _ in parts)]).tolist()
-        moved, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
-        tasks = [
-            partial(self.arranged, *part, (moved[i:j], values[i:j]))
-            for part, (i, j) in zip(parts, pairwise(ends), strict=True)
-        ]
-        return matrix(stacked(together(tasks), moved, values), self.width, dtype)
-
-    def arranged(self, rows: Rows, places: Places, out: tuple[Indices, Floats] | None = None) -> Rows:
-        """Rows by column, written to `out` if it is given."""
-        columns, signs = places
-        if self.unknown:
-            columns = np.where(columns < 0, np.int32(self.width - 1), columns)
-        found = kernels.arrange(rows, columns, signs, out)
-        if self.binary:  # whatever shares a column, and whatever its sign, as scikit-learn does
-            found.counts.fill(1.0)
-        return found
-
 
 UNKNOWN = "<unknown>"
 _LEAST = 1 << 16  # bytes of a chunk, however much is made of them
 
 
 class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Counts of words, phrases or characters, a row a text: CountVectorizer and HashingVectorizer in one.
+    """Counts of words, phrases or characters, one row per text: CountVectorizer and HashingVectorizer in one.
 
     >>> counts = TokenCounts(vocabulary=["john", "mary", "sex", "money", "send", "meeting"], unknown=True)
     >>> text = "John sent money to Mary after the meeting about money"
@@ -91,7 +47,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     Parameters
     ----------
-    analyzer : "word", "char" (runs of characters) or "char_wb" (within words, with the spaces about them)
+    analyzer : "word", "char" (runs of characters), "char_wb" (within words, with the spaces about them), or a
+        function from a document to its tokens
     ngram_range : the least and the most words or characters that make a token; None for pairs only
     pairs : also two words up to so far apart (sparse orthogonal bigrams): "send money", "send * mary"
     form : "vocabulary" learns its columns from texts; "hashed" has `n_features` of them and learns nothing
@@ -106,13 +63,17 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     binary : whether a token is there, not how often
     unknown : a last column counts the tokens that are not in the vocabulary
     fold, unspaced, digits : see `tamis.text.alphabet`
-    encoding : of bytes and files; None takes UTF-8 where it is that, and guesses else
+    input : "content", or "filename" or "file" where documents are names of files or open files
+    encoding, decode_error : of bytes and files; None takes UTF-8 where it is that, and guesses else
+    preprocessor, tokenizer, token_pattern, strip_accents, lowercase : as in scikit-learn. A function, another
+        pattern than the default, or accents stripped to ASCII or with case kept are read in Python, with the
+        columns and the speed of CountVectorizer; `fold`, `unspaced`, `digits`, `min_length` are not for these
     """
 
     def __init__(
         self,
         *,
-        analyzer: Analyzer = "word",
+        analyzer: Analyzer | Callable[[Any], Iterable[str]] = "word",
         ngram_range: tuple[int, int] | None = (1, 1),
         pairs: int = 0,
         form: Literal["vocabulary", "hashed"] = "vocabulary",
@@ -131,7 +92,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         fold: Fold = "case",
         unspaced: Unspaced = "pairs",
         digits: Digit = "keep",
+        input: Input = "content",
         encoding: str | None = None,
+        decode_error: DecodeError = "replace",
+        preprocessor: Callable[[Any], Any] | None = None,
+        tokenizer: Callable[[Any], Iterable[str]] | None = None,
+        token_pattern: str | None = TOKEN_PATTERN,
+        strip_accents: StripAccents | None = None,
+        lowercase: bool = True,
         dtype: DTypeLike = np.float64,
     ) -> None:
         self.analyzer = analyzer
@@ -153,7 +121,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.fold = fold
         self.unspaced = unspaced
         self.digits = digits
+        self.input = input
         self.encoding = encoding
+        self.decode_error = decode_error
+        self.preprocessor = preprocessor
+        self.tokenizer = tokenizer
+        self.token_pattern = token_pattern
+        self.strip_accents = strip_accents
+        self.lowercase = lowercase
         self.dtype = dtype
 
     _learned: Learned
@@ -195,7 +170,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         moved = [Places(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers]
         return self._learned.matrix(list(zip(kept, moved, strict=True)), self.dtype)
 
-    def _settle(self, tokenizer: Tokenizer, gathering: Gathering, documents: Words) -> Words:
+    def _settle(self, tokenizer: Reader, gathering: Gathering, documents: Words) -> Words:
         """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
         vocabulary = Vocabulary.sorted(gathering.parts[0])
         columns = vocabulary.columns
@@ -207,7 +182,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return columns
 
     def _gathered(
-        self, tokenizer: Tokenizer, X: object, labels: tuple[Keys, Words] | None, keep: bool
+        self, tokenizer: Reader, X: object, labels: tuple[Keys, Words] | None, keep: bool
     ) -> tuple[Gathering, Words, list[Rows]]:
         """The lexicon of all texts, how many texts each class has, and their counts if they are kept."""
         group = None if labels is None else labels[1]
@@ -286,14 +261,42 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text."""
-        return self._tokenizer().tokens(read(text, self.encoding, 0))
+        return self.build_analyzer()(text)
 
     def _corpora(
-        self, X: object, tokenizer: Tokenizer, chunk: int = CHUNK, most: int = 0
-    ) -> Iterator[Corpus]:
+        self, X: object, tokenizer: Reader, chunk: int = CHUNK, most: int = 0
+    ) -> Iterator[Corpus | Tokenized]:
         """The texts in chunks of such sizes, the smaller the more is made of a text."""
-        weight = tokenizer.weight
-        return corpora(X, self.encoding, max(min(_LEAST, chunk), chunk // weight), most // weight)
+        weight, source = tokenizer.weight, self._source()
+        least, most = max(min(_LEAST, chunk), chunk // weight), most // weight
+        if isinstance(tokenizer, CustomAnalyzer):
+            return tokenizer.chunks(X, source, least, most)
+        return corpora(source.open(X), self.encoding, least, most)
+
+    def _source(self) -> Source:
+        return Source(self.input, self.encoding, self.decode_error)
+
+    # ── the steps from a document to its tokens, as scikit-learn names them ──
+
+    def decode(self, doc: Any) -> Any:
+        """The text of one document that may be bytes or, as `input` says, a file."""
+        return self._source().content(doc)
+
+    def build_analyzer(self) -> Callable[[Any], list[str]]:
+        """The function from a document to its tokens."""
+        return partial(read_tokens, self._tokenizer(), self._source())
+
+    def build_preprocessor(self) -> Callable[[Any], Any]:
+        """The function that folds the characters of a text, before it is cut into words."""
+        return self._tokenizer().preprocess
+
+    def build_tokenizer(self) -> Callable[[Any], Iterable[str]]:
+        """The function that cuts a text whose characters are folded into words, stop words included."""
+        return self._tokenizer().split
+
+    def get_stop_words(self) -> frozenset[str] | None:
+        """The words that are left out, or None."""
+        return stop_words(self.stop_words) or None
 
     # ── what the columns are ──
 
@@ -306,7 +309,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             )
         return learned
 
-    def _given(self, tokenizer: Tokenizer) -> Learned | None:
+    def _given(self, tokenizer: Reader) -> Learned | None:
         """Columns that need no texts; None if there are none such."""
         if self.form == "hashed":
             return Learned(
@@ -333,6 +336,11 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise AttributeError("hashed columns have no vocabulary: see get_feature_names_out and names=")
         return {name: k for k, name in enumerate(found.names)}
 
+    @property
+    def fixed_vocabulary_(self) -> bool:
+        """Whether the vocabulary was given."""
+        return self.vocabulary is not None
+
     def inverse_transform(self, X: Any) -> list[NDArray[np.object_]]:
         """The tokens of each row that has them."""
         names = self.get_feature_names_out()
@@ -341,7 +349,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError(f"got {table.shape[1]} columns, expected {len(names)}")
         return [names[table.indices[i:j][table.data[i:j] != 0]] for i, j in pairwise(table.indptr)]
 
-    def _tokenizer(self) -> Tokenizer:
+    def _tokenizer(self) -> Reader:
         """What reads the texts; and the parameters, checked."""
         if self.form not in ("vocabulary", "hashed"):
             raise ValueError(f"got form={self.form!r}, expected 'vocabulary' or 'hashed'")
@@ -352,8 +360,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             )
         if not hashed and (self.alternate_sign or self.names):
             raise ValueError("got alternate_sign or names with a vocabulary, which need form='hashed'")
-        if not (self.encoding is None or isinstance(self.encoding, str)):
-            raise TypeError(f"got encoding={self.encoding!r}, expected a name, as 'utf-8', or None to guess")
+        self._source()
         np.dtype(self.dtype)
         whole("n_features", self.n_features, 1, 2**31 - 1)
         whole("names", self.names, 0)
@@ -363,19 +370,15 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError(f"got keep_by={self.keep_by!r}, expected 'count' or 'evidence'")
         if self.max_features is not None:
             whole("max_features", self.max_features, 1)
-        return Tokenizer(
-            analyzer=self.analyzer,
-            ngram_range=lengths(self.ngram_range),
-            pairs=self.pairs,
-            min_length=self.min_length,
-            fold=self.fold,
-            unspaced=self.unspaced,
-            digits=self.digits,
-            stop_words=stop_words(self.stop_words),
-        )
+        return reader_of(self)
 
     def _saved(self) -> dict[str, Any]:
         """What a file holds of it, besides its parameters."""
+        for name in FUNCTIONS:
+            if callable(getattr(self, name)):
+                raise TypeError(
+                    f"got {name}={getattr(self, name)!r}, expected no function: a file holds no code"
+                )
         learned = self._found()
         hashed = isinstance(learned.columns, Hashed)
         as_fitted = learned.tokenizer, hashed, learned.unknown, learned.binary

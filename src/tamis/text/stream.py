@@ -20,6 +20,7 @@ from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
 from tamis.text.corpus import CHUNK, LARGE, Corpus
 from tamis.text.counts import TokenCounts
+from tamis.text.custom import Tokenized
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Lexicon
 from tamis.text.matrix import matrix
@@ -34,7 +35,7 @@ _PATIENCE = 2.0  # seconds before anybody is told how far it has come
 class Chunk(NamedTuple):
     """Some texts and their labels."""
 
-    corpus: Corpus
+    corpus: Corpus | Tokenized
     labels: list[Any]
 
 
@@ -186,11 +187,11 @@ def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, cl
     gathering, tokenizer = Gathering(), counts._tokenizer()
     has, often = flags or counts._prunes, not flags or counts._prunes
 
-    def grouped() -> Iterator[tuple[Corpus, Words, int]]:
+    def grouped() -> Iterator[tuple[Corpus | Tokenized, Words, int]]:
         for chunk in chunks:
             yield chunk.corpus, classes.group(chunk.labels), len(classes.documents)
 
-    def count(item: tuple[Corpus, Words, int]) -> tuple[Lexicon, Sums]:
+    def count(item: tuple[Corpus | Tokenized, Words, int]) -> tuple[Lexicon, Sums]:
         corpus, group, known = item
         lexicon, rows = tokenizer.count(corpus)
         return lexicon, summed(rows, len(lexicon), group, known, has, often)
@@ -247,7 +248,7 @@ class _Meter:
             for chunk in chunks:
                 yield chunk
                 self._texts += len(chunk.corpus)
-                self._bytes += len(chunk.corpus.text)
+                self._bytes += chunk.corpus.size
                 now = time.monotonic()
                 if self._shown and now - self._begun > _PATIENCE and self._line.is_due(now):
                     self._line.draw(self._said(now), now)

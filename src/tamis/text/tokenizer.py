@@ -1,9 +1,9 @@
 """text → tokens: words, phrases and runs of characters, as strings or counted by document."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,18 @@ class Counted(NamedTuple):
 
     lexicon: Lexicon
     rows: Rows
+
+
+class Reader(Protocol):
+    """What finds the tokens of documents: `Tokenizer`, compiled, or `CustomAnalyzer`, in Python."""
+
+    @property
+    def weight(self) -> int: ...
+    def tokens(self, document: Any, /) -> list[str]: ...
+    def preprocess(self, document: Any, /) -> Any: ...
+    def split(self, document: Any, /) -> Iterable[str]: ...
+    def name(self, term: str, /) -> str: ...
+    def count(self, corpus: Any, /) -> Counted: ...
 
 
 class _Stream(NamedTuple):
@@ -102,6 +114,27 @@ class Tokenizer:
         names = lexicon.names.strings()
         return [names[k] for stream in streams for k in stream.numbers.tolist()]
 
+    def preprocess(self, text: str) -> str:
+        """The text with its characters folded, and any white space as one space.
+
+        >>> Tokenizer(fold="base").preprocess("Größe  und ΟΔΟΣ")
+        'grosse und οδοσ'
+        """
+        corpus = Corpus.of([text])
+        folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, False)
+        return folded[: places[-1]].tobytes().decode()
+
+    def split(self, text: str) -> list[str]:
+        """The words of a text as they are written: nothing is folded and no stop word is left out.
+
+        >>> Tokenizer(stop_words=frozenset(["the"])).split("The CAT")
+        ['The', 'CAT']
+        """
+        plain = frozenset[str]()
+        return replace(
+            self, analyzer="word", ngram_range=(1, 1), pairs=0, fold="none", stop_words=plain
+        ).tokens(text)
+
     def name(self, term: str) -> str:
         """The token that a term of one or more words, with stars for those left out, stands for.
 
@@ -109,9 +142,7 @@ class Tokenizer:
         ('money', 'send * mary')
         """
         if self.analyzer != "word":
-            corpus = Corpus.of([term])
-            folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, False)
-            return folded[: places[-1]].tobytes().decode()
+            return self.preprocess(term)
         single = replace(self, ngram_range=(1, 1), pairs=0)
         words = [["*"] if part == "*" else single.tokens(part) for part in term.split()]
         if not words or any(len(found) != 1 for found in words):

@@ -13,7 +13,7 @@ from tamis._kernels import text as kernels
 from tamis._kernels.text import Rows, Words
 from tamis.text.checking import words
 from tamis.text.lexicon import Finder, Lexicon, Places
-from tamis.text.tokenizer import Tokenizer
+from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
@@ -91,7 +91,7 @@ class GivenVocabulary:
         return len(self.names)
 
     @classmethod
-    def of(cls, terms: Iterable[str] | Mapping[str, int], tokenizer: Tokenizer) -> "GivenVocabulary":
+    def of(cls, terms: Iterable[str] | Mapping[str, int], tokenizer: Reader) -> "GivenVocabulary":
         """Terms in the order of their columns, or with their columns, read as texts are."""
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")

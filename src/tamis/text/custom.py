@@ -1,0 +1,197 @@
+"""documents → tokens by a user's pattern or functions, in Python, as scikit-learn finds them.
+
+The user's functions are called in the caller's thread, for one document after the other, in their order.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+
+from tamis._kernels import text as kernels
+from tamis._kernels.text import PAD, Stems
+from tamis.text.checking import lengths, whole
+from tamis.text.corpus import column_of, grown, is_missing, refuse_one
+from tamis.text.lexicon import Lexicon, Phrases
+from tamis.text.source import Source
+from tamis.text.tokenizer import Analyzer, Counted
+
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two characters or more: the built-in tokenizer reads these
+StripAccents = Literal["ascii", "unicode"] | Callable[[str], str]
+_OVERHEAD = 64  # bytes that a document counts for beyond its text, so that empty documents fill chunks, too
+
+
+class Tokenized(NamedTuple):
+    """The tokens of some documents."""
+
+    tokens: list[list[str]]
+    size: int  # characters of the documents, where they are texts
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class CustomAnalyzer:
+    """What a token is, by scikit-learn's parameters. `pairs` are our own: see `Tokenizer`.
+
+    >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
+    ['send', 'eur', 'send eur']
+    """
+
+    analyzer: Analyzer | Callable[[Any], Iterable[str]] = "word"
+    preprocessor: Callable[[Any], Any] | None = None
+    tokenizer: Callable[[Any], Iterable[str]] | None = None
+    token_pattern: str | None = TOKEN_PATTERN
+    lowercase: bool = True
+    strip_accents: StripAccents | None = None
+    stop_words: frozenset[str] = frozenset()
+    ngram_range: tuple[int, int] | None = (1, 1)  # None: pairs only
+    pairs: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("preprocessor", "tokenizer"):
+            given = getattr(self, name)
+            if not (given is None or callable(given)):
+                raise TypeError(f"got {name}={given!r}, expected a function, or None")
+        if not (callable(self.analyzer) or self.analyzer in ("word", "char", "char_wb")):
+            raise ValueError(
+                f"got analyzer={self.analyzer!r}, expected 'word', 'char', 'char_wb' or a function"
+            )
+        if self.analyzer == "word" and self.tokenizer is None and not isinstance(self.token_pattern, str):
+            raise TypeError(f"got token_pattern={self.token_pattern!r}, expected a regular expression")
+        if not (self.strip_accents in (None, "ascii", "unicode") or callable(self.strip_accents)):
+            raise ValueError(
+                f"got strip_accents={self.strip_accents!r}, expected 'ascii', 'unicode', a function or None"
+            )
+        lengths(self.ngram_range)
+        whole("pairs", self.pairs, 0)
+        if self.analyzer != "word" and (self.pairs or self.ngram_range is None or self.stop_words):
+            raise ValueError(
+                f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
+                "expected analyzer='word', or an ngram_range and nothing else"
+            )
+        _ = self._analyze  # a pattern that is none is refused here
+
+    @property
+    def weight(self) -> int:
+        """About how many tokens there are for each that a text of words has."""
+        least, most = self.ngram_range or (1, 0)
+        return (most - least + 1 + self.pairs) * (6 if self.analyzer in ("char", "char_wb") else 1)
+
+    @cached_property
+    def peer(self) -> CountVectorizer:
+        """scikit-learn's vectorizer with the same parameters; phrases of words are made here."""
+        return CountVectorizer(
+            analyzer=self.analyzer,
+            preprocessor=self.preprocessor,
+            tokenizer=self.tokenizer,
+            token_pattern=self.token_pattern,
+            lowercase=self.lowercase,
+            strip_accents=self.strip_accents,
+            stop_words=self.stop_words or None,
+            ngram_range=(1, 1) if self.analyzer == "word" else self.ngram_range,
+        )
+
+    @cached_property
+    def _analyze(self) -> Callable[[Any], Iterable[str]]:
+        analyze: Callable[[Any], Iterable[str]] = self.peer.build_analyzer()
+        return analyze
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether the first function that sees a document is the user's: then it may be any object."""
+        if callable(self.analyzer) or self.preprocessor is not None:
+            return True
+        return self.tokenizer is not None and not self.lowercase and self.strip_accents is None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def tokens(self, document: Any, row: int = 0) -> list[str]:
+        """The tokens of one document; of one that is missing, none."""
+        if is_missing(document):
+            return []
+        if not (isinstance(document, str) or self.takes_any):
+            raise TypeError(
+                f"document {row} is a {type(document).__name__}, expected text: "
+                "str, bytes, a Path to a file, or None"
+            )
+        tokens = list(self._analyze(document))
+        for token in tokens:
+            if not isinstance(token, str):
+                raise TypeError(f"document {row} has the token {token!r}, expected tokens that are str")
+        return _with_phrases(tokens, self.ngram_range, self.pairs) if self.analyzer == "word" else tokens
+
+    def preprocess(self, document: Any) -> Any:
+        """The document as it is before it is cut into words."""
+        return self.peer.build_preprocessor()(document)
+
+    def split(self, document: Any) -> Iterable[str]:
+        """The words of a preprocessed document."""
+        words: Iterable[str] = self.peer.build_tokenizer()(document)
+        return words
+
+    def name(self, term: str) -> str:
+        """The token that a term of a vocabulary stands for: itself, as in scikit-learn."""
+        if self.lowercase and not self.takes_any and term != term.lower():
+            warnings.warn(
+                f"the term {term!r} is never found, because texts are lowercased: write {term.lower()!r}, "
+                "or ask for lowercase=False",
+                stacklevel=2,
+            )
+        return term
+
+    def chunks(self, documents: Any, source: Source, chunk: int, most: int) -> Iterator[Tokenized]:
+        """The tokens of documents, in chunks of about so many characters; see `corpora`."""
+        refuse_one(documents)
+        column = column_of(documents)
+        if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
+            raise TypeError(f"got a {type(documents).__name__}, expected an iterable of documents")
+        batch: list[list[str]] = []
+        size = 0
+        for row, document in enumerate(column):
+            content = source.content(document, row)
+            batch.append(self.tokens(content, row))
+            size += _OVERHEAD + (len(content) if isinstance(content, str) else 0)
+            if size >= chunk:
+                yield Tokenized(batch, size)
+                batch, size, chunk = [], 0, grown(chunk, most)
+        if batch:
+            yield Tokenized(batch, size)
+
+    def count(self, documents: Tokenized) -> Counted:
+        """How often each token is in each document, by its number in a lexicon of these documents."""
+        known: dict[str, int] = {}
+        numbers = [known.setdefault(token, len(known)) for tokens in documents.tokens for token in tokens]
+        ends = np.cumsum([0, *map(len, documents.tokens)]).astype(np.int64)
+        return Counted(_lexicon(list(known)), kernels.tally(np.array(numbers, np.int32), ends, len(known)))
+
+
+def _with_phrases(words: list[str], ngram_range: tuple[int, int] | None, pairs: int) -> list[str]:
+    """Words, phrases and pairs at a distance, as the built-in tokenizer names them."""
+    least, most = ngram_range or (1, 0)
+    if (least, most, pairs) == (1, 1, 0):
+        return words
+    tokens = [" ".join(words[i : i + n]) for n in range(least, most + 1) for i in range(len(words) - n + 1)]
+    for distance in range(2 if least <= 2 <= most else 1, pairs + 1):  # each phrase once
+        between = " " + "* " * (distance - 1)
+        tokens += [f"{first}{between}{last}" for first, last in zip(words, words[distance:], strict=False)]
+    return tokens
+
+
+def _lexicon(tokens: list[str]) -> Lexicon:
+    """Distinct tokens as the kernels know them."""
+    try:
+        each = [token.encode() for token in tokens]
+    except UnicodeEncodeError as error:
+        raise ValueError(f"got the token {error.object!r}, expected tokens without lone surrogates") from None
+    lengths = np.array([len(token) for token in each], dtype=np.int64)
+    text = np.frombuffer(b"".join(each) + bytes(PAD), dtype=np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    stems = Stems(text, starts, lengths, kernels.keys(text, starts, lengths))
+    return Lexicon(stems, (Phrases(np.arange(len(each), dtype=np.int32)[:, None]),))
