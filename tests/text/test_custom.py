@@ -43,6 +43,11 @@ def without_vowels(text: str) -> str:
     return re.sub("[aeiou]", "", text)
 
 
+def named(asked: dict[str, Any]) -> str:
+    """The same name in every process, which the address of a function is not."""
+    return ", ".join(f"{name}={getattr(value, '__name__', value)!s}" for name, value in asked.items())
+
+
 CUSTOM: list[dict[str, Any]] = [
     {"token_pattern": r"(?u)\b\w+\b"},
     {"token_pattern": r"(?u)\b\w+\b", "ngram_range": (1, 2)},
@@ -76,7 +81,7 @@ CUSTOM: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["ASCII", "Unicode"])
-@pytest.mark.parametrize("asked", CUSTOM, ids=str)
+@pytest.mark.parametrize("asked", CUSTOM, ids=named)
 def test_columns_and_counts_are_those_of_count_vectorizer(asked: dict[str, Any], which: int) -> None:
     texts = corpora()[which][::4]
     ours, theirs = TokenCounts(**asked), CountVectorizer(**asked)
@@ -94,7 +99,7 @@ def test_columns_and_counts_are_those_of_count_vectorizer(asked: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    "asked", [case for case in CUSTOM if not {"min_df", "max_df"} & case.keys()], ids=str
+    "asked", [case for case in CUSTOM if not {"min_df", "max_df"} & case.keys()], ids=named
 )
 @pytest.mark.parametrize("signed", [False, True])
 def test_hashed_columns_are_those_of_hashing_vectorizer(asked: dict[str, Any], signed: bool) -> None:
@@ -296,7 +301,7 @@ def test_every_parameter_and_method_of_scikit_learns_is_here() -> None:
     assert hashing - set(dir(TokenCounts)) == {"partial_fit"}
 
 
-@pytest.mark.parametrize("asked", CUSTOM, ids=str)
+@pytest.mark.parametrize("asked", CUSTOM, ids=named)
 def test_the_steps_are_those_of_scikit_learn(asked: dict[str, Any]) -> None:
     ours, theirs = TokenCounts(**asked), CountVectorizer(**asked)
     for text in unicode()[:20]:

@@ -35,7 +35,7 @@ from tamis.stats import Filed, Joint, Keys
 
 
 class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
-    """A mixture of any family or mix of families, fitted by EM.
+    """A mixture of Gaussian, Bernoulli, categorical, Poisson or multinomial columns, fitted by EM.
 
     Parameters
     ----------
