@@ -32,10 +32,8 @@ class Source:
 
     def open(self, documents: Any) -> Any:
         """The same documents, with names and files replaced by what they hold; lazily."""
-        if (
-            self.input == "content" and self.decode_error == "replace"
-        ):  # `corpora` does it, and Arrow as it lies
-            return documents
+        if self.input == "content" and self.decode_error == "replace":
+            return documents  # `corpora` reads them, and Arrow where it lies
         refuse_one(documents)
         column = column_of(documents)
         if not isinstance(column, Iterable):
@@ -44,14 +42,32 @@ class Source:
 
     def _each(self, documents: Iterable[Any]) -> Iterator[Any]:
         for row, document in enumerate(documents):
-            yield self.content(document, row)
+            yield (
+                self._opened(document, row) if self.decode_error == "replace" else self.content(document, row)
+            )
 
     def text(self, document: Any) -> str | bytes:
         """The text of one document, as str or in UTF-8; of one that is missing, an empty one."""
-        return read(self.content(document), self.encoding, 0)
+        replaces = self.decode_error == "replace"  # the tokenizer does that itself
+        return read(self._opened(document, 0) if replaces else self.content(document), self.encoding, 0)
 
     def content(self, document: Any, row: int = 0) -> Any:
         """What one document holds: its text if it is text, bytes or a file, and else itself."""
+        document = self._opened(document, row)
+        if not isinstance(document, bytes | bytearray | memoryview):
+            return document
+        if self.decode_error == "replace":
+            utf8 = read(document, self.encoding, row)
+            return utf8.decode("utf-8", "replace") if isinstance(utf8, bytes) else utf8
+        encoding = self.encoding or guess(bytes(document))  # to the letter: no alias, as mail needs them
+        try:
+            return bytes(document).decode(encoding, self.decode_error)
+        except UnicodeDecodeError as error:
+            error.reason += f" (document {row}: give its encoding, or decode_error='replace')"
+            raise
+
+    def _opened(self, document: Any, row: int) -> Any:
+        """The document, with a name or a file replaced by what it holds."""
         if self.input == "filename":
             if not isinstance(document, str | Path):
                 raise TypeError(
@@ -66,14 +82,4 @@ class Source:
             document = document.read()
         elif isinstance(document, Path):
             document = document.read_bytes()
-        if not isinstance(document, bytes | bytearray | memoryview):
-            return document
-        if self.decode_error == "replace":
-            utf8 = read(document, self.encoding, row)
-            return utf8.decode("utf-8", "replace") if isinstance(utf8, bytes) else utf8
-        encoding = self.encoding or guess(bytes(document))  # to the letter: no alias, as mail needs them
-        try:
-            return bytes(document).decode(encoding, self.decode_error)
-        except UnicodeDecodeError as error:
-            error.reason += f" (document {row}: give its encoding, or decode_error='replace')"
-            raise
+        return document
