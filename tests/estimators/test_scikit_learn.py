@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
@@ -84,19 +84,44 @@ def test_a_pipeline_answers_as_its_last_step(face: Face) -> None:
     assert pipeline.score(rows, labels) == alone.score(rows, labels)
 
 
-@each_face
-def test_grid_search_tries_what_it_is_told_to(face: Face) -> None:
-    rows, labels = face.rows(60)
-    search = GridSearchCV(face.make(), {"unlabelled_weight": [0.5, 1.0], "max_iter": [3]}, cv=3)
-    search.fit(rows, labels)
-    assert search.best_params_["max_iter"] == 3
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+def smoothing_of(face: Face) -> str:
+    """The parameter of the face that moves its answers most."""
+    gaussian = {"GaussianNB": "var_smoothing", "NaiveBayes": "strength"}
+    return gaussian.get(face.name, "alpha")
+
+
+def log_loss_of_each_fold(model: Any, rows: Any, labels: Any, folds: int) -> list[float]:
+    """The log-loss of each of scikit-learn's folds under the model fitted to the others, one by one."""
+    found = []
+    for train, test in StratifiedKFold(folds).split(rows, labels):
+        fresh = clone(model).fit(rows[train], labels[train])
+        own = fresh.predict_log_proba(rows[test])[np.arange(len(test)), labels[test]]
+        found.append(-float(own.mean()))
+    return found
 
 
 @each_face
-def test_cross_val_score_gives_a_score_a_fold(face: Face) -> None:
+def test_grid_search_tries_each_value_on_each_fold_and_keeps_the_best(face: Face) -> None:
     rows, labels = face.rows(60)
-    assert cross_val_score(face.make(), rows, labels, cv=4, scoring="neg_log_loss").shape == (4,)
+    name, values = smoothing_of(face), [1e-3, 1.0, 30.0]
+    search = GridSearchCV(face.make(), {name: values}, cv=3, scoring="neg_log_loss").fit(rows, labels)
+    losses = [
+        float(np.mean(log_loss_of_each_fold(face.make().set_params(**{name: value}), rows, labels, 3)))
+        for value in values
+    ]
+    assert_allclose(search.cv_results_["mean_test_score"], -np.array(losses), rtol=1e-9)
+    assert len({round(loss, 6) for loss in losses}) == len(values)  # the parameter reaches the model
+    best = values[int(np.argmin(losses))]
+    assert search.best_params_ == {name: best}
+    assert same(search.best_estimator_, face.make().set_params(**{name: best}).fit(rows, labels), rows)
+
+
+@each_face
+def test_cross_val_score_is_the_score_of_each_fold_left_out(face: Face) -> None:
+    rows, labels = face.rows(60)
+    found = cross_val_score(face.make(), rows, labels, cv=4, scoring="neg_log_loss")
+    assert_allclose(found, -np.array(log_loss_of_each_fold(face.make(), rows, labels, 4)), rtol=1e-9)
+    assert (found < 0).all()
 
 
 @each_plain_face
