@@ -18,6 +18,8 @@ _FLOAT64 = np.dtype(np.float64)
 _EXACT_INTEGER = 2**53  # the largest run of integers that float64 holds without a gap
 _FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 _INSTEAD = "encode it, or use a categorical family"
+_TARGETS_INSTEAD = "turn the targets into numbers, or use a classifier"
+_WRITTEN = 80  # characters of a value that a message shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,21 @@ def is_frame(data: object) -> bool:
     return type(data).__module__.partition(".")[0] in _FRAMES
 
 
-def matrix(data: object) -> Matrix:
-    """The data as a matrix: two-dimensional, or one-dimensional and then a single column."""
+def one_line(value: object) -> str:
+    """Write a value for a message: on one line, and cut where it is long.
+
+    >>> one_line(np.ones((2, 2)))
+    'array([[1., 1.], [1., 1.]])'
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _WRITTEN else f"{text[: _WRITTEN - 1]}…"
+
+
+def matrix(data: object, target: bool = False) -> Matrix:
+    """The data as a matrix: two-dimensional, or one-dimensional and then a single column.
+
+    `target` says that messages should speak of the target y instead of columns.
+    """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
         return Matrix(_plain(data))
     if isinstance(data, Matrix):
@@ -60,15 +75,15 @@ def matrix(data: object) -> Matrix:
     if is_frame(data):
         data = _narwhals(data)
         if hasattr(data, "columns"):
-            return _of_frame(data)
+            return _of_frame(data, target)
     values = to_numpy(data)
     if values.ndim not in (1, 2):
         raise ValueError(
             f"got an array of {values.ndim} dimensions, expected rows and columns: reshape it to (n, d)"
         )
-    if values.ndim == 1:
-        return Matrix(_plain(_floats(values[:, None], "data", _in_column)), flat=True)
-    return Matrix(_plain(_floats(values, "data", _in_column)))
+    table = values[:, None] if values.ndim == 1 else values
+    found = _targets(table, "y") if target else _floats(table, "data", _in_column)
+    return Matrix(_plain(found), flat=values.ndim == 1)
 
 
 def scipy_sparse() -> Any:
@@ -97,6 +112,13 @@ def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]
     return "integer" if kind.is_integer() else "number"
 
 
+def only_column(data: Any) -> Any:
+    """The column of a table that has one: a list for a frame, whose missing values stay what they are."""
+    if is_frame(data) and (table := frame(data)) is not None:
+        return next(table.iter_columns()).to_list()
+    return np.asanyarray(data).reshape(-1)  # of a masked array the mask stays
+
+
 def is_categorical(series: Any) -> bool:
     """Whether a narwhals series says of itself that it holds categories."""
     narwhals = importlib.import_module("narwhals.stable.v2")
@@ -105,13 +127,13 @@ def is_categorical(series: Any) -> bool:
 
 def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
     """What a Python value is; None if it is missing."""
-    if isinstance(value, str | bytes):
-        return "category"
+    if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
+        return None if is_missing(value) else "category"
     if isinstance(value, bool | np.bool_):
         return "bool"
     if isinstance(value, int | np.integer):
         return "integer"
-    if _is_missing(value):
+    if is_missing(value):
         return None
     return "number" if isinstance(value, Real) or hasattr(value, "__float__") else "category"
 
@@ -124,13 +146,16 @@ def _narwhals(data: Any) -> Any:
     return narwhals.from_native(data, eager_only=True, allow_series=True, pass_through=True)
 
 
-def _of_frame(frame: Any) -> Matrix:
+def _of_frame(frame: Any, target: bool = False) -> Matrix:
     names = tuple(frame.columns)
     values = np.empty((len(frame), len(names)))
     for column, (name, series) in enumerate(zip(names, frame.iter_columns(), strict=True)):
         found = series.to_numpy()
         if series.dtype.is_integer() and found.dtype.kind == "f":  # because of nulls; look before that
             found = np.array(series.to_list(), dtype=object)
+        if target:
+            values[:, column] = _targets(found, "y" if len(names) == 1 else f"y, in column {name!r},")
+            continue
         values[:, column] = _floats(found, f"column {name!r}", _in_named_column(name))
     return Matrix(values, names)
 
@@ -194,18 +219,26 @@ def _in_named_column(name: object) -> _Place:
     return lambda index, value: f"column {name!r} holds {value} in row {index[0]}"
 
 
-def _floats(values: NDArray[Any], what: str, place: _Place) -> Array:
+def _targets(values: NDArray[Any], what: str) -> Array:
+    """Numbers to be predicted as float64, of the same shape."""
+    return _floats(
+        values, what, lambda index, value: f"{what} holds {value} in row {index[0]}", _TARGETS_INSTEAD
+    )
+
+
+def _floats(values: NDArray[Any], what: str, place: _Place, instead: str = _INSTEAD) -> Array:
     if values.dtype == np.float64:
         return values
     kind = values.dtype.kind
     if kind == "O":
-        return _floats_of_objects(values, place)
+        return _floats_of_objects(values, place, instead)
     if kind == "c":
         raise ValueError(
             f"Complex data not supported: {what} is of type {values.dtype}, expected real numbers"
         )
     if kind not in "fiub":
-        raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {_INSTEAD}")
+        remedy = "turn dates into numbers, as days since a start" if kind in "mM" else instead
+        raise TypeError(f"{what} is of type {values.dtype}, expected real numbers: {remedy}")
     if kind in "iu" and values.dtype.itemsize == 8:
         wide = (values > _EXACT_INTEGER) | (values < -_EXACT_INTEGER)
         if wide.any():
@@ -213,7 +246,7 @@ def _floats(values: NDArray[Any], what: str, place: _Place) -> Array:
     return values.astype(np.float64)
 
 
-def _floats_of_objects(values: NDArray[Any], place: _Place) -> Array:
+def _floats_of_objects(values: NDArray[Any], place: _Place, instead: str) -> Array:
     found = np.empty(values.shape)
     for index, value in np.ndenumerate(values):
         if isinstance(value, int | np.integer) and abs(int(value)) > _EXACT_INTEGER:
@@ -221,10 +254,10 @@ def _floats_of_objects(values: NDArray[Any], place: _Place) -> Array:
         try:
             if isinstance(value, str | bytes):
                 raise TypeError
-            found[index] = np.nan if _is_missing(value) else float(value)
+            found[index] = np.nan if is_missing(value) else float(value)
         except (TypeError, ValueError) as problem:
             said = f" ({problem})" if str(problem) else ""
-            raise TypeError(f"{place(index, repr(value))}, expected numbers{said}: {_INSTEAD}") from None
+            raise TypeError(f"{place(index, repr(value))}, expected numbers{said}: {instead}") from None
     return found
 
 
@@ -236,7 +269,7 @@ def _refuse_wide(index: NDArray[np.int64], values: NDArray[Any], place: _Place) 
     )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT, or pandas' NA, which will not say whether it equals itself."""
     if value is None:
         return True
@@ -274,7 +307,7 @@ def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np
                 f"label {row} is {item!r}: an argument must be a string, a number or another hashable value"
             ) from None
         if code is None:
-            if _is_missing(item):
+            if is_missing(item):
                 if not missing:
                     _refuse_missing(row, item)
                 found[row] = -1
@@ -323,8 +356,13 @@ def _items(labels: Any) -> list[Any] | NDArray[Any]:
     """The labels as a list of Python values, or as an array where NumPy is faster than a dictionary."""
     if is_frame(labels):
         labels = _narwhals(labels)
-        if hasattr(labels, "to_list") and not hasattr(labels, "columns"):
-            return list(labels.to_list())
+        if not hasattr(labels, "columns"):
+            if hasattr(labels, "to_list"):
+                return list(labels.to_list())
+            if hasattr(labels, "tolist"):  # an extension array of pandas, whose integers may be missing
+                return list(labels.tolist())
+    if isinstance(labels, np.ma.MaskedArray):
+        return list(labels.tolist())  # None where the mask is set
     if not isinstance(labels, Iterable) or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(
             f"got labels of type {type(labels).__name__}, expected one label a row, in their order"

@@ -178,6 +178,16 @@ class Table:
             return Table(np.ascontiguousarray(self.data[rows]), count, self.kinds, self.names)
         return Table(tuple(values[rows] for values in self.data), count, self.kinds, self.names)
 
+    def without_words(self, columns: Sequence[int]) -> "Table":
+        """With those of the columns that hold categories as if all their values were missing."""
+        words = [j for j in columns if self.kind(j) == "category"]
+        if not words or not isinstance(self.data, tuple):
+            return self
+        blank = np.full(self.rows, np.nan)
+        data = tuple(blank if j in words else values for j, values in enumerate(self.data))
+        kinds: tuple[Kind, ...] = tuple("number" if j in words else self.kind(j) for j in range(self.width))
+        return Table(data, self.rows, kinds, self.names)
+
     def select(self, columns: Sequence[int]) -> "Table":
         """These columns, in this order."""
         kinds = self.kinds if isinstance(self.kinds, str) else tuple(self.kinds[j] for j in columns)

@@ -372,9 +372,10 @@ def test_a_column_of_which_nothing_was_seen_says_nothing(face: Face) -> None:
     rows, labels = face.rows()
     blank = rows.copy()
     blank[:, 2] = nan
+    if "Multinomial" in face.name or "Complement" in face.name:  # there columns count together
+        complaint(partial(face.make().fit, blank, labels), "column 2 holds NaN in row 0, expected counts")
+        return
     model = face.make().fit(blank, labels)
     assert np.isfinite(model.predict_joint_log_proba(rows)).all()
-    if "Multinomial" in face.name or "Complement" in face.name:
-        return  # there columns count together, and a missing count is none
     without = face.make().fit(np.delete(rows, 2, axis=1), labels)
     assert_allclose(model.predict_proba(rows), without.predict_proba(np.delete(rows, 2, axis=1)), rtol=1e-6)

@@ -153,11 +153,22 @@ def test_a_notebook_shows_the_model(face: Face) -> None:
         assert repr(model).startswith(type(model).__name__)
 
 
+def takes_nan(face: Face) -> bool:
+    """Whether the face learns rows with a missing value."""
+    rows, labels = face.rows()
+    rows[0, 0] = np.nan
+    try:
+        face.make().fit(rows, labels)
+    except ValueError:
+        return False
+    return True
+
+
 @each_face
 def test_tags_say_what_the_model_takes(face: Face) -> None:
     tags = get_tags(face.make())
     assert tags.estimator_type == "classifier"
-    assert tags.input_tags.allow_nan
+    assert tags.input_tags.allow_nan == takes_nan(face)
     assert tags.input_tags.sparse is (face.sparse or "NaiveBayes" in face.name)
     assert tags.input_tags.positive_only is face.counting
     assert tags.target_tags.required

@@ -94,11 +94,13 @@ def test_priors_weigh_the_classes() -> None:
 def test_fewer_components_are_the_first() -> None:
     x, y = flowers()
     statistic = Moments.observe(x, by=y, form="full")
-    two = discriminant(statistic, components=2)
+    two = discriminant(statistic, n_components=2)
     np.testing.assert_array_equal(two.directions, discriminant(statistic).directions[:, :2])
     assert two.ratios.sum() < 1
-    with pytest.raises(ValueError, match="components=4 for 4 classes of 5 columns, expected 1 to 3"):
-        discriminant(statistic, components=4)
+    with pytest.raises(
+        ValueError, match="got n_components=4 for 4 classes of 5 columns, expected a whole number from 1 to 3"
+    ):
+        discriminant(statistic, n_components=4)
 
 
 def test_what_cannot_be_projected_is_refused() -> None:

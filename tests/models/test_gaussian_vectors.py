@@ -362,7 +362,8 @@ def test_a_singular_covariance_is_named_with_its_remedy() -> None:
     y[:3] = 1
     for rows, name in ((x, "of class 1, of weight 3,"), (np.column_stack([x, x[:, 0]]), "of class 0")):
         with pytest.raises(
-            ValueError, match=rf"the covariance {name}.* set shrinkage, floor or estimate='mean'"
+            ValueError,
+            match=rf"the covariance {name}.* set shrinkage .* or reg_covar .* another estimate than 'mle'",
         ):
             fitted(GaussianVectors(estimate="mle"), rows, y)
     with pytest.raises(ValueError, match="covariance that the classes share"):

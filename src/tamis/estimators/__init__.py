@@ -1,7 +1,8 @@
 """The faces: probabilistic models behind scikit-learn's interface."""
 
+from tamis.estimators.categorical import CategoricalNB
 from tamis.estimators.curved_face import SeparationWarning
-from tamis.estimators.discrete import BernoulliNB, CategoricalNB, ComplementNB, MultinomialNB, PoissonNB
+from tamis.estimators.discrete import BernoulliNB, ComplementNB, MultinomialNB, PoissonNB
 from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
 from tamis.estimators.explanation import Explanation
 from tamis.estimators.factor_answers import FactorExplanation

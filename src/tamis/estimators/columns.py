@@ -3,25 +3,38 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tamis.arrays import one_line
+from tamis.estimators.kinds import ColumnKind
 from tamis.estimators.reading import Schema
+from tamis.estimators.warning import warn
 from tamis.models import Block
-from tamis.tables import Kind
 
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson", "multinomial")
 
-_AUTOMATIC: dict[Kind, str] = {"bool": "bernoulli", "category": "categorical", "number": "gaussian"}
+_AUTOMATIC: dict[ColumnKind, str] = {
+    "bool": "bernoulli",
+    "category": "categorical",
+    "number": "gaussian",
+    "unknown": "gaussian",  # until the first value comes
+}
 
 
 def family_of_each(schema: Schema, families: str | Mapping[Any, str], integers: str) -> list[str]:
     """The family of each column, as asked or as its type says."""
     chosen: Mapping[Any, str] = families if isinstance(families, Mapping) else {}
-    default = families if isinstance(families, str) else "auto"
-    for name, family in (*chosen.items(), ("families", default), ("integers", integers)):
-        if family not in (*FAMILIES, "auto") or (name == "integers" and family == "auto"):
-            raise ValueError(f"got {family!r} for {name!r}, expected one of {', '.join(FAMILIES)}")
-    known = {schema.name(j) for j in range(schema.width)} | set(range(schema.width))
-    if unknown := [name for name in chosen if name not in known]:
+    default = "auto" if isinstance(families, Mapping) else families
+    asked: list[tuple[Any, object]] = [*chosen.items(), ("families", default), ("integers", integers)]
+    for name, family in asked:
+        known = isinstance(family, str) and family in (*FAMILIES, "auto")
+        if not known or (name == "integers" and family == "auto"):
+            where = f" in families={one_line(families)}" if name in chosen else ""
+            raise ValueError(
+                f"got {one_line(family)} for {name!r}{where}, expected one of {', '.join(FAMILIES)}"
+            )
+    columns = {schema.name(j) for j in range(schema.width)} | set(range(schema.width))
+    if unknown := [name for name in chosen if name not in columns]:
         raise ValueError(f"families names a column {unknown[0]!r}, which the data does not have")
+    remarks = dict(schema.remarks)
     found = []
     for j in range(schema.width):
         # a number is a place only where no column has it for a name
@@ -30,6 +43,8 @@ def family_of_each(schema: Schema, families: str | Mapping[Any, str], integers: 
         if family == "auto":
             kind = schema.kind(j)
             family = integers if kind == "integer" else _AUTOMATIC[kind]
+            if j in remarks:
+                warn(remarks[j], UserWarning)
         found.append(family)
     return found
 

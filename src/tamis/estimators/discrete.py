@@ -1,19 +1,19 @@
-"""Naive Bayes of counts, flags and categories, with scikit-learn's parameters and answers."""
+"""Naive Bayes of counts and flags, with scikit-learn's parameters and answers."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 from tamis.estimators import answers
 from tamis.estimators.generative import GenerativeClassifier
 from tamis.estimators.reading import Schema, class_probabilities
+from tamis.estimators.warning import warn
 from tamis.models import (
     BernoulliColumns,
     Block,
-    CategoryColumns,
     ComplementCounts,
     Generative,
     MultinomialCounts,
@@ -23,10 +23,9 @@ from tamis.models.block import Estimate
 from tamis.stats import Keys
 
 _LEAST_ALPHA = 1e-10
-_MOST_CODES = 1 << 16
 
 
-class _Discrete(GenerativeClassifier):
+class DiscreteClassifier(GenerativeClassifier):
     """What scikit-learn's discrete naive Bayes share: smoothing and the classes' prior."""
 
     alpha: ArrayLike
@@ -34,20 +33,40 @@ class _Discrete(GenerativeClassifier):
     fit_prior: bool
     class_prior: ArrayLike | None
 
+    _alpha_per_column: ClassVar[bool] = False  # whether alpha may be one number per column
+
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
-            "prior": class_probabilities(self.class_prior, classes, total=False),
+            "prior": class_probabilities(self.class_prior, classes, total=False, name="class_prior"),
             "even": not self.fit_prior,
         }
 
     def _counts_classes(self) -> bool:
         return self.class_prior is None
 
-    def _alpha(self) -> Any:
-        alpha = np.asarray(self.alpha, dtype=np.float64)
-        if (alpha < 0).any() or not np.isfinite(alpha).all():
-            raise ValueError(f"got alpha={self.alpha}, expected smoothing of at least 0")
-        alpha = alpha if self.force_alpha else np.maximum(alpha, _LEAST_ALPHA)
+    def _alpha(self, schema: Schema) -> Any:
+        """The pseudo-counts, checked: one number, or one per column where the face takes that."""
+        expected = "one number of at least 0"
+        shapes: tuple[tuple[int, ...], ...] = ((),)
+        if self._alpha_per_column:
+            expected += f", or one for each of the {schema.width} columns"
+            shapes = ((), (schema.width,))
+        written = f"got alpha={one_line(self.alpha)}, expected {expected}"
+        try:
+            alpha = np.asarray(self.alpha, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(written) from None
+        if alpha.shape not in shapes:
+            raise ValueError(f"got alpha of shape {alpha.shape}, expected {expected}")
+        if not (np.isfinite(alpha) & (alpha >= 0)).all():
+            raise ValueError(written)
+        if not self.force_alpha and (alpha < _LEAST_ALPHA).any():
+            warn(
+                f"alpha too small: got alpha={one_line(self.alpha)} with force_alpha=False, so that "
+                f"{_LEAST_ALPHA:g} is used: raise alpha, or set force_alpha=True",
+                UserWarning,
+            )
+            alpha = np.maximum(alpha, _LEAST_ALPHA)
         return float(alpha) if alpha.ndim == 0 else alpha
 
     def _density(self, name: str) -> Any:
@@ -56,14 +75,20 @@ class _Discrete(GenerativeClassifier):
         return density
 
 
-class MultinomialNB(_Discrete):
+class MultinomialNB(DiscreteClassifier):
     """Multinomial naive Bayes for counts, with scikit-learn's parameters and answers; dense or sparse.
+
+    NaN is refused: the probability of the other counts depends on how long rows are, of which the model says
+    nothing. `PoissonNB` leaves missing counts out.
 
     >>> import tamis
     >>> model = tamis.MultinomialNB().fit([[2, 1, 0], [2, 0, 1], [1, 0, 0], [0, 1, 2]], [1, 1, 1, 0])
     >>> model.predict([[3, 0, 1]]).tolist()
     [1]
     """
+
+    _alpha_per_column = True
+    _takes_missing = False
 
     def __init__(
         self,
@@ -89,7 +114,7 @@ class MultinomialNB(_Discrete):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"multinomial": MultinomialCounts(alpha=self._alpha())}
+        return {"multinomial": MultinomialCounts(alpha=self._alpha(schema))}
 
     def _takes_sums(self) -> Literal["counts", "flags"] | None:
         return "counts"
@@ -142,11 +167,16 @@ class ComplementNB(MultinomialNB):
         self.norm = norm
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"complement": ComplementCounts(alpha=self._alpha(), norm=self.norm)}
+        return {"complement": ComplementCounts(alpha=self._alpha(schema), norm=self.norm)}
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         super()._class_prior(classes)  # which refuses what cannot be one
         return {"even": True}
+
+    @property
+    def feature_all_(self) -> Array:
+        """What each column came to in all classes together."""
+        return np.asarray(self.feature_count_.sum(axis=0))
 
     @property
     def class_log_prior_(self) -> Array:
@@ -162,7 +192,7 @@ class ComplementNB(MultinomialNB):
         return posterior.log_joint(rows) - posterior.log_prior
 
 
-class BernoulliNB(_Discrete):
+class BernoulliNB(DiscreteClassifier):
     """Bernoulli naive Bayes, with scikit-learn's parameters and answers; dense or sparse.
 
     >>> import tamis
@@ -172,11 +202,12 @@ class BernoulliNB(_Discrete):
     """
 
     _learned_with = ("binarize",)
+    _alpha_per_column = True
 
     def __init__(
         self,
         *,
-        alpha: float = 1.0,
+        alpha: ArrayLike = 1.0,
         force_alpha: bool = True,
         binarize: float | None = 0.0,
         fit_prior: bool = True,
@@ -199,7 +230,10 @@ class BernoulliNB(_Discrete):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"bernoulli": BernoulliColumns(alpha=self._alpha(), threshold=self.binarize)}
+        given: object = self.binarize
+        if given is not None and (not isinstance(given, Real) or not np.isfinite(float(given))):
+            raise ValueError(f"got binarize={one_line(given)}, expected a finite number, or None for 0 and 1")
+        return {"bernoulli": BernoulliColumns(alpha=self._alpha(schema), threshold=self.binarize)}
 
     def _takes_sums(self) -> Literal["counts", "flags"] | None:
         return "flags" if self.binarize == 0.0 else None
@@ -220,7 +254,7 @@ class BernoulliNB(_Discrete):
         return tags
 
 
-class PoissonNB(_Discrete):
+class PoissonNB(DiscreteClassifier):
     """Naive Bayes with a Poisson rate for each column and class; dense or sparse.
 
     `alpha` is how many observations the prior is worth: a rate like that of all classes together.
@@ -257,7 +291,7 @@ class PoissonNB(_Discrete):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {"poisson": PoissonColumns(alpha=self._alpha(), estimate=self.estimate)}
+        return {"poisson": PoissonColumns(alpha=self._alpha(schema), estimate=self.estimate)}
 
     def _takes_sums(self) -> Literal["counts", "flags"] | None:
         return "counts"
@@ -278,103 +312,3 @@ class PoissonNB(_Discrete):
         tags.input_tags.positive_only = True
         tags.classifier_tags.poor_score = True
         return tags
-
-
-class CategoricalNB(_Discrete):
-    """Categorical naive Bayes, with scikit-learn's parameters and answers; categories of any kind.
-
-    Numbers are taken for 0, 1, 2 … up to the largest seen, as scikit-learn does. Strings need no encoder, and
-    a category first seen in `predict` just works.
-
-    >>> import tamis
-    >>> model = tamis.CategoricalNB().fit([["red", "s"], ["red", "m"], ["blue", "m"]], [1, 1, 0])
-    >>> model.predict([["red", "xl"]]).tolist()
-    [1]
-    """
-
-    @property
-    def _sparse(self) -> bool:
-        return False
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        force_alpha: bool = True,
-        fit_prior: bool = True,
-        class_prior: ArrayLike | None = None,
-        min_categories: ArrayLike | None = None,
-        missing_label: object = None,
-        unlabelled_weight: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.force_alpha = force_alpha
-        self.fit_prior = fit_prior
-        self.class_prior = class_prior
-        self.min_categories = min_categories
-        self.missing_label = missing_label
-        self.unlabelled_weight = unlabelled_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
-
-    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        return {
-            "categorical": CategoryColumns(
-                columns=tuple(range(schema.width)),
-                alpha=self._alpha(),
-                numbered=True,
-                least=self.min_categories,
-            )
-        }
-
-    @property
-    def category_count_(self) -> list[Array]:
-        """Of each column, how often each value came in each class; columns as in `categories_`."""
-        density = self._density("category_count_")
-        never = np.zeros_like(density.absent)
-        columns = zip(density.counts, density.values, density.sizes, never, strict=True)
-        return [_numbered(*column) for column in columns]
-
-    @property
-    def feature_log_prob_(self) -> list[Array]:
-        """Of each column, log p(value | class); columns as in `categories_`."""
-        density = self._density("feature_log_prob_")
-        columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
-        return [_numbered(*column) for column in columns]
-
-    @property
-    def categories_(self) -> list[Sequence[Any]]:
-        """The values that each column was seen with; of whole numbers, all from 0 up."""
-        density = self._density("categories_")
-        columns = zip(density.values, density.sizes.tolist(), strict=True)
-        return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
-
-    @property
-    def n_categories_(self) -> NDArray[np.int64]:
-        """How many values each column may have."""
-        return self._density("n_categories_").sizes  # type: ignore[no-any-return]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.positive_only = True
-        tags.classifier_tags.poor_score = True
-        return tags
-
-
-def _are_codes(keys: Keys, size: int) -> bool:
-    """Whether values are whole numbers, and not so far apart that a column for each would fill the memory."""
-    return size <= _MOST_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
-
-
-def _numbered(table: Array, keys: Keys, size: int, absent: Array) -> Array:
-    """A column for each of 0, 1, … size − 1, as scikit-learn has it, if the keys are such numbers."""
-    if not _are_codes(keys, size):
-        return table
-    found = np.repeat(absent[:, None], size, axis=1)
-    found[:, [int(key) for key in keys]] = table  # type: ignore[call-overload]
-    return found

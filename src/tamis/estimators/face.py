@@ -36,6 +36,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         return True
 
     _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters that say how rows are summed
+    _takes_missing: ClassVar[bool] = True  # whether NaN is taken, for a value that is missing
 
     max_iter: int
     tol: float
@@ -58,6 +59,10 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
         """Add what other models of the same kind and columns have learned."""
         fitted: Fitted
         fitted, *rest = answers.to_merge(self, others)
+        schema = fitted.schema
+        for theirs in rest:
+            schema = schema.decided_by(theirs.schema)
+        fitted, *rest = (self._decided(one, one.schema.decided_by(schema)) for one in (fitted, *rest))
         statistic, declared = fitted.learned, fitted.declared
         for theirs in rest:
             if not theirs.model.sums_like(fitted.model):
@@ -226,9 +231,20 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
 
     # ── answers ──
 
+    def _next_table(self, X: object, fitted: Fitted) -> Table:
+        """Further rows, of the columns that were learned; words in a column without a kind say nothing."""
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+        return table.without_words(fitted.schema.undecided)
+
+    def _decided(self, fitted: Fitted, schema: Schema) -> Fitted:
+        """What was learned, as a model of these kinds of columns would have learned it."""
+        if schema is fitted.schema:
+            return fitted
+        return fitted.regrouped(schema, self._model(schema, Keys(()), Keys(())))
+
     def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
         fitted = self._checked()
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        table = self._next_table(X, fitted)
         return self._posterior(), fitted.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:
@@ -283,7 +299,7 @@ class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # s
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = self._takes_missing
         return tags
 
 

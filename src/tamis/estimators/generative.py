@@ -90,7 +90,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             if few is not None and not fitted.is_empty and self._takes(fitted, *few):
                 self._fitted = fitted.awaiting(*few)
                 return self
-            table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+            table = next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+            fitted = self._decided(fitted, fitted.schema.decided_by(table))
         filed = labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError(
@@ -271,7 +272,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _learned_rows(self, fitted: Fitted, X: object, y: object) -> tuple[Table, Filed]:
         """Rows that were learned, and their labels."""
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        table = self._next_table(X, fitted)
         filed = labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError("a label is missing, expected those that the rows were learned with")

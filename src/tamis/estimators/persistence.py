@@ -17,7 +17,7 @@ from tamis.stats import Joint, Keys
 # The only classes that a file can name, and where they live.
 FACES = {
     "BernoulliNB": "tamis.estimators.discrete",
-    "CategoricalNB": "tamis.estimators.discrete",
+    "CategoricalNB": "tamis.estimators.categorical",
     "ComplementNB": "tamis.estimators.discrete",
     "FisherDiscriminant": "tamis.estimators.discriminant",
     "GaussianDiscriminant": "tamis.estimators.discriminant",

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -12,8 +12,9 @@ from sklearn.exceptions import DataConversionWarning
 
 from tamis import arrays
 from tamis.arrays import Array
+from tamis.estimators.kinds import ColumnKind, observed_kinds, poor_categories
 from tamis.stats import Filed, Keys
-from tamis.tables import Kind, Table
+from tamis.tables import Table
 
 _FLOAT64 = np.dtype(np.float64)
 _CONTINUOUS = (
@@ -34,13 +35,40 @@ class Schema:
     """The columns that a model was first fitted to."""
 
     width: int
-    kinds: tuple[Kind, ...] | Kind
+    kinds: tuple[ColumnKind, ...] | ColumnKind
     names: tuple[object, ...] | None = None
     library: str | None = None  # of the frame, to answer with the same
+    remarks: tuple[
+        tuple[int, str], ...
+    ] = ()  # columns of the rows just read that make poor categories, and why
 
-    def kind(self, column: int) -> Kind:
-        """What the column held."""
+    def kind(self, column: int) -> ColumnKind:
+        """What the column held; "unknown" until its first value comes."""
         return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
+
+    @property
+    def undecided(self) -> tuple[int, ...]:
+        """The columns that had no value yet."""
+        if isinstance(self.kinds, str):
+            return tuple(range(self.width)) if self.kinds == "unknown" else ()
+        return tuple(j for j, kind in enumerate(self.kinds) if kind == "unknown")
+
+    def decided_by(self, rows: "Table | Schema") -> "Schema":
+        """With the kinds of columns that had no value yet, as these rows or this other schema have them."""
+        columns = self.undecided
+        if not columns:
+            return self
+        told = observed_kinds(rows) if isinstance(rows, Table) else rows.kinds
+        found = {j: told if isinstance(told, str) else told[j] for j in columns}
+        if set(found.values()) == {"unknown"}:
+            return self
+        kinds = tuple(found.get(j, self.kind(j)) for j in range(self.width))
+        remarks = poor_categories(rows, columns) if isinstance(rows, Table) else ()
+        return replace(self, kinds=kinds, remarks=remarks)
+
+    def settled(self) -> "Schema":
+        """Without the remarks: they are for whoever first reads the rows."""
+        return replace(self, remarks=()) if self.remarks else self
 
     def name(self, column: int) -> Any:
         """The column's name, or its place if it has none."""
@@ -56,7 +84,10 @@ def first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
         )
     _refuse_empty(table)
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
-    return table, Schema(table.width, table.kinds, table.names, library)
+    stated = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # an array of floats holds numbers
+    kinds = table.kinds if stated else observed_kinds(table)
+    remarks = poor_categories(table, range(table.width))
+    return table, Schema(table.width, kinds, table.names, library, remarks)
 
 
 def next_table(data: object, schema: Schema, caller: str, sparse: bool = True, missing: bool = True) -> Table:
@@ -102,7 +133,7 @@ def few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | 
     """A few plain rows and their plain labels, copied; None for anything that needs a closer look."""
     if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
         return None
-    if X.dtype is not _FLOAT64 and X.dtype.kind not in "iub":
+    if (X.dtype is not _FLOAT64 and X.dtype.kind not in "iub") or "unknown" in schema.kinds:
         return None
     named = y if type(y) is list else y.tolist() if type(y) is np.ndarray and y.ndim == 1 else None
     if named is None or len(named) != len(X):
@@ -158,7 +189,7 @@ def _one_column(y: Any) -> Any:
     y = y if arrays.is_frame(y) else values
     if values.ndim == 2 and values.shape[1] == 1:
         warnings.warn(_COLUMN_VECTOR, DataConversionWarning, stacklevel=4)
-        y = values = values.ravel()
+        y, values = arrays.only_column(y), values.ravel()
     if values.ndim != 1:
         raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
     if values.dtype.kind == "f":
@@ -172,7 +203,7 @@ def targets(y: object, rows: int, several: bool = True) -> Array:
     """Numbers to be predicted: (n,), or (n, q) of several at once where the model takes them."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one number a row")
-    read = arrays.matrix(y)
+    read = arrays.matrix(y, target=True)
     if len(read.values) != rows:
         raise ValueError(f"got {len(read.values)} targets for {rows} rows, expected one a row")
     if read.values.shape[1] == 0:
@@ -229,7 +260,7 @@ def at_least_zero(name: str, value: float) -> float:
     """A parameter as a number, finite and not negative."""
     given: object = value
     if not isinstance(given, Real):
-        raise TypeError(f"got {name}={given!r}, expected a number of at least 0")
+        raise TypeError(f"got {name}={arrays.one_line(given)}, expected a number of at least 0")
     found = float(given)
     if not 0.0 <= found < np.inf:
         raise ValueError(f"got {name}={value}, expected a number of at least 0")
@@ -269,22 +300,34 @@ def label_array(values: Iterable[Hashable]) -> NDArray[Any]:
     return boxed
 
 
-def class_probabilities(given: Any, classes: Keys, total: bool = True) -> dict[Any, float] | None:
-    """The classes' probabilities by label, checked; None if they are to be counted."""
+def class_probabilities(
+    given: Any, classes: Keys, total: bool = True, name: str = "priors"
+) -> dict[Any, float] | None:
+    """The classes' probabilities by label, checked; None if they are to be counted.
+
+    `total` says that they must sum to one; `name` is the parameter that they were given by.
+    """
     if given is None or not len(classes):
         return None
-    if isinstance(given, Mapping):
-        if missing := [key for key in classes if key not in given]:
-            raise ValueError(f"priors have no probability for class {missing[0]!r}: name one for every class")
-        shares = np.array([given[key] for key in classes], dtype=np.float64)
-    else:
-        shares = np.asarray(given, dtype=np.float64)
+    written = f"{name}={arrays.one_line(given)}"
+    if isinstance(given, Mapping) and (missing := [key for key in classes if key not in given]):
+        raise ValueError(
+            f"got {written}, without class {missing[0]!r}, expected a probability for every class"
+        )
+    try:
+        listed = [given[key] for key in classes] if isinstance(given, Mapping) else given
+        shares = np.asarray(listed, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"got {written}, expected one probability per class") from None
     if shares.shape != (len(classes),):
         raise ValueError(
-            f"Number of priors must match number of classes: got {shares.shape}, expected {len(classes)}"
+            f"Number of priors must match number of classes: got {name} of shape {shares.shape}, expected "
+            f"{len(classes)} numbers"
         )
     if not (shares >= 0).all():
-        raise ValueError(f"Priors must be non-negative: got {shares.min():g}")
+        raise ValueError(f"Priors must be non-negative: got {written}")
     if total and not np.isclose(shares.sum(), 1.0):
-        raise ValueError(f"The sum of the priors should be 1: got {shares.sum():g}")
+        raise ValueError(f"The sum of the priors should be 1: got {written}, which sum to {shares.sum():g}")
+    if not 0 < shares.sum() < np.inf:
+        raise ValueError(f"got {written}, expected finite numbers with a sum above 0")
     return dict(zip(classes, shares.tolist(), strict=True))

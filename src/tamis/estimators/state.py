@@ -13,6 +13,7 @@ from tamis.arrays import Array
 from tamis.estimators.reading import Schema
 from tamis.models import Evidence, Generative, Posterior, Projection
 from tamis.models.em import History
+from tamis.models.regroup import regroup
 from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
 
@@ -54,7 +55,7 @@ class Fitted:
         waiting: Waiting | None = None,
         temperature: float = 1.0,
     ) -> None:
-        self.schema = schema
+        self.schema = schema.settled()
         self.model = model  # that encodes and observes; what infers is made anew from the face's parameters
         self._known = (statistic, waiting)  # swapped as one, for threads may read meanwhile
         self.declared = declared  # classes that may not have been seen yet
@@ -96,6 +97,20 @@ class Fitted:
             posterior,
             self.history,
             temperature=self.temperature if temperature is None else temperature,
+        )
+
+    def regrouped(self, schema: Schema, model: Generative) -> "Fitted":
+        """The same rows, as a model that knows more of its columns' kinds would have learned them."""
+        statistic = self.learned
+        if not model.sums_like(self.model):
+            statistic = regroup(statistic, self.model, model, schema.width)
+        return Fitted(
+            schema,
+            model,
+            statistic,
+            self.declared,
+            iterations=self.iterations,
+            temperature=self.temperature,
         )
 
     def awaiting(self, values: Array, labels: list[Any]) -> "Fitted":

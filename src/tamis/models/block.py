@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
+from numbers import Real
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 from tamis.stats import Filed, Keys, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
@@ -73,8 +74,9 @@ class Block(ABC, Generic[E, S]):
     estimate: Estimate = "mean"
 
     def __post_init__(self) -> None:
-        if self.estimate not in ESTIMATES:
-            raise ValueError(f"got estimate={self.estimate!r}, expected one of {', '.join(ESTIMATES)}")
+        given: object = self.estimate
+        if not isinstance(given, str) or given not in ESTIMATES:
+            raise ValueError(f"got estimate={one_line(given)}, expected one of {', '.join(ESTIMATES)}")
 
     @abstractmethod
     def encode(self, table: Table, learn: bool = True) -> E:
@@ -150,6 +152,12 @@ class Block(ABC, Generic[E, S]):
     def of(self, columns: tuple[int, ...]) -> Self:
         """The same block for other columns."""
         return replace(self, columns=columns)
+
+
+def refuse_strength(strength: object) -> None:
+    """Raise unless it is a number, as what a prior is worth in observations must be."""
+    if not isinstance(strength, Real):
+        raise TypeError(f"got strength={one_line(strength)}, expected a number above 0")
 
 
 class Contrast(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from tamis import _kernels
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 from tamis.models.block import Block, Codes, Contrast, Density, Shares
 from tamis.models.counting import NoEvidenceError, filed_weight, refuse_negative
 from tamis.stats import Exact, Filed, Keys, Tally
@@ -141,10 +141,12 @@ class CategoryColumns(Block[Codes, Tally]):
         if self.least is None:
             return np.array(found, dtype=np.int64)
         least = np.asarray(self.least)
-        if least.dtype.kind not in "iu" or least.shape not in ((), (len(found),)):
+        written = f"got min_categories={one_line(self.least)}, expected"
+        if least.dtype.kind not in "iu":
+            raise ValueError(f"'min_categories' should have integral type: {written} whole numbers")
+        if least.shape not in ((), (len(found),)) or (least < 0).any():
             raise ValueError(
-                f"'min_categories' should have integral type: got {self.least!r}, expected one number, or "
-                f"one for each of the {len(found)} columns"
+                f"{written} one number of at least 0, or one for each of the {len(found)} columns"
             )
         return np.asarray(np.maximum(found, least), dtype=np.int64)
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.models.block import Density
-from tamis.models.counting import NoEvidenceError
+from tamis.models.counting import NoEvidenceError, pseudo_counts
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import Draws, MultinomialCounts, pseudo_counts
+from tamis.models.multinomial_counts import Draws, MultinomialCounts
 from tamis.stats import Keys, Tally
 
 
@@ -33,9 +33,16 @@ class ComplementCounts(MultinomialCounts):
         others = np.where(
             others.sum(axis=1, keepdims=True) > 0, others, 1.0
         )  # of no others, nothing is known
-        with np.errstate(divide="ignore"):
-            logs = np.log(others / others.sum(axis=1, keepdims=True))
-        weights = logs / logs.sum(axis=1, keepdims=True) if self.norm else -logs
+        if (others == 0).any():
+            label, column = np.argwhere(others == 0)[0].tolist()
+            raise ValueError(
+                f"column {column} has counts in no class but {keys[label]!r}, whose weight is infinite with "
+                "alpha=0, expected alpha above 0"
+            )
+        weights = -np.log(others / others.sum(axis=1, keepdims=True))
+        if self.norm:
+            whole = weights.sum(axis=1, keepdims=True)
+            weights = weights / np.where(whole > 0, whole, 1.0)  # a single column weighs 0, divided or not
         return Complement(keys, weights, seen, alpha, certain=True)
 
 

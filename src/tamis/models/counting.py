@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tamis import _kernels
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
@@ -21,6 +22,17 @@ class NoEvidenceError(ValueError, AttributeError):
 def are_counts(values: Array) -> bool:
     """Whether all are finite and at least 0, by one look at their bits: a sign, ∞ and NaN make them large."""
     return not values.size or bool(values.view(np.uint64).max() < _INFINITE)
+
+
+def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
+    """One for each column, finite and at least 0."""
+    given = np.asarray(alpha, dtype=np.float64)
+    if given.shape not in ((), (columns,)) or not (np.isfinite(given) & (given >= 0)).all():
+        raise ValueError(
+            f"got alpha={one_line(alpha)}, of shape {given.shape}, expected one number of at least 0, or one "
+            f"for each of the {columns} columns"
+        )
+    return np.broadcast_to(given, (columns,))
 
 
 def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:

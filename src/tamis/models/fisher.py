@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tamis.arrays import Array, matrix
+from tamis.arrays import Array, matrix, one_line
 from tamis.linalg import eigen, whitening
 from tamis.models.shrinkage import refuse_shrinkage, shrunk
 from tamis.stats import Keys, Moments
@@ -42,7 +42,7 @@ class Projection:
 
 def discriminant(
     statistic: Moments,
-    components: int | None = None,
+    n_components: int | None = None,
     shrinkage: float | None = None,
     priors: Mapping[Any, float] | None = None,
 ) -> Projection:
@@ -64,12 +64,14 @@ def discriminant(
         )
     refuse_shrinkage(shrinkage)
     most = min(len(statistic.keys) - 1, statistic.first.shape[-1])
-    count = most if components is None else components
-    if not 1 <= count <= most:
+    given: object = most if n_components is None else n_components
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
         raise ValueError(
-            f"got components={components!r} for {len(statistic.keys)} classes of {statistic.first.shape[-1]} "
-            f"columns, expected 1 to {most}, the smaller of classes less one and columns"
+            f"got n_components={one_line(n_components)} for {len(statistic.keys)} classes of "
+            f"{statistic.first.shape[-1]} columns, expected a whole number from 1 to {most}, the smaller of "
+            "classes less one and columns"
         )
+    count = int(given)
     scatter, weight = statistic.scatter, statistic.weight.value
     share = _shares(statistic.keys, weight, priors)
     # from the pooled mean, which is rounded once, so that a large one costs the differences nothing

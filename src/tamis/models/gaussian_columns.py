@@ -11,7 +11,7 @@ from tamis import _kernels
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.conjugate.student_t import StudentT
-from tamis.models.block import Block, Contrast, Density, Shares
+from tamis.models.block import Block, Contrast, Density, Shares, refuse_strength
 from tamis.models.gaussian_shares import share_columns
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
@@ -35,6 +35,10 @@ class GaussianColumns(Block[Array, Moments]):
     smoothing: float = 0.0
     strength: float = 1.0
     prior: NormalInverseGamma | None = None
+
+    def __post_init__(self) -> None:
+        Block.__post_init__(self)
+        refuse_strength(self.strength)
 
     def encode(self, table: Table, learn: bool = True) -> Array:
         return self.values(table)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
-from tamis.models.block import Block, Density, Shares
+from tamis.models.block import Block, Density, Shares, refuse_strength
 from tamis.models.gaussian_columns import Student, known_spread
 from tamis.models.gaussian_densities import (
     DiagonalNormal,
@@ -37,7 +37,8 @@ _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is 
 _SQUARABLE = 1e100  # below, sums of squares are far from the range's end
 _LOG_PI = float(np.log(np.pi))
 _REMEDY = (
-    "set shrinkage, floor or estimate='mean', give more rows than columns, or drop columns that repeat others"
+    "set shrinkage (of a discriminant) or reg_covar (of a mixture), use another estimate than 'mle', give "
+    "more rows than columns, or drop columns that repeat others"
 )
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
@@ -74,10 +75,15 @@ class GaussianVectors(Block[Array, Moments]):
         if not (np.isfinite(self.floor) and self.floor >= 0):
             raise ValueError(f"got floor={self.floor!r}, expected a finite number, zero or above")
         if self.estimate != "mle" and (self.shrinkage or self.floor or self.unbiased):
+            names = [name for name in ("shrinkage", "floor", "unbiased") if getattr(self, name)]
             raise ValueError(
-                f"got shrinkage, floor or unbiased with estimate={self.estimate!r}, expected estimate='mle': "
-                "the others have a prior for that, see `prior` and `strength`"
+                f"got {names[0]}={getattr(self, names[0])!r} with estimate={self.estimate!r}, expected "
+                "estimate='mle': the others have a prior for that, see `prior` and `strength`"
             )
+        refuse_strength(self.strength)
+        given: object = self.prior
+        if not isinstance(given, NormalInverseWishart | None):
+            raise TypeError(f"got prior={one_line(given)}, expected a NormalInverseWishart, or None")
         if self.prior is not None and self.prior.batch != ():
             raise ValueError(f"got a prior of batch {self.prior.batch}, expected one for all classes: ()")
 

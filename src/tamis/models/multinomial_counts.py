@@ -18,6 +18,7 @@ from tamis.models.counting import (
     LARGEST,
     NoEvidenceError,
     are_counts,
+    pseudo_counts,
     refuse_negative,
     refuse_negative_counts,
     tallied,
@@ -34,7 +35,8 @@ class MultinomialCounts(Block[Rows, Tally]):
     """All columns together are counts of draws from one distribution a class.
 
     The density is that of the draws in their order: the number of orders, which is the same for every class,
-    is left out. A missing count counts as none.
+    is left out. A missing count is refused: summed over what it may be, the probability of the other counts
+    depends on how many draws a row has, of which the model says nothing.
     """
 
     kind: ClassVar[str] = "multinomial"
@@ -52,11 +54,10 @@ class MultinomialCounts(Block[Rows, Tally]):
         values = self.values(table) if rows is None else rows.values
         least = values.min(initial=0.0)
         if np.isnan(least):
-            values = np.nan_to_num(values, nan=0.0)
-            least = values.min(initial=0.0)
+            _refuse_missing(values, table, self.places(table))
         if learn and least < 0:
             refuse_negative_counts(values, table, self.places(table))
-        return values if rows is None else Sparse(rows.indptr, rows.indices, values, rows.columns)
+        return values if rows is None else rows
 
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < LARGEST)  # not so if any is NaN
@@ -84,17 +85,17 @@ class MultinomialCounts(Block[Rows, Tally]):
         refuse_negative(statistic)
 
 
-def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
-    """One for each column, finite and at least 0."""
-    given = np.asarray(alpha, dtype=np.float64)
-    if given.shape not in ((), (columns,)):
-        raise ValueError(
-            f"When alpha is an array, it should contains `n_features`: got shape {given.shape}, "
-            f"expected one number, or one for each of the {columns} columns"
-        )
-    if not (np.isfinite(given) & (given >= 0)).all():
-        raise ValueError(f"got alpha={given.min():g}, expected pseudo-counts of at least 0")
-    return np.broadcast_to(given, (columns,))
+def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None:
+    """Raise for the first count that is NaN, naming its place if the rows are dense."""
+    wrong = np.argwhere(np.isnan(values))[0].tolist()
+    dense = len(wrong) == 2
+    place = (
+        f"{table.name(columns[wrong[1]])} holds NaN in row {wrong[0]}" if dense else "the matrix holds NaN"
+    )
+    raise ValueError(
+        f"{place}, expected counts: a multinomial has no probability of some of its counts alone; fill in 0 "
+        "if nothing was counted, drop the row, or use a Poisson family, which leaves missing counts out"
+    )
 
 
 def log_shares(total: Exact, pseudo: Array) -> Array:

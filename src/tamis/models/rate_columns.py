@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from tamis.arrays import Array
@@ -14,7 +14,14 @@ from tamis.conjugate import Beta, Gamma
 from tamis.families.stirling import log_rising
 from tamis.models import linear_scores
 from tamis.models.block import Block, Contrast, Density, Shares
-from tamis.models.counting import LARGEST, NoEvidenceError, filed_weight, refuse_negative_counts, sparse_total
+from tamis.models.counting import (
+    LARGEST,
+    NoEvidenceError,
+    filed_weight,
+    pseudo_counts,
+    refuse_negative_counts,
+    sparse_total,
+)
 from tamis.models.linear_scores import Rows
 from tamis.stats import Exact, Filed, Keys, Moments, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
@@ -95,7 +102,7 @@ class BernoulliColumns(RateColumns):
 
     kind: ClassVar[str] = "bernoulli"
 
-    alpha: float = 1.0  # pseudo-observations of either outcome
+    alpha: ArrayLike = 1.0  # pseudo-observations of either outcome, of every column or of each
     threshold: float | None = None  # what is above it is present; None: the data says 0 or 1 itself
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
@@ -122,7 +129,7 @@ class BernoulliColumns(RateColumns):
             row, j = np.argwhere(wrong)[0].tolist()
             name = table.name(self.places(table)[j]) if table.sparse is None else "the sparse matrix"
             raise ValueError(
-                f"{name} holds {values[row, j]:g}, expected 0 or 1: set a threshold, or choose another family"
+                f"{name} holds {values[row, j]:g}, expected 0 or 1: turn it into flags first, as by x > 0"
             )
         return values
 
@@ -139,8 +146,9 @@ class BernoulliColumns(RateColumns):
 
     def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
         ones, weight = seen.first.value, seen.weight.value
-        less = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
-        up, down = ones + (self.alpha + less), weight - ones + (self.alpha + less)
+        alpha = pseudo_counts(self.alpha, ones.shape[-1])
+        pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(self.estimate, alpha)
+        up, down = ones + pseudo, weight - ones + pseudo
         if (up < 0).any() or (down < 0).any():
             raise ValueError(
                 "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
@@ -153,7 +161,7 @@ class BernoulliColumns(RateColumns):
         certain = bool(np.isneginf(log_up).any() or np.isneginf(log_down).any())
         with np.errstate(invalid="ignore"):
             slopes, floors = log_up - log_down, log_down.sum(axis=1)
-        return Flags(keys, log_up, log_down, seen, self.alpha, certain, slopes, floors)
+        return Flags(keys, log_up, log_down, seen, alpha, certain, slopes, floors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +172,7 @@ class Flags(Density[Rows]):
     log_up: Array  # (K, d)
     log_down: Array  # (K, d)
     seen: Moments
-    alpha: float
+    alpha: Array  # (d,)
     certain: bool  # whether any is −∞
     slopes: Array  # (K, d): what a flag that is set adds
     floors: Array  # (K,): the score of no flag set
@@ -196,9 +204,9 @@ class Flags(Density[Rows]):
         return list((rng.random(p.shape) < p).astype(np.float64).T)
 
     def log_evidence(self) -> float:
-        if not self.alpha > 0:
+        if not (self.alpha > 0).all():
             raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-        alpha = np.full(self.log_up.shape, self.alpha)
+        alpha = np.broadcast_to(self.alpha, self.log_up.shape)
         prior = Beta(alpha, alpha)
         return float(prior.log_evidence(_tally(self.seen)).sum())
 

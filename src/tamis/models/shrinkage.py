@@ -1,8 +1,10 @@
 """covariances → covariances drawn to a multiple of the identity: few rows then make none singular."""
 
+from numbers import Real
+
 import numpy as np
 
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 
 
 def refuse_shrinkage(shrinkage: float | str | None) -> None:
@@ -12,10 +14,11 @@ def refuse_shrinkage(shrinkage: float | str | None) -> None:
     if isinstance(shrinkage, str):
         raise ValueError(
             f"got shrinkage={shrinkage!r}, expected a number from 0 to 1: Ledoit and Wolf's choice needs "
-            "fourth moments, which no statistic keeps; give a number, or use estimate='mean' with a `prior`"
+            "fourth moments, which no statistic keeps; give a number, or None for a prior in its place"
         )
-    if not 0.0 <= shrinkage <= 1.0:
-        raise ValueError(f"got shrinkage={shrinkage!r}, expected a number from 0 to 1")
+    given: object = shrinkage
+    if not isinstance(given, Real) or not 0.0 <= float(given) <= 1.0:
+        raise ValueError(f"got shrinkage={one_line(given)}, expected a number from 0 to 1")
 
 
 def shrunk(covariance: Array, shrinkage: float | str | None) -> Array:

@@ -12,9 +12,10 @@ from scipy.special import gammaln, xlogy
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial
 from tamis.families.stirling import log_rising
+from tamis.models.counting import pseudo_counts
 from tamis.models.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Sum, certain, replaced
 from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import MultinomialCounts, pseudo_counts
+from tamis.models.multinomial_counts import MultinomialCounts
 from tamis.models.rate_columns import BernoulliColumns, PoissonColumns
 from tamis.stats import Keys, Moments, Tally
 from tamis.tables import Sparse
@@ -86,11 +87,12 @@ class _Rates(NamedTuple):
 
 def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
     """Flags, up or down."""
-    if block.estimate == "map" and block.alpha < 1:
+    alpha = pseudo_counts(block.alpha, statistic.first.shape[-1])
+    if block.estimate == "map" and (alpha < 1).any():
         return None  # it may be refused
     density = block.infer(statistic, keys)
     classes = _Rates.of(statistic.over(keys))
-    pseudo = {"mle": 0.0, "map": block.alpha - 1.0}.get(block.estimate, block.alpha)
+    pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
     # how often a flag was down is a difference of sums, and may be rounding alone unless these are whole
     exact = classes.first.whole and classes.weight.whole
     tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # for sparse rows, by their weight
@@ -122,7 +124,7 @@ class _Flags(NamedTuple):
     impossible: Array  # (K, d): where a class has nothing that is down
 
     @classmethod
-    def of(cls, classes: _Rates, w: float, pseudo: float) -> "_Flags":
+    def of(cls, classes: _Rates, w: float, pseudo: Array) -> "_Flags":
         ones, weight = classes.first.high, classes.weight.high - w
         with np.errstate(divide="ignore", invalid="ignore"):
             both = np.log(weight + 2.0 * pseudo)

@@ -1,0 +1,80 @@
+"""statistic of blocks of columns → the statistic that the same rows have when columns change their block.
+
+Only columns of which nothing was seen may change: what they leave behind is zero, and so is what they bring.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tamis.models.block import Block
+from tamis.models.category_columns import CategoryColumns
+from tamis.models.gaussian_columns import GaussianColumns
+from tamis.models.generative import CLASSES, Generative
+from tamis.models.rate_columns import RateColumns
+from tamis.stats import Exact, Joint, Keys, Moments, Sums, Tally
+
+
+def regroup(statistic: Joint, before: Generative, after: Generative, width: int) -> Joint:
+    """What `after` would have observed of the rows that `before` observed; the rows have `width` columns."""
+    counted: Any = statistic[CLASSES]
+    parts: dict[str, Sums] = {CLASSES: counted}
+    for name, block in after.blocks.items():
+        columns = _places(block, width)
+        if name not in before.blocks:
+            parts[name] = _nothing(block, len(columns), counted)
+            continue
+        known = {column: place for place, column in enumerate(_places(before.blocks[name], width))}
+        parts[name] = _moved(statistic[name], [known.get(column, -1) for column in columns])
+    return Joint(parts)
+
+
+def _places(block: Block[Any, Any], width: int) -> Sequence[int]:
+    return range(width) if block.columns is None else block.columns
+
+
+def _nothing(block: Block[Any, Any], width: int, counted: Tally) -> Sums:
+    """The statistic of rows of these classes, all of whose values are missing."""
+    if isinstance(block, CategoryColumns) and counted.terms is not None:
+        total = Exact.zeros((len(counted.terms), 0))
+        return Tally(weight=counted.total, total=total, keys=counted.terms, terms=Keys(()))
+    if not isinstance(block, GaussianColumns | RateColumns):
+        raise ValueError(_refusal(block.kind))
+    zero, squares = Exact.zeros((0, width)), isinstance(block, GaussianColumns)
+    return Moments(
+        weight=zero,
+        first=zero,
+        second=zero if squares else None,
+        form="diagonal" if squares else "none",
+        keys=Keys(()),
+    )
+
+
+def _moved(part: Any, source: Sequence[int]) -> Sums:
+    """With columns from these places of the old order; -1 is a column of which nothing was seen."""
+    if isinstance(part, Tally) and part.terms is not None:
+        place = {old: new for new, old in enumerate(source) if old >= 0}
+        pairs: Any = part.terms
+        terms, index = Keys.of([(place[column], value) for column, value in pairs])
+        total = part.total.spread(index, len(terms), axis=-1)
+        return Tally(weight=part.weight, total=total, keys=part.keys, terms=terms)
+    if not isinstance(part, Moments) or part.form == "full":
+        raise ValueError(_refusal("gaussian"))
+    old = np.array([place for place in source if place >= 0], dtype=np.int64)
+    new = np.flatnonzero(np.array(source) >= 0)
+
+    def moved(sums: Exact) -> Exact:
+        return sums.reindex(lambda words: words[..., old]).spread(new, len(source), axis=-1)
+
+    second = None if part.second is None else moved(part.second)
+    return Moments(
+        weight=moved(part.weight), first=moved(part.first), second=second, form=part.form, keys=part.keys
+    )
+
+
+def _refusal(kind: str) -> str:
+    return (
+        f"a column without values, taken for {kind}, is of another kind now, and this model cannot "
+        "change it: name its family in `families`, or fit all rows at once"
+    )
