@@ -109,7 +109,7 @@ class Fitted:
             model,
             statistic,
             self.declared,
-            iterations=self.iterations,
+            history=self.history,
             temperature=self.temperature,
         )
 
