@@ -110,8 +110,24 @@ def far_out(size: float) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("count", [3, "held-out"])
 @pytest.mark.parametrize("size", [1e8, 1e9, 1e140])
-def test_what_drowned_in_rounding_is_not_answered(size: float, count: Any) -> None:
+def test_a_row_far_out_among_others_is_forgotten(size: float, count: Any) -> None:
     rows, spoilt = far_out(size)
+    model = PCA(count).fit(spoilt).unlearn(spoilt[:1])
+    assert model.statistic_ == PCA(count).fit(rows).statistic_
+
+
+def many_clusters(size: float) -> tuple[Array, Array]:
+    """The rows of one cluster, and those of seven more that are so far apart: none is an outlier."""
+    rng = np.random.default_rng(1)
+    rows, at = rng.normal(size=(12_000, 6)), rng.integers(0, 8, 12_000)
+    return rows[at == 0], np.concatenate([(rows + size * at[:, None])[at > 0], rows[at == 0]])
+
+
+@pytest.mark.parametrize("count", [3, "held-out"])
+@pytest.mark.parametrize("size", [1e8, 1e9, 1e140])
+def test_what_drowned_in_rounding_is_not_answered(size: float, count: Any) -> None:
+    rows, spoilt = many_clusters(size)
+    gone, total = spoilt[: -len(rows)], len(spoilt)
     for model in (
         PCA(count).fit(spoilt),
         PCA(count).partial_fit(spoilt).decay(0.999),
@@ -119,15 +135,15 @@ def test_what_drowned_in_rounding_is_not_answered(size: float, count: Any) -> No
         pickle.loads(pickle.dumps(PCA(count).fit(spoilt))),
     ):
         before = model.explained_variance_
-        gone = spoilt[:1]
+        weights = np.full(len(gone), 0.999 if model.n_samples_ < total else 1.0)
         with pytest.raises(
             ValueError, match="too little is left of column 0 to tell after rounding"
         ) as caught:
-            model.unlearn(gone, sample_weight=[0.999 if model.n_samples_ < 501 else 1.0])
+            model.unlearn(gone, sample_weight=weights)
         assert "fit with exact=True" in str(caught.value)
         assert "\n" not in str(caught.value)
         assert_array_equal(model.explained_variance_, before)
-    exact = PCA(count, exact=True).fit(spoilt).unlearn(spoilt[:1])
+    exact = PCA(count, exact=True).fit(spoilt).unlearn(gone)
     assert exact.statistic_ == PCA(count, exact=True).fit(rows).statistic_
 
 

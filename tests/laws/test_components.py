@@ -16,11 +16,13 @@ LAWS = (
     components.shards_leave_no_trace,
     components.merging_is_learning,
     components.what_is_forgotten_never_was,
+    components.an_outlier_is_forgotten,
     components.weight_is_repetition,
     components.cross_validation_is_refitting,
 )
 
 
+@pytest.mark.usefixtures("summed")
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("case", COMPONENTS, ids=lambda case: case.name)
 def test_components_keep_the_law(case: ComponentsCase, law: Law) -> None:

@@ -16,10 +16,12 @@ LAWS = (
     faces.shards_leave_no_trace,
     faces.merging_is_learning,
     faces.what_is_forgotten_never_was,
+    faces.an_outlier_is_forgotten,
     faces.cross_validation_is_refitting,
 )
 
 
+@pytest.mark.usefixtures("summed")
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("case", FACES, ids=lambda case: case.name)
 def test_faces_keep_the_law(case: FaceCase, law: Law) -> None:

@@ -17,12 +17,14 @@ LAWS = (
     regressions.shards_leave_no_trace,
     regressions.merging_is_learning,
     regressions.what_is_forgotten_never_was,
+    regressions.an_outlier_is_forgotten,
     regressions.weight_is_repetition,
     regressions.cross_validation_is_refitting,
     regressions.leave_one_out_is_refitting,
 )
 
 
+@pytest.mark.usefixtures("summed")
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("case", REGRESSIONS, ids=lambda case: case.name)
 def test_regressions_keep_the_law(case: RegressionCase, law: Law) -> None:

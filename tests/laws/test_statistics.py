@@ -1,5 +1,6 @@
 """Every law of statistics, over every registered statistic."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tamis.stats import Moments
+from tamis.stats import Moments, Sums, products
 from tamis.testing import STATISTICS, Sample, StatisticCase
 from tamis.testing import statistics as laws
 
-every_statistic = pytest.mark.parametrize("case", STATISTICS, ids=lambda case: case.name)
+
+def _as_much_data(case: StatisticCase) -> StatisticCase:
+    """Summed by rounding, however little it is."""
+
+    def observe(sample: Sample) -> Sums:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(products, "_SMALL", 0)
+            return case.observe(sample)
+
+    return replace(case, name=f"{case.name}, as much data", observe=observe)
+
+
+CASES = (*STATISTICS, *(_as_much_data(case) for case in STATISTICS if case.tolerance))
+every_statistic = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 sixteenths = st.integers(-64, 64).map(lambda k: k / 16)  # products of two are floats without rounding
 
 
@@ -46,6 +60,13 @@ def test_scaling_is_linear(case: StatisticCase, data: Any, v: float, w: float) -
 def test_what_was_taken_back_was_never_there(case: StatisticCase, data: Any) -> None:
     a, b = map(case.observe, data.draw(laws.pairs_of_samples(case)))
     laws.what_was_taken_back_was_never_there(a, b)
+
+
+@every_statistic
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_an_outlier_is_taken_away(case: StatisticCase, data: Any) -> None:
+    laws.an_outlier_is_taken_away(case, data.draw(case.samples))
 
 
 @every_statistic

@@ -134,6 +134,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         part, _ = self._observed(self._read(X)[0], y, sample_weight)
         rest = fitted.statistic - _alike(part, fitted)
         rest.refuse_impossible()
+        rest.refuse_lost(bool(self.fit_intercept), fitted.schema.names)
         if not float(rest.weight.value) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "

@@ -22,7 +22,6 @@ from tamis.estimators.pca_learning import (
     refuse_gaps,
     refuse_lost,
     refuse_other_solver,
-    rounding,
     solver_for,
     unless_wide,
 )
@@ -164,7 +163,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
                 int(self.max_iter),
                 watch,
             )
-        return Learned(schema, statistic, likelihoods=told, rounded=statistic.spread)
+        return Learned(schema, statistic, likelihoods=told)
 
     @unless_wide
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
@@ -185,8 +184,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their weights: as if they had never come.
 
-        Products of many rows at once are rounded, unless `exact`. So rows so far out that less than 1e-10 of
-        the squares of their column is left without them are refused, if they were learned among many others.
+        Products of many rows at once are rounded, unless `exact`; only rows far out among others are summed
+        exactly. So if less than 1e-10 of the squares of a column would be left, the rows are refused.
         """
         self._checked().summed("take from")
         self._change(lambda sums, part: sums - part, self._read(X)[0], sample_weight)
@@ -199,28 +198,27 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         sums = fitted.summed("change")
         part = self._observed(table, weights(sample_weight, table.rows), sums.keys is not None)
         after = change(sums, part)
-        rounded = fitted.rounded + rounding(part, table.rows, bool(self.exact))
-        refuse_lost(after, rounded, table)
+        refuse_lost(after, table)
         if not float(after.weight.value.sum()) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = replace(fitted, statistic=after, inferred=None, rounded=rounded)
+        self._fitted = replace(fitted, statistic=after, inferred=None)
 
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
         fitted: Learned
         fitted, *rest = answers.to_merge(self, others)
-        statistic, rounded = fitted.summed("add to"), fitted.rounded
+        statistic = fitted.summed("add to")
         for theirs in rest:
             sums = theirs.summed("add")
             if (sums.keys is None) != (statistic.keys is None):
                 raise ValueError(
                     "one model learned with n_components='held-out' and one without, expected both or neither"
                 )
-            statistic, rounded = statistic + sums, rounded + theirs.rounded
-        self._fitted = replace(fitted, statistic=statistic, inferred=None, rounded=rounded)
+            statistic = statistic + sums
+        self._fitted = replace(fitted, statistic=statistic, inferred=None)
         return self
 
     def decay(self, factor: float) -> Self:
@@ -228,8 +226,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         fitted: Learned = self._checked()
         if not 0.0 < float(factor) <= 1.0:
             raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
-        sums, rounded = fitted.summed("scale") * float(factor), fitted.rounded * float(factor)
-        self._fitted = replace(fitted, statistic=sums, inferred=None, rounded=rounded)
+        sums = fitted.summed("scale") * float(factor)
+        self._fitted = replace(fitted, statistic=sums, inferred=None)
         return self
 
     def infer(self, **params: Any) -> Self:
@@ -248,8 +246,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         return self
 
     def _summed(self, schema: Schema, table: Table, weighed: Array | None) -> Learned:
-        found = self._observed(table, weighed)
-        return Learned(schema, found, rounded=rounding(found, table.rows, bool(self.exact)))
+        return Learned(schema, self._observed(table, weighed))
 
     def _observed(self, table: Table, weighed: Array | None, by_fold: bool | None = None) -> Moments:
         by_fold = self._by_fold() if by_fold is None else by_fold

@@ -140,7 +140,6 @@ class ComponentsFace(LinearFace):
             "solver": fitted.solver,
             "likelihoods": np.array(fitted.likelihoods, dtype=np.float64),
             "components": found,
-            "rounded": fitted.rounded,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -156,8 +155,11 @@ class ComponentsFace(LinearFace):
             widths.append(mean.shape[0] if directions.shape == (len(variances), len(mean)) else -1)
             sizes = (noise, total, weight, freedom)
             inferred = Components(mean, directions, variances, *sizes, kept.get("scores"), error)
-        rounded = state.get("rounded", 0.0)
+        rounded = state.get("rounded", 0.0)  # in files of older versions; now the statistic knows
         if any(width != schema.width for width in widths) or np.shape(rounded) not in ((), (schema.width,)):
             raise TypeError("it is of other columns")
+        if statistic is not None and np.shape(rounded):
+            folds = 1 if statistic.keys is None else len(statistic.keys)
+            statistic = replace(statistic, rounded=np.broadcast_to(rounded / folds, statistic.first.shape))
         told = tuple(float(one) for one in state["likelihoods"])
-        self._fitted = Learned(schema, statistic, str(state["solver"]), told, inferred, rounded)
+        self._fitted = Learned(schema, statistic, str(state["solver"]), told, inferred)

@@ -20,7 +20,6 @@ SOLVERS = ("auto", "moments", "rows", "randomized")
 FOLDS = 5  # by which n_components="held-out" chooses
 MODERATE = 2000  # columns whose products with each other are cheap to keep
 _WIDEST = 20_000  # columns of which the products fill some gigabytes
-_FEW = 16  # rows whose products are summed exactly, whatever is asked for: see `stats.products`
 _FAINT = 1e-10  # of the squares that were rounded, below which no six digits are left
 _LOUD = 1e5  # times all that is left, above which rounding is more than 1e-10 of the largest variance
 _CELLS = 1 << 23  # of sparse rows that are dense at a time: 64 MB, or 5,000 rows of 1,600 columns
@@ -34,7 +33,6 @@ class Learned(LinearState):
     solver: str = "moments"
     likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
     inferred: Components | None = None  # until it is asked for
-    rounded: Array | float = 0.0  # (d,): Σ(x − mean)² of what was summed with rounding; 0 if all is exact
 
     def summed(self, what: str) -> Moments:
         """The sums, by fold or not, or an error that says why there are none."""
@@ -89,19 +87,13 @@ def observe(table: Table, weights: Array | None, by_fold: bool, exact: bool) -> 
     return total
 
 
-def rounding(part: Moments, rows: int, exact: bool) -> Array | float:
-    """Squares about the mean (d,) whose sum was rounded; what is left when they are gone is no better."""
-    if exact or rows <= _FEW:
-        return 0.0
-    return (part if part.keys is None else part.pooled()).spread
-
-
-def refuse_lost(after: Moments, rounded: Array | float, table: Table) -> None:
+def refuse_lost(after: Moments, table: Table) -> None:
     """Raise if rows were never learned, or if what is left without them drowns in the sums' rounding."""
-    after.refuse_impossible(1e-12 * rounded)
-    if not np.any(rounded) or not float(after.weight.value.sum()) > 0:
+    after.refuse_impossible()
+    if after.rounded is None or not float(after.weight.value.sum()) > 0:
         return
-    left = (after if after.keys is None else after.pooled()).spread
+    whole = after if after.keys is None else after.pooled()
+    left, rounded = whole.spread, np.asarray(whole.rounded)
     lost = (left < _FAINT * rounded) & (rounded > _LOUD * left.max())
     if lost.any():
         raise ValueError(

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
 from tamis.estimators.files import DTYPES, Arrays
+from tamis.estimators.fitting_parts import refuse_unfit
 from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 
 _DEEPEST = 64  # values within values; a list that holds itself is refused here
 _LONGEST = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
-_WORDS = 1 << 26  # position of a sum's first word: its exponent is an int32, in Arrow too
 _PROBLEMS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 _SEEDS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
 _EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, or lists, tuples and dicts of them"
@@ -44,6 +44,7 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {
     NormalInverseGamma: ("location", "strength", "shape", "scale", "keys"),
     NormalInverseWishart: ("location", "strength", "freedom", "scale", "keys"),
 }
+_ROUNDED = "rounded"  # of Moments and Gram: not written if None, and unknown to older files
 _KINDS = {kind.__name__: kind for kind in _PARAMETERS}
 
 
@@ -114,10 +115,12 @@ class _Packer:
     def _made(self, value: Any, depth: int) -> Tree:
         kind = type(value)
         parameters = {name: getattr(value, name) for name in _PARAMETERS[kind]}
+        if (rounded := getattr(value, _ROUNDED, None)) is not None:
+            parameters[_ROUNDED] = rounded
         if kind is Joint:
             parameters["parts"] = dict(value.parts)
         try:
-            _refuse_unfit(kind, parameters)
+            refuse_unfit(kind, parameters)
         except (TypeError, ValueError) as problem:
             raise ValueError(f"{self._lost()}: got {problem}, expected one that tamis made") from None
         return {kind.__name__: {name: self.pack(given, depth + 1) for name, given in parameters.items()}}
@@ -284,10 +287,10 @@ class _Reader:
         return _frozen(array.reshape(shape))
 
     def _made(self, kind: type, tree: Any, depth: int) -> Any:
-        if _typed(tree, dict).keys() != set(_PARAMETERS[kind]):
+        if _typed(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[kind]):
             _fail(f"a {kind.__name__} with other parameters")
         parameters = {name: self.read(made, depth + 1) for name, made in tree.items()}
-        _refuse_unfit(kind, parameters)
+        refuse_unfit(kind, parameters)
         return kind(**parameters)
 
 
@@ -315,74 +318,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timedelta": _timedelta,
     "Decimal": lambda made: Decimal(_typed(made, str)),
 }
-
-
-def _refuse_unfit(kind: type, parameters: dict[str, Any]) -> None:
-    """Raise if these are not parameters of a value of this kind; priors look at their numbers themselves."""
-    for name in ("keys", "terms"):
-        if not isinstance(parameters.get(name), Keys | None):
-            _fail(f"a {kind.__name__} whose {name} are no Keys")
-    if kind in _FITS and not _FITS[kind](**parameters):
-        _fail(f"a {kind.__name__} whose parts do not fit each other")
-
-
-def _are_settled(words: Any, low: Any) -> bool:
-    """Whether no kernel overflows on these words: see `_kernels.reference`."""
-    if not isinstance(words, np.ndarray) or words.dtype != np.int64 or not words.ndim or not len(words):
-        return False
-    digits, last = words[:-1], words[-1]
-    return (
-        isinstance(low, int | np.integer)
-        and abs(int(low)) < _WORDS
-        and digits.min(initial=0) >= 0
-        and digits.max(initial=0) < 1 << 32
-        and last.min(initial=0) >= -(1 << 31)
-        and last.max(initial=0) < 1 << 31
-    )
-
-
-def _fit_tally(keys: Keys | None, weight: Any, total: Any, terms: Keys | None) -> bool:
-    sums = isinstance(weight, Exact) and isinstance(total, Exact) and len(total.shape) > 0
-    return sums and total.shape[:-1] == weight.shape and _named(keys, weight) and _named(terms, total, -1)
-
-
-def _fit_moments(keys: Keys | None, weight: Any, first: Any, second: Any, form: Any) -> bool:
-    if not isinstance(weight, Exact) or not isinstance(first, Exact) or not isinstance(second, Exact | None):
-        return False
-    batch = squares = first.shape
-    if form == "full" and first.shape:
-        *rest, d = first.shape
-        batch, squares = tuple(rest), (*rest, d * (d + 1) // 2)
-    known = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
-    return known and weight.shape == batch and _named(keys, weight)
-
-
-def _fit_gram(keys: Keys | None, weight: Any, first: Any, products: Any, width: Any, targets: Any) -> bool:
-    if not all(isinstance(part, Exact) for part in (weight, first, products)):
-        return False
-    side, batch = width + targets, weight.shape
-    fit = first.shape == (*batch, side) and products.shape == (*batch, side * (side + 1) // 2)
-    return type(side) is int and min(width, targets) >= 0 and fit and _named(keys, weight)
-
-
-def _fit_joint(parts: Any) -> bool:
-    named = type(parts) is dict and all(type(name) is str for name in parts)
-    return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
-
-
-_FITS: dict[type, Callable[..., bool]] = {
-    Keys: lambda values: type(values) is tuple and len(set(values)) == len(values),
-    Exact: _are_settled,
-    Tally: _fit_tally,
-    Moments: _fit_moments,
-    Gram: _fit_gram,
-    Joint: _fit_joint,
-}
-
-
-def _named(names: Keys | None, part: Exact, axis: int = 0) -> bool:
-    """Whether the axis has these names, if any."""
-    return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

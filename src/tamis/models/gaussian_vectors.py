@@ -287,6 +287,9 @@ class GaussianVectors(Block[Array, Moments]):
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
+        if statistic.rounded is not None:
+            known = 0.0 if self.estimate == "mle" else np.diagonal(self.believed(statistic).scale)
+            statistic.refuse_lost(known, pooled=self.covariance == "tied")
 
 
 def _factor(covariance: Array, what: str) -> Cholesky:

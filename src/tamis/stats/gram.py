@@ -8,7 +8,16 @@ import numpy as np
 from tamis import arrays
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
-from tamis.stats.products import Pairs, are_impossible, joint_moments, scatter_of, triangle, unpack
+from tamis.stats.products import (
+    Pairs,
+    are_impossible,
+    are_lost,
+    joint_moments,
+    refuse_lost,
+    scatter_of,
+    triangle,
+    unpack,
+)
 from tamis.stats.rows import Rows
 from tamis.stats.sums import Sums, refuse_too_much
 
@@ -41,7 +50,8 @@ class Gram(Sums):
         """Sum the products of rows φ (n, p) and z (n,) or (n, q), by label if labels are given.
 
         The sums are exact sums of products that were rounded, about the mean, good to 1e-12; with
-        `exact=True` they are exact, at about six times the price.
+        `exact=True`, or for up to 65,536 cells, they are exact, and rows far out among others always are.
+        For much data exact sums take about six times as long.
         """
         phi, z = arrays.matrix(features), arrays.matrix(targets)
         if len(phi.values) != len(z.values):
@@ -50,7 +60,8 @@ class Gram(Sums):
             )
         names = z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
         rows = Rows.of(phi, weights, by)
-        first, products = joint_moments(rows, rows.beside(arrays.Matrix(z.values, names)), exact)
+        beside = rows.beside(arrays.Matrix(z.values, names))
+        first, products, rounded = joint_moments(rows, beside, exact)
         return cls(
             weight=rows.weight(),
             first=first,
@@ -58,6 +69,7 @@ class Gram(Sums):
             width=phi.values.shape[1],
             targets=z.values.shape[1],
             keys=rows.keys,
+            rounded=rounded,
         )._pruned()
 
     @property
@@ -97,8 +109,18 @@ class Gram(Sums):
         return unpack(scatter_of(self.weight, self.first, self.products, self._pairs), self._side)
 
     def refuse_impossible(self) -> None:
-        """Raise if no rows have these sums: more was taken away than was there."""
-        refuse_too_much(are_impossible(self.weight, self.first, self.products, self._pairs))
+        """Raise if no rows have these sums: more was taken away than was there, and than rounding hides."""
+        slack = 0.0 if self.rounded is None else 1e-12 * self.rounded
+        refuse_too_much(are_impossible(self.weight, self.first, self.products, self._pairs, slack))
+
+    def refuse_lost(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
+        """Raise if the squares that are left of a column drown in the rounding of what was taken away."""
+        if self.rounded is not None:
+            left = np.diagonal(self.scatter if about_mean else self._matrix, axis1=-2, axis2=-1)
+            lost = are_lost(left, self.rounded)
+            refuse_lost(
+                lost, None if names is None else (*names, *(f"target {j}" for j in range(self.targets)))
+            )
 
     @property
     def _side(self) -> int:

@@ -11,8 +11,10 @@ from tamis.stats.keys import Keys
 from tamis.stats.products import (
     Pairs,
     are_impossible,
+    are_lost,
     crossing,
     pack,
+    refuse_lost,
     scatter_of,
     second_moments,
     triangle,
@@ -54,7 +56,8 @@ class Moments(Sums):
         """Sum the rows of the data (n, d), by label if labels are given.
 
         Sums of the diagonal form are exact. Those of the full form are exact sums of products that were
-        rounded, good to 1e-12; with `exact=True` they are exact too, at about six times the price.
+        rounded, good to 1e-12; with `exact=True`, or for up to 65,536 cells, they are exact too, and rows far
+        out among others always are. For much data exact sums take about six times as long.
         `missing=True` leaves NaN out of its column's sums, where columns stand alone.
         """
         if form not in ("full", "diagonal", "none"):
@@ -65,14 +68,15 @@ class Moments(Sums):
             )
         rows = Rows.of(data, weights, by, missing)
         second: Exact | None = None
+        rounded: Floats | None = None
         if form == "full":
             weight, first = rows.weight(), rows.first()
-            second = second_moments(rows, exact, first)
+            second, rounded = second_moments(rows, exact, first)
         elif form == "diagonal":
             weight, (first, second) = rows.weight_by_column(), rows.powers()
         else:
             weight, first = rows.weight_by_column(), rows.first()
-        moments = cls(weight=weight, first=first, second=second, form=form, keys=rows.keys)
+        moments = cls(weight=weight, first=first, second=second, form=form, keys=rows.keys, rounded=rounded)
         if rows.table.flat and form != "full":
             moments = moments._with(**{name: _without_column(part) for name, part in moments.parts().items()})
         return moments._pruned()
@@ -99,14 +103,28 @@ class Moments(Sums):
             pairs = triangle(first.shape[-1]) if form == "full" else None
             packed = pack(second) if form == "full" else second
             squares = Exact.of(packed) + crossing(n, shifted, centre, pairs)
-        return cls(weight=n, first=shifted, second=squares, form=form, keys=keys)._pruned()
+        rounded = second
+        if second is not None and form == "full":
+            rounded = np.diagonal(second, axis1=-2, axis2=-1)
+        moments = cls(weight=n, first=shifted, second=squares, form=form, keys=keys)
+        return moments._with(rounded=None if rounded is None else np.abs(rounded))._pruned()
 
-    def refuse_impossible(self, rounding: Floats | float = 0.0) -> None:
-        """Raise if no rows have these moments: more was taken away than was there.
+    def refuse_impossible(self) -> None:
+        """Raise if no rows have these moments: more was taken away than was there, and than was rounded."""
+        slack = 0.0 if self.rounded is None else 1e-12 * self.rounded
+        refuse_too_much(are_impossible(self.weight, self.first, self.second, self._pairs, slack))
 
-        `rounding` is how far off the squares of each column may be (d,).
+    def refuse_lost(self, known: Floats | float = 0.0, pooled: bool = False) -> None:
+        """Raise if the scatter that is left of a column drowns in the rounding of what was taken away.
+
+        `known` is what a prior adds to it. If labels share one scatter (`pooled`), their sum must be left.
         """
-        refuse_too_much(are_impossible(self.weight, self.first, self.second, self._pairs, rounding))
+        if self.rounded is None:
+            return
+        left, rounded = self.spread, self.rounded
+        if pooled:
+            left, rounded = left.sum(axis=0), rounded.sum(axis=0)
+        refuse_lost(are_lost(left + known, rounded))
 
     @property
     def mean(self) -> Floats:

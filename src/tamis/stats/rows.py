@@ -130,7 +130,7 @@ class Rows:
         total = Exact.zeros(self.shape(*event))
         step = max(1, _BLOCK // max(1, len(left)), 4 * self.groups)
         for start in range(0, len(self.values), step):
-            block = self._only(slice(start, start + step))
+            block = self.only(slice(start, start + step))
             for half in _kernels.two_product(_columns(block.values, left), _columns(block.values, right)):
                 total += block._sum(half, _kernels.span(half)[0])
         return total
@@ -147,7 +147,7 @@ class Rows:
         order, edges = self.filed()
         if order is None:
             return [self]
-        parts = (self._only(index) for index in np.split(order, edges[1:-1]))
+        parts = (self.only(index) for index in np.split(order, edges[1:-1]))
         return [
             Rows(part.table, part.bounds, part.top, part.weights, part.weight_bounds, present=part.present)
             for part in parts
@@ -164,7 +164,8 @@ class Rows:
                 f"{'and weighed ' if extra else ''}(below about 1e150): rescale the column"
             )
 
-    def _only(self, rows: slice | NDArray[np.int64]) -> "Rows":
+    def only(self, rows: slice | NDArray[np.int64]) -> "Rows":
+        """Some of the rows, of the same groups."""
         return Rows(
             Matrix(self.values[rows], self.table.names, self.table.flat),
             self.bounds,

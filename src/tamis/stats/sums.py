@@ -6,7 +6,7 @@ sides' keys. A row that comes to nothing is dropped: what was forgotten never wa
 """
 
 import importlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite
 from numbers import Real
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis._kernels import Floats
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 
@@ -26,6 +27,9 @@ class Sums:
     __array_ufunc__: ClassVar[None] = None  # NumPy's numbers leave arithmetic with a statistic to it
 
     keys: Keys | None = None  # names of the first batch axis
+    # batch + (d,): Σ w (x − c)² of all rows whose products were ever rounded; None if none were. Both `+` and
+    # `-` add it, for rounding is not taken away with the rows. Two statistics may be equal and differ in it.
+    rounded: Floats | None = field(default=None, compare=False, repr=False)
 
     def __add__(self, other: Self) -> Self:
         return self._combine(other, 1) if type(other) is type(self) else NotImplemented
@@ -47,7 +51,9 @@ class Sums:
             raise ValueError(f"got {factor} as a weight, expected a finite number")
         if factor == 1.0:
             return self
-        return self._rebuilt({name: part.times(factor) for name, part in self.parts().items()})
+        scaled = None if self.rounded is None else abs(factor) * self.rounded
+        parts = {name: part.times(factor) for name, part in self.parts().items()}
+        return self._with(rounded=scaled)._rebuilt(parts)
 
     def __rmul__(self, weight: float) -> Self:
         return self * weight
@@ -64,7 +70,8 @@ class Sums:
             raise KeyError(f"{key!r} was never observed; the labels are {self.keys!r}")
         row = self.keys.values.index(key)
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
-        return self._with(keys=None, **rows)._pruned()
+        rounded = None if self.rounded is None else self.rounded[row]
+        return self._with(keys=None, rounded=rounded, **rows)._pruned()
 
     def over(self, keys: Keys) -> Self:
         """The same statistic over these keys, its own among them, with nothing under the others."""
@@ -87,7 +94,8 @@ class Sums:
         if self.keys is None:
             raise ValueError(f"this {type(self).__name__} is not filed by label: it is pooled already")
         sums = {name: part.sum(axis=0) for name, part in self.parts().items()}
-        return self._with(keys=None, **sums)._pruned()
+        rounded = None if self.rounded is None else self.rounded.sum(axis=0)
+        return self._with(keys=None, rounded=rounded, **sums)._pruned()
 
     def to_arrow(self) -> Any:
         """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
@@ -116,7 +124,10 @@ class Sums:
                 f"cannot combine {self._described()} with {other._described()}: "
                 "expected the same columns, form and batch axes"
             )
-        return left._rebuilt(combined)
+        rounded = left.rounded if right.rounded is None else right.rounded
+        if left.rounded is not None and right.rounded is not None:
+            rounded = left.rounded + right.rounded
+        return left._with(rounded=rounded)._rebuilt(combined)
 
     def _aligned(self, other: Self) -> tuple[Self, Self]:
         """Both statistics over the union of their keys."""
@@ -132,7 +143,11 @@ class Sums:
 
     def _spread(self, keys: Keys, index: NDArray[np.int64]) -> Self:
         parts = {name: part.spread(index, len(keys), axis=0) for name, part in self.parts().items()}
-        return self._with(keys=keys, **parts)
+        rounded = None
+        if self.rounded is not None:
+            rounded = np.zeros((len(keys), *self.rounded.shape[1:]))
+            rounded[index] = self.rounded
+        return self._with(keys=keys, rounded=rounded, **parts)
 
     def _pruned(self) -> Self:
         """Less the labels of which nothing is there: every `observe` ends here."""
@@ -148,7 +163,8 @@ class Sums:
         if live.all():
             return self._with(**parts)
         kept = {name: part.reindex(lambda words: words[:, live]) for name, part in parts.items()}
-        return self._with(keys=self.keys.keep(live), **kept)
+        rounded = None if self.rounded is None else self.rounded[live]
+        return self._with(keys=self.keys.keep(live), rounded=rounded, **kept)
 
     def _with(self, **changes: Any) -> Self:
         """A copy with some fields changed: `dataclasses.replace` without its checks, thrice as fast."""
@@ -181,7 +197,8 @@ def _names_of(kind: Any) -> _Names:
     every = {field.name: field.type for field in fields(kind)}
     sums = tuple(name for name, kind in every.items() if kind in (Exact, Exact | None))
     axes = tuple(name for name, kind in every.items() if kind in (Keys, Keys | None))
-    return _Names(tuple(every), sums, tuple(name for name in every if name not in sums + axes))
+    others = (*sums, *axes, "rounded")
+    return _Names(tuple(every), sums, tuple(name for name in every if name not in others))
 
 
 def _arrow() -> Any:

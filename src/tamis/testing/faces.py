@@ -136,6 +136,29 @@ def what_is_forgotten_never_was(case: FaceCase, rng: np.random.Generator) -> Non
     _alike(case, without, model, data.rows)
 
 
+def an_outlier_is_forgotten(case: FaceCase, rng: np.random.Generator) -> None:
+    """A row of 1e9, or a cell of 2e8, learned among others and forgotten leaves no trace, or is refused."""
+    data = sample(case, rng, 90)
+    for cells, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
+        rows = data.rows.copy()
+        rows[40, cells] = [value if isinstance(cell, float) else cell for cell in rows[40, cells].tolist()]
+        spoilt = Sample(rows, data.labels, data.weights)
+        kept, gone = data.take(np.delete(np.arange(90), 40)), spoilt.take(np.array([40]))
+        model = learned(case, [spoilt])
+        try:
+            model.unlearn(gone.rows, gone.labels, sample_weight=gone.weights)
+        except ValueError as refusal:
+            if "exact=True" not in str(refusal):
+                raise
+            continue
+        _near(_log_joint(model, kept.rows), _log_joint(learned(case, [kept]), kept.rows), 1e-6)
+
+
+def _log_joint(model: Any, rows: Rows) -> Array:
+    found: Array = model.predict_joint_log_proba(rows)
+    return found
+
+
 def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> None:
     """What `cross_validate` says of each fold is what a model fitted to the others says."""
     data = sample(case, rng)

@@ -129,6 +129,26 @@ def what_is_forgotten_never_was(case: RegressionCase, rng: np.random.Generator) 
     _alike(case, learned(case, [kept]), model, data.rows)
 
 
+def an_outlier_is_forgotten(case: RegressionCase, rng: np.random.Generator) -> None:
+    """A row of 1e9, or a cell of 2e8, learned among others and forgotten leaves no trace, or is refused."""
+    data = sample(case, rng, 90)
+    for cells, value in ((slice(None), 1e9), (slice(1, 2), 2e8)):
+        rows = data.rows.copy()
+        rows[40, cells] = value
+        spoilt = Sample(rows, data.targets, data.weights)
+        kept, gone = data.take(np.delete(np.arange(90), 40)), spoilt.take(np.array([40]))
+        model = learned(case, [spoilt])
+        try:
+            model.unlearn(gone.rows, gone.targets, sample_weight=gone.weights)
+        except ValueError as refusal:
+            if "exact=True" not in str(refusal):
+                raise
+            continue
+        fresh = learned(case, [kept])
+        np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.predict(kept.rows), fresh.predict(kept.rows), rtol=1e-6)
+
+
 def weight_is_repetition(case: RegressionCase, rng: np.random.Generator) -> None:
     """A row of weight 2 is that row twice, and one of weight 0 was never there."""
     data = sample(case, rng)

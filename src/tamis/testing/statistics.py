@@ -182,6 +182,20 @@ def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance:
     assert (apart <= tolerance).all(), f"scatter: {apart.max()} apart, in units of the standard deviations"
 
 
+def an_outlier_is_taken_away(case: StatisticCase, rows: Sample) -> None:
+    """(a + outlier observed together) − outlier = a, but for the case's tolerance of a."""
+    for cells, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
+        values = rows.values.copy()
+        values[0, cells] = value
+        spoilt = Sample(values, rows.weights, rows.labels)
+        rest = list(range(1, len(rows)))
+        assert_same(
+            case.observe(spoilt) - case.observe(spoilt.take([0])),
+            case.observe(rows.take(rest)),
+            case.tolerance,
+        )
+
+
 def addition_has_no_order(a: Sums, b: Sums, c: Sums) -> None:
     """a + (b + c) = (a + b) + c and a + b = b + a."""
     assert_same(a + (b + c), (a + b) + c)

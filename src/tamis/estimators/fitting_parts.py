@@ -1,0 +1,85 @@
+"""Parameters from a file → whether they fit each other, so that no kernel is given what it would choke on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
+
+_WORDS = 1 << 26  # position of a sum's first word: its exponent is an int32, in Arrow too
+
+
+def refuse_unfit(kind: type, parameters: dict[str, Any]) -> None:
+    """Raise if these are not parameters of a value of this kind; priors look at their numbers themselves."""
+    for name in ("keys", "terms"):
+        if not isinstance(parameters.get(name), Keys | None):
+            raise ValueError(f"a {kind.__name__} whose {name} are no Keys")
+    if kind in _FITS and not _FITS[kind](**parameters):
+        raise ValueError(f"a {kind.__name__} whose parts do not fit each other")
+
+
+def _are_settled(words: Any, low: Any) -> bool:
+    """Whether no kernel overflows on these words: see `_kernels.reference`."""
+    if not isinstance(words, np.ndarray) or words.dtype != np.int64 or not words.ndim or not len(words):
+        return False
+    digits, last = words[:-1], words[-1]
+    return (
+        isinstance(low, int | np.integer)
+        and abs(int(low)) < _WORDS
+        and digits.min(initial=0) >= 0
+        and digits.max(initial=0) < 1 << 32
+        and last.min(initial=0) >= -(1 << 31)
+        and last.max(initial=0) < 1 << 31
+    )
+
+
+def _fit_tally(keys: Keys | None, weight: Any, total: Any, terms: Keys | None) -> bool:
+    sums = isinstance(weight, Exact) and isinstance(total, Exact) and len(total.shape) > 0
+    return sums and total.shape[:-1] == weight.shape and _named(keys, weight) and _named(terms, total, -1)
+
+
+def _fit_moments(keys: Any, weight: Any, first: Any, second: Any, form: Any, rounded: Any = None) -> bool:
+    if not isinstance(weight, Exact) or not isinstance(first, Exact) or not isinstance(second, Exact | None):
+        return False
+    batch = squares = first.shape
+    if form == "full" and first.shape:
+        *rest, d = first.shape
+        batch, squares = tuple(rest), (*rest, d * (d + 1) // 2)
+    known = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
+    return known and weight.shape == batch and _named(keys, weight) and _fit_rounded(rounded, first)
+
+
+def _fit_gram(
+    keys: Any, weight: Any, first: Any, products: Any, width: Any, targets: Any, rounded: Any = None
+) -> bool:
+    if not all(isinstance(part, Exact) for part in (weight, first, products)):
+        return False
+    side, batch = width + targets, weight.shape
+    fit = first.shape == (*batch, side) and products.shape == (*batch, side * (side + 1) // 2)
+    fit = type(side) is int and min(width, targets) >= 0 and fit and _named(keys, weight)
+    return fit and _fit_rounded(rounded, first)
+
+
+def _fit_rounded(rounded: Any, first: Exact) -> bool:
+    return rounded is None or (rounded.shape == first.shape and bool((rounded >= 0.0).all()))
+
+
+def _fit_joint(parts: Any) -> bool:
+    named = type(parts) is dict and all(type(name) is str for name in parts)
+    return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
+
+
+_FITS: dict[type, Callable[..., bool]] = {
+    Keys: lambda values: type(values) is tuple and len(set(values)) == len(values),
+    Exact: _are_settled,
+    Tally: _fit_tally,
+    Moments: _fit_moments,
+    Gram: _fit_gram,
+    Joint: _fit_joint,
+}
+
+
+def _named(names: Keys | None, part: Exact, axis: int = 0) -> bool:
+    """Whether the axis has these names, if any."""
+    return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
