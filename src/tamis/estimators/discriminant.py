@@ -99,6 +99,12 @@ class GaussianDiscriminant(GenerativeClassifier):
         return {_BLOCK: block}
 
     @property
+    def priors_(self) -> Array:
+        """The probability of each class: as given, or its share of the rows."""
+        answers.fitted_attribute(self, "priors_")
+        return np.exp(self._posterior().log_prior)
+
+    @property
     def means_(self) -> Array:
         """The mean of each class (classes, columns)."""
         return self._density("means_").mean  # type: ignore[no-any-return]

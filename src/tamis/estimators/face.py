@@ -16,6 +16,7 @@ from tamis import decide
 from tamis.arrays import Array
 from tamis.estimators import answers, persistence
 from tamis.estimators.explanation import Explanation, contrasted
+from tamis.estimators.own_arrays import OwnArrays
 from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import Schema, decay_factor, label_array, next_table
 from tamis.estimators.state import Fitted
@@ -27,7 +28,7 @@ from tamis.stats import Filed, Joint, Keys
 from tamis.tables import Table
 
 
-class GenerativeFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What all generative models do; a face says which blocks of columns it is made of."""
 
     @property

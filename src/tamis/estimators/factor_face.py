@@ -20,6 +20,7 @@ from tamis.estimators.factor_state import (
     FoldedUser,
     as_saved,
 )
+from tamis.estimators.own_arrays import OwnArrays
 from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import label_array
 from tamis.models.factors.alternating import Alternating
@@ -31,7 +32,7 @@ from tamis.stats import Keys
 _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
-class FactorFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class FactorFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Reading, attributes and file of a recommender. What it learned is `_fitted`, and nothing else is."""
 
     feedback: Any

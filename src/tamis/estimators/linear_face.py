@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from tamis.arrays import Array
 from tamis.estimators import answers, persistence
+from tamis.estimators.own_arrays import OwnArrays
 from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import Schema, first_table, next_table, numbers
 from tamis.tables import Table
@@ -23,7 +24,7 @@ class LinearState:
     is_empty: ClassVar[bool] = False  # a state is only ever made by learning
 
 
-class LinearFace(CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A linear model's columns, names and file. What it learned is `_fitted`, and nothing else is."""
 
     _sparse: ClassVar[bool] = False  # whether sparse rows are taken

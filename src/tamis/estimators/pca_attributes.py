@@ -97,6 +97,11 @@ class ComponentsFace(LinearFace):
         return int(weight) if weight.is_integer() else weight
 
     @property
+    def n_samples_seen_(self) -> float:
+        """The same, by the name that scikit-learn's IncrementalPCA has for it."""
+        return self.n_samples_
+
+    @property
     def n_iter_(self) -> int:
         """The steps of EM; 1 if there were no gaps."""
         return max(1, len(self._learned("n_iter_").likelihoods))

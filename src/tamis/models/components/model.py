@@ -220,7 +220,8 @@ def components(
     rest = 0.0 if few is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
     variances = np.full(d, rest / own)
     variances[: len(order)] = values[order] / own
-    k, scores = chosen(count, variances, weight, len(order))
+    total = max(float(np.trace(scatter)) / own, 0.0)
+    k, scores = chosen(count, variances, weight, len(order), total=total)
     directions = vectors[:, order[:k]]
     if directions.shape[1] < k:  # directions without variance: any will do
         more = completed(directions) if directions.shape[1] else np.eye(d)
@@ -230,7 +231,7 @@ def components(
         signed(directions.T),
         np.maximum(variances[:k], floor),
         max(float(variances[k:].mean()), floor) if k < d else 0.0,
-        max(float(np.trace(scatter)) / own, 0.0),
+        total,
         weight,
         own,
         scores,
@@ -263,11 +264,17 @@ def signed(directions: Array) -> Array:
 
 
 def chosen(
-    count: Count, variances: Array, weight: float, rank: int, columns: int | None = None
+    count: Count,
+    variances: Array,
+    weight: float,
+    rank: int,
+    columns: int | None = None,
+    total: float | None = None,
 ) -> tuple[int, Array | None]:
     """How many directions to keep of those with these variances (r,), largest first; and scores of all.
 
-    `columns` is how many columns the rows have, if not r.
+    `columns` is how many columns the rows have, if not r; `total` the variance that shares are of, if not
+    their sum. Shares are summed as `explained_variance_ratio_` is: one read off it is met to the bit.
     """
     d = len(variances)
     most = min(d, max(int(np.ceil(weight)), rank))
@@ -286,10 +293,10 @@ def chosen(
             raise ValueError(f"got n_components={number} for {rows}, expected 1 to {most}: {remedy}")
         return number, None
     if isinstance(given, Real) and 0.0 < float(given) < 1.0:
-        total = variances.sum()
-        if not total > 0:
+        whole_variance = float(variances.sum()) if total is None else total
+        if not whole_variance > 0:
             return 1, None
-        ratios = np.cumsum(variances / total)
+        ratios = np.cumsum(variances / whole_variance)
         return min(int(np.searchsorted(ratios, float(given), side="right")) + 1, most), None
     raise ValueError(_expected(given, most))
 
