@@ -89,7 +89,7 @@ def test_what_cannot_be_is_refused() -> None:
         ({"alpha": -1.0}, "alpha=-1"),
         ({"alpha": "best"}, "alpha='best'"),
         ({"alpha": [1.0, 2.0]}, "shape"),
-        ({"solver": "lbfgs"}, "solver='lbfgs'"),
+        ({"solver": "sgd"}, "solver='sgd'"),
         ({"posterior": "half"}, "posterior='half'"),
         ({"max_iter": 0}, "max_iter=0"),
         ({"class_weight": "even"}, "class_weight='even'"),

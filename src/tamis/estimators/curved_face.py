@@ -21,15 +21,24 @@ from tamis.estimators.progress import watching
 from tamis.estimators.reading import Schema, at_least_zero, decay_factor, numbers
 from tamis.estimators.warning import warn
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
-from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit, gaussian_prior
+from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, Laplace, LinearRows, combined, log_evidence
+from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.removal import largest_change
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
 from tamis.tables import Table
 
-_SOLVERS = ("auto", "newton", "whitened", "diagonal")
+# Ours, and scikit-learn's names: those end at the same optimum, by whatever steps are best here.
+SOLVERS: dict[str, Solver] = {
+    "auto": "auto",
+    "newton": "newton",
+    "whitened": "whitened",
+    "diagonal": "diagonal",
+    "lbfgs": "auto",
+    "newton-cholesky": "newton",
+}
 _KEPT = ("auto", "full", "diagonal", "none")
 _VAST = 1e150  # beyond, squares and their sums are not finite
 
@@ -42,6 +51,7 @@ class CurvedFace(LinearFace):
     """A linear model that has no closed form; a face says what it predicts and how."""
 
     _sparse: ClassVar[bool] = True
+    _solvers: ClassVar[dict[str, Solver]] = SOLVERS
     _removes: ClassVar[bool] = False  # whether rows can be taken away by a step with a bound
 
     alpha: Any
@@ -55,7 +65,7 @@ class CurvedFace(LinearFace):
     verbose: int
 
     def _plan(self) -> Plan:
-        for name, allowed in (("solver", _SOLVERS), ("posterior", _KEPT)):
+        for name, allowed in (("solver", self._solvers), ("posterior", _KEPT)):
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"got {name}={getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}"
@@ -63,11 +73,10 @@ class CurvedFace(LinearFace):
         most: Any = self.max_iter
         if not isinstance(most, int | np.integer) or most < 1:
             raise ValueError(f"got max_iter={most!r}, expected a whole number of at least 1")
-        return Plan(self.solver, self.posterior, at_least_zero("tol", self.tol), int(most))
+        return Plan(self._solvers[self.solver], self.posterior, at_least_zero("tol", self.tol), int(most))
 
-    def _prior(self, columns: int, outputs: int) -> tuple[GaussianPrior, bool]:
-        level = at_least_zero("intercept_alpha", self.intercept_alpha)
-        return gaussian_prior(self.alpha, self.prior, columns, outputs, bool(self.fit_intercept), level)
+    def _intercept_precision(self) -> float:
+        return at_least_zero("intercept_alpha", self.intercept_alpha)
 
     def _design(self, table: Table, like: CurvedState | None = None) -> Design:
         """Rows as the model sees them; about the same centre as before, if there was one."""
@@ -81,12 +90,12 @@ class CurvedFace(LinearFace):
         values = numbers(table)
         self._refuse_vast(table, values)
         if like is None:
-            return DenseDesign.of(values, intercept, centred=not self.intercept_alpha)
+            return DenseDesign.of(values, intercept, centred=not self._intercept_precision())
         return DenseDesign(like.centre, intercept, values - like.centre if like.centre.any() else values)
 
     def _lost_far_from_zero(self, design: Design) -> bool:
         """Whether columns vary, but so little about means so far away that products do not tell."""
-        if not (isinstance(design, DenseDesign) and design.intercept and self.intercept_alpha):
+        if not (isinstance(design, DenseDesign) and design.intercept and self._intercept_precision()):
             return False
         again = DenseDesign.of(design.values, True)
         return bool(again.centre.any() and again.values.any(axis=0).all())

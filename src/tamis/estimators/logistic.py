@@ -12,21 +12,28 @@ from sklearn.base import ClassifierMixin
 from tamis import validate
 from tamis.arrays import Array
 from tamis.estimators import answers, logistic_answers, logistic_folds
-from tamis.estimators.curved_face import CurvedFace, column_means
+from tamis.estimators.curved_face import column_means
 from tamis.estimators.curved_state import CurvedState, continued, joined, without
 from tamis.estimators.explanation import Explanation
-from tamis.estimators.logistic_options import class_weights, refuse_averages, refuse_class_weight
+from tamis.estimators.logistic_face import LogisticFace
+from tamis.estimators.logistic_options import (
+    class_weights,
+    refuse_averages,
+    refuse_class_weight,
+    refuse_scheme,
+)
 from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import Schema, among, first_table, label_array, labels, weights
+from tamis.estimators.reading import Schema, among, first_table, labels, weights
 from tamis.models.linear.fitting import Kept, level_start, with_unseen
 from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import Solver
-from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
 from tamis.stats import Filed, Keys
 from tamis.tables import Table
 
+SolverName = Literal["lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"]  # scikit-learn's
 Predictive = Literal["plugin", "probit", "monte-carlo"]
 
 
@@ -37,14 +44,14 @@ class LogisticState(CurvedState):
     keys: Keys
 
 
-class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # scikit-learn has no types
+class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  # scikit-learn has no types
     """Logistic regression with its uncertainty: the top of the posterior, and a Gaussian around it.
 
     Parameters
     ----------
-    alpha : float, array of a number a column, or "evidence"
-        Precision of the Gaussian prior on each coefficient: scikit-learn's 1/C. 0 is maximum likelihood;
-        "evidence" chooses one for all.
+    alpha : float, array of one number per column, or "evidence", optional
+        Precision of the Gaussian prior on each coefficient, 1/C; 1 if neither is given. 0 is maximum
+        likelihood; "evidence" chooses one for all.
     prior : tuple, optional
         Mean and covariance of the coefficients of two classes, instead of alpha, which is then left alone.
     fit_intercept : bool
@@ -52,7 +59,8 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         Precision of the prior on intercepts: 0, none.
     solver : "auto", "newton", "whitened" or "diagonal"
         "newton" takes the whole curvature at each step; "whitened" that of a sample of rows once, and then
-        slopes alone; "diagonal" does the same with its diagonal, for very many columns.
+        slopes alone; "diagonal" does the same with its diagonal, for very many columns. scikit-learn's
+        names are taken too; "liblinear" puts the prior on the intercept as well, as it does there.
     posterior : "auto", "full", "diagonal" or "none"
         What to keep of the posterior; "auto" keeps it whole up to 1,000 parameters, and a diagonal beyond.
     predictive : "plugin", "probit" or "monte-carlo"
@@ -62,6 +70,14 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     tol : float
         Steps end when the log-posterior is expected to rise by less.
     max_iter, n_draws, random_state, verbose
+    C : float, optional
+        scikit-learn's: 1/alpha, give one of the two. ∞ is maximum likelihood.
+    penalty : "l2" or None
+        None is maximum likelihood. "l1" and "elasticnet" are refused, as is an `l1_ratio` other than 0.
+    warm_start : bool
+        Whether `fit` begins at the coefficients of the last one; it ends at the same ones.
+    l1_ratio, dual, intercept_scaling, multi_class, n_jobs
+        scikit-learn's: refused where they ask for other coefficients; `intercept_scaling` is liblinear's.
 
     Examples
     --------
@@ -82,12 +98,12 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
 
     def __init__(
         self,
-        alpha: float | ArrayLike | str = 1.0,
+        alpha: float | ArrayLike | str | None = None,
         *,
         prior: tuple[ArrayLike, ArrayLike] | None = None,
         fit_intercept: bool = True,
         intercept_alpha: float = 0.0,
-        solver: Solver = "auto",
+        solver: Solver | SolverName = "auto",
         posterior: Kept = "auto",
         predictive: Predictive = "plugin",
         class_weight: Mapping[Any, float] | str | None = None,
@@ -96,6 +112,14 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         n_draws: int = 256,
         random_state: Any = None,
         verbose: int = 0,
+        C: float | None = None,
+        penalty: str | None = "l2",
+        l1_ratio: float | None = 0.0,
+        dual: bool = False,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "auto",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.alpha = alpha
         self.prior = prior
@@ -110,6 +134,14 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         self.n_draws = n_draws
         self.random_state = random_state
         self.verbose = verbose
+        self.C = C
+        self.penalty = penalty
+        self.l1_ratio = l1_ratio
+        self.dual = dual
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
 
     def _state_kind(self) -> Any:
         return LogisticState
@@ -128,6 +160,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
     def _refuse_options(self, keys: Keys) -> None:
         refuse_averages(self.predictive, self.n_draws)
         refuse_class_weight(self.class_weight, keys)
+        refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
 
     def _labels(self, y: object, rows: int) -> Filed:
         filed = labels(y, rows)
@@ -157,7 +190,7 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         if self.prior is not None and isinstance(response, Softmax):
             raise ValueError(f"got a prior for {len(filed.keys)} classes, expected two: set alpha instead")
         believed = with_unseen(prior, rows, response) if partly else prior
-        start = level_start(rows, response, prior) if near is None else near.posterior.mean
+        start = self._start(rows, response, prior, filed.keys) if near is None else near.posterior.mean
         found = self._climbed(rows, response, believed, start, free, schema, X, y)
         if believed is not prior:  # half rows count as rows: models that are merged share their prior
             own = found.prior.precision - (believed.precision - prior.precision)
@@ -168,6 +201,21 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
             schema, rows, response, found, mean, found.log_likelihood, keys=filed.keys
         )
         return state
+
+    def _start(
+        self, rows: LinearRows, response: Response | Softmax, prior: GaussianPrior, keys: Keys
+    ) -> Array:
+        """The parameters that steps begin with: those of the last fit, for warm_start."""
+        last: LogisticState | None = self.__dict__.get("_fitted") if self.warm_start else None
+        fresh, design = level_start(rows, response, prior), rows.design
+        d = design.columns
+        if last is None or (last.keys, len(last.centre), last.intercept) != (keys, d, design.intercept):
+            return fresh
+        cells = last.posterior.mean.reshape(-1, design.width).copy()
+        cells[:, d:] += (cells[:, :d] @ (design.centre - last.centre))[:, None]
+        loss = Objective(design, rows.targets, response, prior, rows.weights).value_and_gradient
+        # Rows that have moved far can make the last coefficients a worse place to begin than none.
+        return min(fresh, cells.ravel(), key=lambda parameters: loss(parameters)[0])
 
     @staticmethod
     def _response(keys: Keys) -> Response | Softmax:
@@ -263,47 +311,10 @@ class LogisticRegression(ClassifierMixin, CurvedFace):  # type: ignore[misc]  # 
         self._fitted = without(fitted, rows)
         return self
 
-    @property
-    def removal_bound_(self) -> float:
-        """How far the exact answer can be after `unlearn_approximately`, in posterior standard deviations.
-
-        More precisely, the slope that is left, in that measure: to first order it is the distance. ∞ if
-        rows had been learned by `partial_fit`, `merge` or after `decay`: then no bound is known.
-        """
-        return self._removal("removal_bound_", "bound")
-
-    @property
-    def removal_shift_(self) -> float:
-        """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
-        return self._removal("removal_shift_", "shift")
-
-    def _removal(self, name: str, field: str) -> float:
-        found = float(getattr(self._fitted_for(name), field))
-        if np.isnan(found):
-            raise AttributeError(f"no rows were taken away since the last fit: no {name}")
-        return found
-
     def _restored_response(self, given: dict[str, Any]) -> Response | Softmax:
         return self._response(given["keys"])
 
     # ── answers ──
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels, in the order of all answers."""
-        return label_array(self._fitted_for("classes_").keys)
-
-    @property
-    def coef_(self) -> Array:
-        """Coefficients (1, d) of the second class's log-odds, or (classes, d), which sum to zero."""
-        self._fitted_for("coef_")
-        return self._coefficients()[0]
-
-    @property
-    def intercept_(self) -> Array:
-        """See `coef_`."""
-        self._fitted_for("intercept_")
-        return self._coefficients()[1]
 
     def decision_function(self, X: object) -> Array:
         """Log-odds of the second class against the first (n,); with more classes, scores (n, classes)."""
