@@ -116,7 +116,7 @@ def test_counts_are_predicted_as_they_would_be_drawn() -> None:
 
 def test_summaries_of_perfect_fits_have_columns() -> None:
     model = GeneralizedLinear().fit(X, 1e6 * X[:, 0] + 1.0)
-    lines = model.summary().splitlines()
+    lines = str(model.summary()).splitlines()
     rows = [line.split() for line in lines[5:]]
     assert [len(row) for row in rows] == [7] * 4
     assert float(rows[1][3]) > 1e6

@@ -1,6 +1,7 @@
 """The faces: probabilistic models behind scikit-learn's interface."""
 
 from tamis.estimators.categorical import CategoricalNB
+from tamis.estimators.coefficient_summary import CoefficientSummary
 from tamis.estimators.curved_face import SeparationWarning
 from tamis.estimators.discrete import BernoulliNB, ComplementNB, MultinomialNB, PoissonNB
 from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
@@ -22,6 +23,7 @@ __all__ = [
     "BayesianLinearRegression",
     "BernoulliNB",
     "CategoricalNB",
+    "CoefficientSummary",
     "ComplementNB",
     "Explanation",
     "FactorExplanation",

@@ -7,9 +7,8 @@ import numpy as np
 from scipy import special
 
 from tamis.arrays import Array
-from tamis.estimators import generalized_summary
+from tamis.estimators.coefficient_summary import CoefficientSummary, summarize
 from tamis.estimators.curved_face import CurvedFace
-from tamis.estimators.reading import at_least_zero
 from tamis.models.linear.fitting import gaussian_prior
 from tamis.models.linear.objective import GaussianPrior
 
@@ -36,7 +35,7 @@ class GeneralizedFace(CurvedFace):
         )
 
     def _prior(self, columns: int, outputs: int) -> tuple[GaussianPrior, bool]:
-        level, intercept = at_least_zero("intercept_alpha", self.intercept_alpha), bool(self.fit_intercept)
+        level, intercept = self._intercept_precision(), bool(self.fit_intercept)
         return gaussian_prior(self.alpha, self.prior, columns, outputs, intercept, level, usual=0.0)
 
     def _coefficients(self) -> tuple[Array, Array]:
@@ -133,6 +132,18 @@ class GeneralizedFace(CurvedFace):
         """Degrees of freedom left: `n_observed_` − `n_effective_`."""
         return float(self._fitted_for("df_resid_").freedom)
 
-    def summary(self, coverage: float = 0.95) -> str:
-        """Coefficients with their standard deviations, z, p and intervals, as a table for a terminal."""
-        return generalized_summary.summary(self, coverage)
+    def summary(self, coverage: float = 0.95) -> CoefficientSummary:
+        """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`."""
+        state = self._checked()
+        ends = (np.array([self.intercept_]), np.array([self.intercept_std_])) if state.intercept else None
+        coefficients, errors = self.coef_[None], self.coef_std_[None]
+        return summarize(self._headline(), state.schema, coefficients, errors, ends, coverage)
+
+    def _headline(self) -> str:
+        state = self._checked()
+        first = f"{state.response.family}, link {state.response.link}: {state.weight:g} rows"
+        second = f"dispersion {state.dispersion:.4g}, deviance {state.deviance:.6g}"
+        if np.isnan(state.null_deviance):
+            return f"{first}\n{second}"
+        third = f"log-likelihood {state.told:.6g}, AIC {self.aic_:.6g}, BIC {self.bic_:.6g}"
+        return f"{first}\n{second} (null {state.null_deviance:.6g})\n{third}"

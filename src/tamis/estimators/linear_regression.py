@@ -11,11 +11,12 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.estimators import answers
+from tamis.estimators.coefficient_summary import CoefficientSummary
 from tamis.estimators.linear_explanation import LinearExplanation, explained
 from tamis.estimators.linear_face import LinearFace, LinearState
 from tamis.estimators.progress import with_callbacks
 from tamis.estimators.reading import Schema, decay_factor, first_table, numbers, targets, weights
-from tamis.estimators.regression_answers import held_out, number
+from tamis.estimators.regression_answers import held_out, number, summarize_posterior
 from tamis.models.linear import BayesianLinear, HeldOutNumbers, LinearPosterior
 from tamis.stats import Gram
 from tamis.tables import Table
@@ -215,7 +216,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         return mean, self._shaped(posterior.deviation(1.0 + posterior.leverage(rows)))
 
     def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Ends of the interval in which the next answer lies with that probability."""
+        """Where the next answer lies with that probability: lower and upper ends, each (n,) or (n, q)."""
         return self.predict_distribution(X).interval(coverage)
 
     def predict_distribution(self, X: object) -> Univariate:
@@ -238,6 +239,15 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         """Ends of the interval in which each coefficient lies with that probability, (d,) or (q, d)."""
         low, high = self._posterior().marginals().interval(coverage)
         return self._shaped(low.T, axis=0), self._shaped(high.T, axis=0)
+
+    def summary(self, coverage: float = 0.95) -> CoefficientSummary:
+        """Coefficients with their standard errors, z or t, p and intervals: print it, or call its `to_frame`.
+
+        For beta="unknown" it is t, and the standard error is the scale of its distribution.
+        """
+        posterior, fitted = self._posterior(), self._checked()
+        weight = float(fitted.statistic.weight.value)
+        return summarize_posterior(posterior, fitted.schema, fitted.model.intercept, weight, coverage)
 
     def explain(self, X: object, target: int = 0) -> LinearExplanation:
         """How far each column moves the prediction of a target; see `LinearExplanation`."""

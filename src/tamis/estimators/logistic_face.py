@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
+from tamis.estimators.coefficient_summary import CoefficientSummary, summarize
 from tamis.estimators.curved_face import SOLVERS, CurvedFace
 from tamis.estimators.logistic_options import intercept_precision, prior_precision
 from tamis.estimators.reading import label_array
@@ -83,3 +84,19 @@ class LogisticFace(CurvedFace):
         if np.isnan(found):
             raise AttributeError(f"no rows were taken away since the last fit: no {name}")
         return found
+
+    def summary(self, coverage: float = 0.95) -> CoefficientSummary:
+        """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`.
+
+        Of two classes, they are of the second's log-odds; of more, each class has its own.
+        """
+        state, labels = self._checked(), self.classes_.tolist()
+        ends = (self.intercept_, self.intercept_std_) if state.intercept else None
+        if len(labels) == 2:
+            said, outputs = f"logistic, {labels[1]!r} against {labels[0]!r}", None
+        else:
+            said, outputs = f"softmax, {len(labels)} classes", ("class", labels)
+        strength = f"alpha {self.alpha_:.4g}" if isinstance(self.alpha_, float) else "a prior of its own"
+        evidence = "" if np.isnan(state.evidence) else f", log-evidence {state.evidence:.6g}"
+        headline = f"{said}: {state.weight:g} rows\n{strength}{evidence}"
+        return summarize(headline, state.schema, self.coef_, self.coef_std_, ends, coverage, outputs)

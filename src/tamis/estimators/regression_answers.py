@@ -1,4 +1,4 @@
-"""Rows that a regression never saw → what it says of them; and how many draws were asked for."""
+"""A regression → what it says of rows it never saw, of its coefficients; and how many draws to take."""
 
 from numbers import Real
 from typing import Any
@@ -8,7 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array
 from tamis.estimators import answers
-from tamis.models.linear import BayesianLinear, HeldOutNumbers, cross_validate, leave_one_out
+from tamis.estimators.coefficient_summary import CoefficientSummary, summarize
+from tamis.estimators.reading import Schema
+from tamis.models.linear import (
+    BayesianLinear,
+    HeldOutNumbers,
+    LinearPosterior,
+    cross_validate,
+    leave_one_out,
+)
 
 
 def held_out(
@@ -56,3 +64,23 @@ def number(n_samples: object) -> int:
     if not 1.0 <= found < np.inf or not found.is_integer():
         raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
     return int(found)
+
+
+def summarize_posterior(
+    posterior: LinearPosterior, schema: Schema, intercept: bool, weight: float, coverage: float
+) -> CoefficientSummary:
+    """A table of the coefficients; by Student's t if the noise is unknown, with the scale as its error."""
+    several = len(posterior.level) > 1
+    errors = np.sqrt(posterior.variances / posterior.beta[:, None])
+    level = posterior.leverage(np.zeros((1, len(posterior.centre))))[0]
+    ends = (posterior.intercept, np.sqrt(level / posterior.beta)) if intercept else None
+    outputs = ("target", range(len(posterior.level))) if several else None
+    degrees = None if posterior.noise is None else 2.0 * posterior.noise.shape
+    headline = f"linear regression: {weight:g} rows"
+    if several:
+        headline += f", {len(posterior.level)} targets"
+    else:
+        headline += f"\nstandard deviation of the noise {1.0 / np.sqrt(posterior.beta[0]):.4g}"
+        if posterior.log_evidence is not None:
+            headline += f", log-evidence {posterior.log_evidence[0]:.6g}"
+    return summarize(headline, schema, posterior.mean, errors, ends, coverage, outputs, degrees)
