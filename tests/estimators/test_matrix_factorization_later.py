@@ -61,7 +61,7 @@ def test_one_value_is_no_range_to_clip_to() -> None:
     model = MatrixFactorization(2, method="gibbs", random_state=0).fit(
         [("a", 1, 5), ("b", 1, 5), ("a", 2, 5)]
     )
-    low, high = model.predict_interval([("z", "z")])[0]
+    (low,), (high,) = model.predict_interval([("z", "z")])
     assert low < 5.0 < high
 
 
@@ -73,7 +73,7 @@ def test_intervals_cover_what_was_held_out() -> None:
     model = made(method="gibbs", n_draws=60, burn_in=20, clip=False).fit(train)
     y = np.array([row[2] for row in test])
     for coverage in (0.5, 0.9):
-        low, high = model.predict_interval([row[:2] for row in test], coverage).T
+        low, high = model.predict_interval([row[:2] for row in test], coverage)
         assert np.mean((low <= y) & (y <= high)) == pytest.approx(coverage, abs=0.12)
 
 

@@ -74,7 +74,7 @@ def test_no_pairs_have_no_ratings() -> None:
     for pairs in nothing:
         assert model.predict(pairs).shape == model.predict(pairs, time=3.0).shape == (0,)
         assert [each.shape for each in model.predict(pairs, return_std=True)] == [(0,), (0,)]
-        assert model.predict_interval(pairs).shape == (0, 2)
+        assert [end.shape for end in model.predict_interval(pairs)] == [(0,), (0,)]
         before = model.user_factors_
         np.testing.assert_array_equal(model.unlearn(pairs).user_factors_, before)
         with pytest.raises(ValueError, match="got 0 ratings"):

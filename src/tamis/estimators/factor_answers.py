@@ -103,12 +103,12 @@ def expected(state: FactorState, pairs: Asked) -> Array:
     return found
 
 
-def interval(learned: Learned, pairs: Asked, coverage: float) -> Array:
-    """The middle of each pair's predictive distribution (n, 2): a Gaussian for each draw, mixed evenly."""
+def interval(learned: Learned, pairs: Asked, coverage: float) -> tuple[Array, Array]:
+    """Ends of the middle of each pair's predictive distribution: a Gaussian for each draw, mixed evenly."""
     draws = np.stack(list(learned.each(pairs.user, pairs.item, pairs.time)))
     scale = np.sqrt(learned.noise)[:, None]
-    tails = ((1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0)
-    return np.stack([_quantile(draws, scale, tail) for tail in tails], axis=1)
+    low, high = (1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0
+    return _quantile(draws, scale, low), _quantile(draws, scale, high)
 
 
 def _quantile(draws: Array, scale: Array, tail: float) -> Array:

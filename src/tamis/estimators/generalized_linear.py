@@ -102,7 +102,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         fit_intercept: bool = True,
         intercept_alpha: float = 0.0,
         dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate",
-        solver: Solver = "auto",
+        solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto",
         posterior: Kept = "auto",
         tol: float = 1e-8,
         max_iter: int = 100,
@@ -272,6 +272,12 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     @staticmethod
     def _score_variances(state: GeneralizedState, design: Design) -> Array:
         return np.asarray(state.dispersion * state.posterior.score_variances(design))
+
+    def predict_interval(
+        self, X: object, coverage: float = 0.9, offset: object = None, exposure: object = None
+    ) -> tuple[Array, Array]:
+        """Where the next target lies with that probability, at least: lower and upper ends, each (n,)."""
+        return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
         """Of the next target of each row, coefficients averaged over, where that is closed.

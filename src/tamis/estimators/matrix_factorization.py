@@ -291,16 +291,20 @@ class MatrixFactorization(FactorFace):
         spread = drawn.learned.spread(drawn.user, drawn.item, drawn.time)[1]
         return mean, np.sqrt(spread + float(state.learned.noise.mean()))
 
-    def predict_interval(self, pairs: object, coverage: float = 0.9, time: object = None) -> Array:
-        """Between which ratings (n, 2) each will lie with that probability, by Gibbs."""
+    def predict_interval(
+        self, pairs: object, coverage: float = 0.9, time: object = None
+    ) -> tuple[Array, Array]:
+        """Where each rating will lie with that probability, by Gibbs: lower and upper ends, each (n,)."""
         state = self._checked()
         self._refuse_without_draws(state, "predict_interval")
         given: object = coverage
         if not isinstance(given, Real) or not 0.0 < float(given) < 1.0:
             raise ValueError(f"got coverage={given!r}, expected a probability between 0 and 1")
         drawn = self._asked(state, pairs, time, drawn=True)
-        found = factor_answers.interval(drawn.learned, drawn, coverage)
-        return self._clipped(state, found) if state.low < state.high else found  # one value is no range
+        low, high = factor_answers.interval(drawn.learned, drawn, coverage)
+        if not state.low < state.high:  # one value is no range
+            return low, high
+        return self._clipped(state, low), self._clipped(state, high)
 
     def _refuse_without_draws(self, state: FactorState, what: str) -> None:
         if state.learned.chain is None:
