@@ -62,6 +62,25 @@ def apart(classes: int, quasi: bool, n: int = 60) -> tuple[Array, NDArray[np.int
 
 
 @each_number
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_prior_that_rounding_loses_is_as_good_as_none(classes: int, form: Any) -> None:
+    rows, labels = drawn(classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weak = LogisticRegression(alpha=1e-30).fit(form(rows), labels)
+        none = LogisticRegression(alpha=0.0).fit(form(rows), labels)
+    assert np.allclose(weak.coef_, none.coef_, rtol=1e-9)
+    assert np.allclose(weak.coef_std_, none.coef_std_, rtol=1e-9)
+    twins = form(np.column_stack([rows, rows[:, 0]]))
+    with pytest.raises(ValueError, match=r"columns 3 are determined.*alpha=1e-30 leaves.*set a larger alpha"):
+        LogisticRegression(alpha=1e-30).fit(twins, labels)
+    lain, sides = apart(classes, quasi=False)
+    with pytest.warns(SeparationWarning, match=r"a prior as weak as alpha=1e-30.*set a larger alpha"):
+        model = LogisticRegression(alpha=1e-30).fit(form(lain), sides)
+    assert not model.converged_
+
+
+@each_number
 @each_solver
 @pytest.mark.parametrize("quasi", [False, True], ids=["complete", "quasi"])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

@@ -31,13 +31,17 @@ def drawn(seed: int, classes: int, n: int = 60, d: int = 3) -> tuple[Array, NDAr
     return rows, labels
 
 
-def slope_left(model: LogisticRegression, rows: Array, labels: NDArray[np.int64]) -> float:
+def slope_left(
+    model: LogisticRegression, rows: Array, labels: NDArray[np.int64], intercept: bool = True
+) -> float:
     """The slope of the objective of these rows, in the metric of its own curvature at the old point."""
     state: Any = model._checked()
     response: Response | Softmax = state.response
     curved = CurvedModel(response, GaussianPrior(state.prior.mean, state.prior.precision))
     assert not state.centre.any()
-    objective = curved.objective(LinearRows(design_of(rows, centred=False), labels.astype(np.float64)))
+    objective = curved.objective(
+        LinearRows(design_of(rows, intercept, centred=False), labels.astype(np.float64))
+    )
     _, gradient = objective.value_and_gradient(state.posterior.mean)
     precision = state.prior.added_to(objective.curvature(state.before.mean))
     return float(np.sqrt(gradient @ np.linalg.solve(precision, gradient)))
@@ -54,6 +58,16 @@ def test_the_slope_left_is_at_most_the_bound(classes: int, seed: int, count: int
     model.unlearn_approximately(rows[gone], labels[gone])
     found = slope_left(model, rows[kept], labels[kept])
     assert found <= model.removal_bound_ + 1e-12
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_the_bound_is_nearly_reached_where_curvature_grows_as_fast_as_it_can(count: int) -> None:
+    """Rare events, one column of ones: p(1 − p) grows like e^score, which is all that the bound allows."""
+    rows, labels = np.ones((10_000, 1)), (np.arange(10_000) < 5).astype(np.int64)
+    model = LogisticRegression(alpha=1e-6, fit_intercept=False).fit(rows, labels)
+    model.unlearn_approximately(rows[-count:], labels[-count:])
+    left = slope_left(model, rows[:-count], labels[:-count], intercept=False)
+    assert 0.9 * model.removal_bound_ < left <= model.removal_bound_
 
 
 @each_number

@@ -70,6 +70,18 @@ def test_information_is_the_expected_curvature_and_the_spread_of_slopes(pair: Pa
     assert_allclose(information, _expected(kind, mean, square), rtol=1e-6)
 
 
+@each
+@given(score=st.floats(-2, 2), share=st.floats(0, 1))
+def test_observed_information_is_the_derivative_of_slopes(pair: Pair, score: float, share: float) -> None:
+    kind = response(*pair)
+    at, y, step = scores_of(kind, score), np.array([target_of(kind, share)] * 2), 1e-5
+    slopes = kind.loss(np.array([at - step, at + step]), y)[1]
+    found = kind.observed_information(np.array([at]), y[:1])
+    assert_allclose(found, [(slopes[1] - slopes[0]) / (2 * step)], rtol=1e-6, atol=1e-6)
+    if kind.is_canonical:
+        assert_allclose(found, kind.information(np.array([at])), rtol=1e-14)
+
+
 def _expected(kind: Response, mean: float, value: Callable[[float], float]) -> float:
     known = law(kind, mean, 1.0)
     if kind.family in ("bernoulli", "poisson"):

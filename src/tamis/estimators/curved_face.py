@@ -145,14 +145,15 @@ class CurvedFace(LinearFace):
                         "the columns' means are far beyond their spread, and a prior on the intercept keeps "
                         "them there, expected columns about zero: centre them, or set intercept_alpha to 0"
                     ) from None
+                weakest = _weakest(prior, rows)
                 named = ", ".join(repr(schema.name(int(j))) for j in problem.columns[:5])
                 more = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
                 raise ValueError(
-                    f"columns {named}{more} are determined by the others, and alpha=0 leaves their "
-                    "coefficients open: drop them, or set alpha above 0"
+                    f"columns {named}{more} are determined by the others, and alpha={weakest:g} leaves their "
+                    f"coefficients open: drop them, or {_stronger(weakest)}"
                 ) from None
         if found.separating is not None:
-            _warn_of_separation(found, schema)
+            _warn_of_separation(found, schema, _weakest(prior, rows))
         elif found.endless:
             warn(
                 "the classes lie apart, and evidence finds no end: it rises as the prior fades, and the "
@@ -368,16 +369,26 @@ def _evidence(log_likelihood: float, found: Fit, design: Design) -> float:
     return log_evidence(log_likelihood, found.posterior, found.prior)
 
 
-def _warn_of_separation(found: Fit, schema: Schema) -> None:
+def _weakest(prior: GaussianPrior, rows: LinearRows) -> float:
+    """The smallest prior precision of a coefficient."""
+    return float(prior.diagonal.reshape(-1, rows.design.width)[:, : rows.design.columns].min())
+
+
+def _stronger(alpha: float) -> str:
+    return "set a larger alpha, such as 1e-6" if alpha else "set alpha above 0"
+
+
+def _warn_of_separation(found: Fit, schema: Schema, weakest: float) -> None:
     columns = found.separating
     if columns is None or not len(columns):
         said = "the classes lie apart: a plane has all rows of each on its own side"
     else:
         named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
         said = f"the classes do not overlap along columns {named}"
+    lack = f"with a prior as weak as alpha={weakest:g}" if weakest else "without a prior"
     warn(
-        f"{said}, so that without a prior coefficients grow for ever and those found mean nothing: "
-        "set alpha above 0",
+        f"{said}, so that {lack} coefficients grow for ever and those found mean nothing: "
+        f"{_stronger(weakest)}",
         SeparationWarning,
     )
 

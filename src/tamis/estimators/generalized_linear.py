@@ -36,7 +36,7 @@ from tamis.models.linear.generalized import HeldOutResponses, Scaled
 from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import WHOLE, Solver
 from tamis.models.linear.objective import GaussianPrior
-from tamis.models.linear.responses import CANONICAL, Family, Link, Response, response
+from tamis.models.linear.responses import Family, Link, Response, response
 
 
 class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -70,7 +70,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
     Notes
     -----
-    Without a prior, answers are those of statsmodels' GLM, and with frequency weights: standard errors,
+    Steps are Newton's, by the Hessian; standard errors are by the expected information (Fisher's), with every
+    link. Without a prior, answers are those of statsmodels' GLM, and with frequency weights: standard errors,
     deviance, AIC (for gaussian with the identity, at the likeliest dispersion) and z by the normal
     distribution. With a prior, degrees of freedom count what the rows determine (`n_effective_`), and
     `coef_std_` is the posterior's. With the inverse link a score that is not above zero has an infinite mean.
@@ -180,7 +181,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         # Ranges and squares: a sample of the rows would mislead the one, and the other takes a single step.
         if plan.solver == "auto" and answer.link != "logit" and answer.family != "poisson":
             plan = replace(plan, solver="newton" if rows.design.width <= WHOLE else "diagonal")
-        if answer.link != CANONICAL[answer.family]:  # Fisher's steps near the top by a factor, not by squares
+        if not answer.is_canonical:  # there steps by slopes alone measure what is left less well
             plan = replace(plan, tol=1e-4 * plan.tol)
         scaled = Scaled.of(rows, answer, prior)
         near = None if start is None else scaled.start(start)

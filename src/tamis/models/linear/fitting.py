@@ -18,7 +18,18 @@ from tamis.models.linear.laplace import (
     chosen_precision,
     log_evidence,
 )
-from tamis.models.linear.newton import WHOLE, Outcome, Solver, Step, Watch, chosen, minimise, polish, solved
+from tamis.models.linear.newton import (
+    WHOLE,
+    Outcome,
+    Solver,
+    Step,
+    Watch,
+    chosen,
+    definite_curvature,
+    minimise,
+    polish,
+    solved,
+)
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Response
 from tamis.models.linear.separation import made_definite, on_own_sides, separating
@@ -29,6 +40,7 @@ Kept = Literal["auto", "full", "diagonal", "none"]
 _KEPT_WHOLE = 1000  # parameters up to which "auto" keeps the whole posterior
 _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _NEARBY = 1e-6  # decrement at which curvatures are as good as at the top: 1e-5 of them, for 16,000 rows
+_MEASURABLE = 1e-5  # relative change of the information: half as much of standard errors
 _SETTLED = 1e-3  # change of log α that ends them
 _APART, _PARABOLAS, _NEAR_ENOUGH = 0.4, 6, 1e-3  # of log α: three points of a parabola, and when to stop
 _CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
@@ -199,7 +211,7 @@ def _fit(
         return _judged(model, rows, outcome, posterior, posterior.mean, outcome.iterations)
     # where the whole curvature will be known, the last steps are left to it; but not without a prior, where
     # the way may have no end, and that is told by what curvature there is far out
-    firm = bool(prior.diagonal[_coefficients(rows, len(start))].all())
+    firm = not model.objective(rows).flat()[_coefficients(rows, len(start))].any()
     waits = whole and firm and chosen(model.objective(rows), plan.solver) != "newton"
     near = replace(plan, tol=max(plan.tol, _NEARBY)) if waits else plan
     outcome = _climb(model, rows, start, near, watch)
@@ -215,12 +227,33 @@ def _fit(
         most = max(0, plan.max_iter - iterations)
         outcome = polish(model.objective(rows), outcome.last, precision, plan.tol, most, watch)
         iterations += outcome.iterations
-        mean = outcome.last.parameters - solved(precision, outcome.last.gradient)
+        posterior, taken_at = _at_the_mode(model, rows, outcome.last, curvature)
     else:
-        precision = curvature.information + model.prior.diagonal
-        mean = outcome.last.parameters
-    posterior = Laplace(mean, None if kept == "none" else precision)
-    return _judged(model, rows, outcome, posterior, curvature.at, iterations, endless)
+        posterior = Laplace(outcome.last.parameters, curvature.information + model.prior.diagonal)
+        taken_at = curvature.at
+    if kept == "none":
+        posterior = Laplace(posterior.mean, None)
+    return _judged(model, rows, outcome, posterior, taken_at, iterations, endless)
+
+
+def _at_the_mode(
+    model: CurvedModel, rows: LinearRows, last: Step, curvature: Curvature
+) -> tuple[Laplace, Array]:
+    """The last step of Newton's, the precision at the coefficients that it leads to, and where it was taken.
+
+    The curvature at hand, taken a little earlier, is kept where standard errors cannot tell the difference.
+    """
+    objective = model.objective(rows)
+    loss, pull = model.prior.loss(last.parameters)
+    here = replace(curvature, at=last.parameters, loss=last.value - loss, gradient=last.gradient - pull)
+    posterior = model.infer(here)
+    if not objective.is_canonical:  # a step by the expected information could lead away again
+        step = solved(definite_curvature(objective, last.parameters), last.gradient)
+        posterior = Laplace(last.parameters - step, posterior.precision)
+    if objective.information_change(curvature.at, posterior.mean) <= _MEASURABLE:
+        return posterior, curvature.at
+    precision = model.prior.added_to(objective.curvature(posterior.mean))
+    return Laplace(posterior.mean, precision), posterior.mean
 
 
 def _by_evidence(
@@ -326,7 +359,7 @@ def _judged(
 def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
     """Raise if some coefficients are neither told by the rows nor by the prior."""
     width = rows.design.width
-    flat = (model.prior.diagonal.reshape(-1, width)[:, : rows.design.columns] == 0.0).any(axis=0)
+    flat = model.objective(rows).flat().reshape(-1, width)[:, : rows.design.columns].any(axis=0)
     if not flat.any():
         return
     if width > WHOLE:  # too many for their products: what is empty, at least, and what cannot be

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from tamis.arrays import Array
 from tamis.families.stirling import slope as digamma_less_log
 from tamis.linalg import eigen
+from tamis.models.linear.feasibility import find_interior
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.held_out import HeldOutNumbers
 from tamis.models.linear.laplace import Laplace, LinearRows
@@ -24,6 +25,7 @@ from tamis.models.linear.responses import Bernoulli, Gaussian, Response
 
 _FAINT = 14.0  # e^−14 of the mean count: rows expected to hold so little may hold nothing at any coefficient
 _TRIGAMMA = 8  # Newton's steps to where the trigamma function has a value: five are enough
+_ALIKE = 1e-12  # of the targets: what is left of them without their mean is rounding, they are all alike
 _LOST = 1e-7  # information, of what there is where all means are alike, of a direction without an end
 
 
@@ -161,6 +163,9 @@ def begin(rows: LinearRows, response: Response, prior: GaussianPrior) -> Array:
             return found_at
     if np.isfinite(objective.value_and_gradient(start)[0]):
         return start
+    inside = find_interior(rows, float(response.score(mean)[0]))
+    if inside is not None and np.isfinite(objective.value_and_gradient(inside)[0]):
+        return inside
     raise ValueError(
         f"found no coefficients that keep all means in the range of link={response.link!r} without an "
         "intercept: set link='log', or fit_intercept=True"
@@ -229,9 +234,10 @@ class Scaled:
 
 def _unit(response: Response, rows: LinearRows) -> float:
     means = response.mean(null_scores(response, rows.targets, rows.weights, rows.offsets))
+    whole = float(np.sqrt(np.average(np.square(rows.targets), weights=rows.weights)))
     for values in (rows.targets - means, rows.targets):
         size = float(np.sqrt(np.average(np.square(values), weights=rows.weights)))
-        if size > 0 and np.isfinite(size):
+        if size > _ALIKE * whole and np.isfinite(size):
             return float(2.0 ** np.round(np.log2(size)))
     return 1.0
 
@@ -291,10 +297,11 @@ def without_an_end(
 ) -> NDArray[np.int64] | None:
     """Columns along which counts are only ever 0: without a prior their coefficients grow for ever."""
     precision = posterior.precision
-    if response.family != "poisson" or prior.diagonal.all():
+    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
+    if response.family != "poisson" or not objective.flat().any():
         return None
     none = not rows.targets.any()
-    if none and not prior.diagonal.any() and _all_vanish(rows, scores):
+    if none and objective.flat().all() and _all_vanish(rows, scores):
         return np.arange(rows.design.columns)
     if precision is None or precision.ndim == 1:
         return None
@@ -306,7 +313,6 @@ def without_an_end(
     at = np.zeros(len(posterior.mean))
     if rows.design.intercept and not none:
         at[-1] = level(response, rows.targets, rows.weights, rows.offsets)
-    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
     first = prior.added_to(objective.curvature(at))
     scale = np.sqrt(np.diagonal(first))
     own = eigen(first / (scale[:, None] * scale))[0]

@@ -14,6 +14,7 @@ from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.design import Design
+from tamis.models.linear.newton import solved
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
@@ -190,15 +191,14 @@ class CurvedModel:
         return Curvature(at, rows.weight, value - belief, gradient - pull, information)
 
     def infer(self, statistic: Curvature, /) -> Laplace:
-        """Newton's step, and the precision at the point where it began."""
+        """Newton's step (Fisher's, if the link is not canonical), and the precision where it began."""
         _, pull = self.prior.loss(statistic.at)
         gradient = statistic.gradient + pull
         if statistic.information.ndim == 1:
             precision = statistic.information + self.prior.diagonal
             return Laplace(statistic.at - gradient / precision, precision)
         precision = self.prior.added_to(statistic.information)
-        step = Cholesky.of(precision, "information").solve(gradient[:, None])[:, 0]
-        return Laplace(statistic.at - step, precision)
+        return Laplace(statistic.at - solved(precision, gradient), precision)
 
 
 def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior) -> float:

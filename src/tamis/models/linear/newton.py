@@ -17,7 +17,7 @@ import numpy as np
 
 from tamis._kernels import threads
 from tamis.arrays import Array
-from tamis.linalg import Cholesky
+from tamis.linalg import Cholesky, eigen
 from tamis.linalg import whitening as whitened_directions
 from tamis.models.linear.objective import Objective
 from tamis.models.linear.softmax import Softmax
@@ -36,6 +36,9 @@ _SAMPLE = 8192  # rows whose curvature stands for that of all …
 _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
 WHOLE = 3000  # parameters up to which curvatures are kept whole
 _FLAT = 1e-13  # of the curvature, in units of the parameters' own: rounding
+_FLAT_BEND = 1e-8  # of the expected information: a Hessian that is no more negative is flat but for rounding
+_FORCING, _PRODUCTS = 0.1, 200  # of the slope, what conjugate gradients may leave; and their number at most
+_SADDLE = 1e-6  # of what a saddle's bend promises: where the slope promises less, it is no guide
 _NEAR = 0.05  # decrement for each parameter at which a sample has told all it knows
 
 
@@ -64,17 +67,65 @@ class Outcome:
 
 
 def newton(objective: Objective, start: Array) -> Iterator[Step]:
-    """Newton's steps with the whole curvature, halved until they descend; without end."""
+    """Newton's steps, halved until they descend; without end."""
     at, (value, gradient) = start, objective.value_and_gradient(start)
     while True:
-        matrix = objective.prior.added_to(objective.curvature(at))
-        direction = -solved(matrix, gradient)
-        slope = float(gradient @ direction)
-        yield Step(at, value, gradient, -0.5 * slope)
-        found = _descend(objective, at, value, direction, slope)
-        if found is None:
-            return
+        ways = _ways_down(objective, at, gradient)
+        way = next(ways)
+        yield Step(at, value, gradient, way.promise)
+        found = _descend(objective, at, value, way.direction, -2.0 * way.promise)
+        while found is None:
+            other = next(ways, None)
+            if other is None:
+                return
+            found = _descend(objective, at, value, other.direction, -2.0 * other.promise)
         at, value, gradient = found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """A direction of descent, and by how much the objective should fall along it."""
+
+    direction: Array  # (D,)
+    promise: float
+
+    @classmethod
+    def newton(cls, step: Array, gradient: Array) -> "_Way":
+        """The step −step, if it is that of a quadratic model."""
+        return cls(-step, 0.5 * float(gradient @ step))
+
+
+def _ways_down(objective: Objective, at: Array, gradient: Array) -> Iterator[_Way]:
+    """Directions of descent, the best first.
+
+    By the Hessian where it is definite, else by the expected information (Fisher's scoring), which always is.
+    Where the slope is zero and the Hessian is not definite, the point is a saddle: down its steepest bend.
+    """
+    if not objective.is_canonical:
+        hessian = objective.prior.added_to(objective.curvature(at, observed=True))
+        factor, definite = Cholesky.where_definite(hessian)
+        if bool(definite):
+            yield _Way.newton(factor.solve(gradient[:, None])[:, 0], gradient)
+    expected = objective.prior.added_to(objective.curvature(at))
+    scoring = _Way.newton(solved(expected, gradient), gradient)
+    if not objective.is_canonical and not bool(definite):
+        bend = _steepest_bend(hessian, expected, gradient)
+        if bend is not None and scoring.promise < _SADDLE * bend.promise:
+            yield bend
+    yield scoring
+
+
+def _steepest_bend(hessian: Array, metric: Array, gradient: Array) -> _Way | None:
+    """The direction in which the Hessian is most negative, in units of a definite metric; None if nowhere."""
+    factor, definite = Cholesky.where_definite(metric)
+    if not bool(definite):
+        return None
+    values, vectors = eigen(factor.whiten(factor.whiten(hessian).T))
+    if not values[0] < -_FLAT_BEND:
+        return None
+    direction = factor.inverse_factor().T @ vectors[:, 0]
+    sign = -1.0 if float(gradient @ direction) > 0 else 1.0
+    return _Way(sign * direction, -0.5 * float(values[0]))
 
 
 def solved(matrix: Array, gradient: Array) -> Array:
@@ -92,7 +143,7 @@ def _descend(
 ) -> tuple[Array, float, Array] | None:
     """The point a step away, or nearer, where the objective is lower; None where there is none."""
     share = 1.0
-    slack = _ROUNDING * max(1.0, abs(value))
+    slack = _ROUNDING * objective.resolution(value)
     for _ in range(_HALVINGS):
         there = at + share * direction
         lower, gradient = objective.value_and_gradient(there)
@@ -139,6 +190,40 @@ def _in_white(whitening: Whitening, moved: Array, direction: Array) -> Array:
     return direction * (float(moved @ whole) / reach) if reach > 0 else direction
 
 
+def truncated_newton(objective: Objective, start: Array, whitening: Whitening) -> Iterator[Step]:
+    """Newton's steps where the matrix is too large: each by conjugate gradients in whitened coordinates.
+
+    Products with the information take two passes over the rows and no matrix (Steihaug 1983).
+    """
+    at, (value, gradient) = start, objective.value_and_gradient(start)
+    while True:
+        direction = whitening.step(_conjugate_gradients(objective.product(at), whitening, gradient))
+        slope = float(gradient @ direction)
+        yield Step(at, value, gradient, -0.5 * slope)
+        found = _descend(objective, at, value, direction, slope)
+        if found is None:
+            return
+        at, value, gradient = found
+
+
+def _conjugate_gradients(product: Callable[[Array], Array], whitening: Whitening, gradient: Array) -> Array:
+    """Newton's step in whitened coordinates, as exactly as it is worth while: more so near the mode."""
+    residual = -whitening.gradient(gradient)
+    step, direction = np.zeros_like(residual), residual.copy()
+    square = first = float(residual @ residual)
+    enough = min(_FORCING, first**0.5) ** 2 * first
+    for _ in range(_PRODUCTS):
+        if square <= enough:
+            break
+        image = whitening.gradient(product(whitening.step(direction)))
+        share = square / float(direction @ image)
+        step += share * direction
+        residual -= share * image
+        before, square = square, float(residual @ residual)
+        direction = residual + (square / before) * direction
+    return step
+
+
 def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]]) -> Array:
     """The inverse curvature that the history tells of, times the gradient (Nocedal)."""
     found = gradient.copy()
@@ -166,25 +251,42 @@ def minimise(
     """Go down until less than `tol` is expected to be left."""
     solver = chosen(objective, solver)
     if solver == "newton":
-        return _until(newton(objective, start), tol, max_iter, watch)
+        return _until(objective, newton(objective, start), tol, max_iter, watch)
     with threads.one_blas_thread:  # rows have threads of their own; those that add two vectors only wait
         if solver == "diagonal":
             diagonal = objective.diagonal(start) + objective.prior.diagonal
-            return _until(quasi_newton(objective, start, Diagonal.of(diagonal)), tol, max_iter, watch)
+            steps = quasi_newton(objective, start, Diagonal.of(diagonal))
+            return _until(objective, steps, tol, max_iter, watch)
         near, whitening = _rehearsed(objective, start)
-        steps = quasi_newton(objective, near, whitening)
+        # coordinates that were white at the start mislead L-BFGS where the rows have little information left
+        own = truncated_newton if objective.size > WHOLE else quasi_newton
+        steps = own(objective, near, whitening)
         first = next(steps)
         if not np.isfinite(first.value):  # what suits a sample is out of the range of some other row
-            return _until(newton(objective, start), tol, max_iter, watch)
-        return _until(chain([first], steps), tol, max_iter, watch)
+            return _until(objective, newton(objective, start), tol, max_iter, watch)
+        return _until(objective, chain([first], steps), tol, max_iter, watch)
 
 
 def polish(
     objective: Objective, last: Step, precision: Array, tol: float, max_iter: int, watch: Watch | None = None
 ) -> Outcome:
-    """Go on from a step with the whole curvature there: one step does as much as several without it."""
+    """Go on from a step with the whole curvature there: one step does as much as several without it.
+
+    `precision` is the expected one; with a link that is not canonical, the Hessian is taken where it can be.
+    """
+    if not objective.is_canonical:
+        precision = definite_curvature(objective, last.parameters)
     steps = quasi_newton(objective, last.parameters, Triangular.of(precision), (last.value, last.gradient))
-    return _until(steps, tol, max_iter, watch)
+    return _until(objective, steps, tol, max_iter, watch)
+
+
+def definite_curvature(objective: Objective, at: Array) -> Array:
+    """The Hessian with the prior's part (D, D) if it is definite, else the expected information with it."""
+    if not objective.is_canonical:
+        hessian = objective.prior.added_to(objective.curvature(at, observed=True))
+        if bool(Cholesky.where_definite(hessian)[1]):
+            return hessian
+    return objective.prior.added_to(objective.curvature(at))
 
 
 def chosen(objective: Objective, solver: Solver) -> Solver:
@@ -199,16 +301,23 @@ def chosen(objective: Objective, solver: Solver) -> Solver:
     return "newton" if few else "whitened"
 
 
-def _until(steps: Iterator[Step], tol: float, max_iter: int, watch: Watch | None) -> Outcome:
+def _until(
+    objective: Objective, steps: Iterator[Step], tol: float, max_iter: int, watch: Watch | None
+) -> Outcome:
     last, taken = next(steps), 0
-    while last.decrement > max(tol, _UNSEEN * max(1.0, abs(last.value))) and taken < max_iter:
+
+    def is_low(relative: float) -> bool:
+        resolution = objective.resolution(last.value)
+        return bool(last.decrement <= max(tol * min(1.0, resolution), relative * resolution))
+
+    while not is_low(_UNSEEN) and taken < max_iter:
         step = next(steps, None)
         if step is None:  # no lower point can be told from this one
-            return Outcome(last, taken, bool(last.decrement <= _ROUNDING * max(1.0, abs(last.value)) * 1e3))
+            return Outcome(last, taken, is_low(1e3 * _ROUNDING))
         last, taken = step, taken + 1
         if watch is not None:
             watch(last)
-    return Outcome(last, taken, bool(last.decrement <= max(tol, _ROUNDING * max(1.0, abs(last.value)))))
+    return Outcome(last, taken, is_low(_ROUNDING))
 
 
 def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
@@ -218,10 +327,10 @@ def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
     sample = objective.sample(enough) if n >= 2 * enough else objective
     first = _level(sample, start)
     steps = quasi_newton(sample, start, first)
-    near = _until(steps, _NEAR * objective.size, 100, None).last.parameters
+    near = _until(sample, steps, _NEAR * objective.size, 100, None).last.parameters
     if objective.size > WHOLE:
         return near, first
-    return near, Triangular.of(sample.prior.added_to(sample.curvature(near)))
+    return near, Triangular.of(definite_curvature(sample, near))
 
 
 def _level(objective: Objective, start: Array) -> Whitening:

@@ -4,18 +4,22 @@ The parameters are one vector: for each output its coefficients, its intercept l
 output has one row of them; softmax has a row for each contrast of classes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
 
+_LEAST_SQUARES = 1e-16  # of targets in a unit that suits them: below, residuals have few digits left
+_WEAK = 1e-8  # a prior precision that is at least this is taken for one without a look at the rows …
+_ROUNDED = 1e-14  # … and a smaller one is lost if it is less than this share of a column's squares
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
@@ -105,8 +109,8 @@ class Objective:
         parts = self.design.in_lanes(lambda blocks: [self._scores(block, full) for block in blocks])
         return np.concatenate([block for part in parts for block in part])
 
-    def curvature(self, parameters: Array) -> Array:
-        """Fisher's information of the rows (D, D), without the prior."""
+    def curvature(self, parameters: Array, observed: bool = False) -> Array:
+        """Fisher's information of the rows (D, D), without the prior; with `observed`, their Hessian."""
         full, response = self.lifted(parameters), self.response
 
         def lane(blocks: Iterator[Block]) -> Array:
@@ -117,12 +121,61 @@ class Objective:
                 if isinstance(response, Softmax):
                     found += response.curvature(block, scores, weights)
                 else:
-                    information = response.information(scores)
+                    targets = self.targets[block.rows]
+                    information = (
+                        response.observed_information(scores, targets)
+                        if observed
+                        else response.information(scores)
+                    )
                     found += block.gram(information if weights is None else information * weights)
             return found
 
         total = reduce(add, self.design.in_lanes(lane))
         return response.project(total) if isinstance(response, Softmax) else total
+
+    def resolution(self, value: float) -> float:
+        """What changes of the objective are measured against: 1, or the value where that is larger.
+
+        Normal targets leave squares, which are in no unit of log-likelihood: their sum is the measure.
+        """
+        if not isinstance(self.response, Softmax) and self.response.family == "gaussian":
+            return max(_LEAST_SQUARES, abs(value))
+        return max(1.0, abs(value))
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the information is the Hessian."""
+        return isinstance(self.response, Softmax) or self.response.is_canonical
+
+    def information_change(self, before: Array, after: Array) -> float:
+        """The largest relative change of a row's information between two points, at most.
+
+        Information as a whole changes by no larger share in any direction, and standard errors by half of it.
+        """
+        one, other = self.scores(before), self.scores(after)
+        if isinstance(self.response, Softmax):  # probabilities change by e^±(largest change of a difference)
+            apart = other - one
+            with np.errstate(over="ignore"):
+                return float(np.expm1((apart.max(axis=1) - apart.min(axis=1)).max(initial=0.0)))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            first, second = self.response.information(one), self.response.information(other)
+            return float(np.where(first == second, 0.0, np.abs(second - first) / first).max(initial=0.0))
+
+    def flat(self) -> NDArray[np.bool_]:
+        """Which parameters (D,) have no prior, or one so weak that rounding the rows' sums loses it."""
+        own = self.prior.diagonal
+        weak = own < _WEAK
+        if not own[weak].any():
+            return weak
+        squares = self._squares(np.ones(len(self.design)) if self.weights is None else self.weights)
+        return np.asarray(own <= _ROUNDED * np.tile(squares, len(own) // len(squares)))
+
+    def _squares(self, weights: Array) -> Array:
+        """Σ weight · x² of each column (width,)."""
+        parts = self.design.in_lanes(
+            lambda blocks: sum((block.squares(weights[block.rows]) for block in blocks), np.zeros(()))
+        )
+        return reduce(add, parts)
 
     def gram(self) -> Array:
         """Σ weight · row rowᵀ (width, width)."""
@@ -136,6 +189,37 @@ class Objective:
             return found
 
         return reduce(add, design.in_lanes(lane))
+
+    def product(self, parameters: Array) -> Callable[[Array], Array]:
+        """What multiplies vectors (D,) by the information at a point, the prior's part added.
+
+        It takes two passes over the rows per product, and no matrix.
+        """
+        response, scores = self.response, self.scores(parameters)
+        weights = np.ones(len(scores)) if self.weights is None else self.weights
+        probabilities = response.probabilities(scores) if isinstance(response, Softmax) else scores
+        information = scores if isinstance(response, Softmax) else weights * response.information(scores)
+
+        def times(vector: Array) -> Array:
+            full = self.lifted(vector)
+
+            def lane(blocks: Iterator[Block]) -> Array:
+                found = np.zeros(full.shape)
+                for block in blocks:
+                    moved, rows = block.scores(full), block.rows
+                    if isinstance(response, Softmax):
+                        p = probabilities[rows]
+                        moved -= (p * moved).sum(axis=1, keepdims=True)
+                        moved *= p * weights[rows, None]
+                    else:
+                        moved *= information[rows]
+                    found += block.gradient(moved)
+                return found
+
+            pull = self.prior.loss(vector + self.prior.mean)[1]
+            return self._lowered(reduce(add, self.design.in_lanes(lane))) + pull
+
+        return times
 
     def diagonal(self, parameters: Array) -> Array:
         """The diagonal of the information of the rows (D,), without the prior."""

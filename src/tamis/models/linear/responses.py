@@ -1,8 +1,9 @@
 """Scores η and what was seen → how unlikely, which way to move, how sharply: one response a class.
 
 A response is a family and its link. Of each row it knows the loss −log p(y | η) up to what does not depend
-on η, its slope in η, and the expected curvature (Fisher's information, which for a canonical link is the
-curvature). All three are for a dispersion of 1.
+on η, its slope in η, the expected second derivative (Fisher's information) and the observed one; for a
+canonical link these two are the same. All are for a dispersion of 1. Newton's steps use the observed one,
+which alone makes them converge quadratically; covariances use the expected one, as statsmodels' do.
 """
 
 from abc import ABC, abstractmethod
@@ -34,6 +35,15 @@ class Response(ABC):
     @abstractmethod
     def information(self, scores: Array) -> Array:
         """The expected second derivative of the loss of each row."""
+
+    def observed_information(self, scores: Array, targets: Array) -> Array:
+        """The second derivative of the loss of each row; with a canonical link it does not depend on y."""
+        return self.information(scores)
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the observed information is the expected one."""
+        return CANONICAL[self.family] == self.link
 
     @abstractmethod
     def mean(self, scores: Array) -> Array:
@@ -186,6 +196,11 @@ class GaussianLog(_Normal):
     def information(self, scores: Array) -> Array:
         return np.asarray(np.exp(2.0 * scores))
 
+    def observed_information(self, scores: Array, targets: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.exp(scores)
+            return np.asarray((2.0 * means - targets) * means)
+
     def mean(self, scores: Array) -> Array:
         return np.asarray(np.exp(scores))
 
@@ -255,6 +270,10 @@ class GammaLog(_Positive):
 
     def information(self, scores: Array) -> Array:
         return np.ones_like(scores)
+
+    def observed_information(self, scores: Array, targets: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(targets * np.exp(-scores))
 
     def mean(self, scores: Array) -> Array:
         return np.asarray(np.exp(scores))

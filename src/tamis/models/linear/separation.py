@@ -55,9 +55,9 @@ def separating(objective: Objective, at: Array, precision: Array | None) -> NDAr
     columns along which no class overlaps are found.
     """
     width, columns = objective.design.width, objective.design.columns
-    flat = objective.prior.diagonal == 0.0
     if not isinstance(objective.response, Softmax | Bernoulli):
         return None
+    flat = objective.flat()
     if not flat.reshape(-1, width)[:, :columns].any():
         return None
     loose = np.where(flat, at, 0.0)
@@ -108,11 +108,11 @@ def _proves(objective: Objective, direction: Array) -> bool:
 def _lost_columns(objective: Objective, at: Array, loose: Array) -> NDArray[np.int64] | None:
     width, columns = objective.design.width, objective.design.columns
     first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
-    lost = (objective.prior.diagonal == 0.0) & (last <= _LOST / _count(objective) * first)
+    lost = np.logical_and(objective.flat(), last <= _LOST / _count(objective) * first)
     lost.reshape(-1, width)[:, columns:] = False
     if not lost.any() or not _proves(objective, np.where(lost, loose, 0.0)):
         return None
-    return np.flatnonzero(lost.reshape(-1, width).any(axis=0)[:columns])
+    return np.flatnonzero(np.asarray(lost.reshape(-1, width).any(axis=0))[:columns])
 
 
 def _lost_directions(
