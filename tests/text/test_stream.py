@@ -47,6 +47,7 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     return int(request.param)
 
 
+@pytest.mark.hypothesis  # for tools/fuzz, which cannot see the property inside
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("counts", COUNTS)
 def test_one_pass_learns_what_fit_learns(counts: str, model: str, chunk: int) -> None:

@@ -1,6 +1,7 @@
 """Opening files that are stores, will be, were, or never were, and what is said of those that are no use."""
 
 import os
+import random
 import shutil
 import sqlite3
 import stat
@@ -140,10 +141,11 @@ def filled(tmp_path: Path) -> Path:
 
 
 def test_a_damaged_page_is_found_and_said(filled: Path) -> None:
+    dice = random.Random(146)
     with filled.open("r+b") as file:
         for page in range(1, filled.stat().st_size // 4096):
             file.seek(page * 4096)
-            file.write(os.urandom(512))
+            file.write(dice.randbytes(512))
     with (
         pytest.raises(StoreError, match=r"damaged: restore a backup \(tamis store restore\)"),
         Store(filled) as store,
