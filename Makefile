@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Set-up is tools/environment, and costs nothing the second time.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix fuzz bench docs lock clean
+.PHONY: help demo test check fix fuzz mutants bench docs lock clean
 
 BIN := .venv/bin
 ARGS ?=
@@ -35,6 +35,10 @@ fix: ## format, and mend what the linter can
 fuzz: ## run the properties with fresh seeds for SECONDS=1200 and keep failing examples in build/fuzz (ARGS="tests/models -k …")
 	@tools/environment dev
 	@$(BIN)/python tools/fuzz --seconds $(SECONDS) $(ARGS)
+
+mutants: ## plant small defects and list those that no test notices (ARGS="tamis.decide"; all modules take hours)
+	@tools/environment dev
+	@$(BIN)/python tools/mutants $(ARGS)
 
 bench: ## time each case against its peer (ARGS="name … --repeats N")
 	@tools/environment dev

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
@@ -27,6 +27,9 @@ COMMON: dict[str, Any] = {
 }
 settings.register_profile("repeatable", derandomize=True, **COMMON)
 settings.register_profile("fuzz", derandomize=False, **COMMON)
+settings.register_profile(
+    "mutants", settings.get_profile("repeatable"), phases=[Phase.explicit, Phase.generate]
+)  # for tools/mutants: a failure is enough, a small one takes time
 settings.load_profile("repeatable")
 
 

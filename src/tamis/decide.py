@@ -206,8 +206,9 @@ def _checked(log_joint: ArrayLike) -> Array:
     joint = floats(log_joint, "the log-joint")
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
-    if np.isfinite(joint.sum()):  # as nearly always; the rest looks closer
-        return joint
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(joint.sum()):  # as nearly always; the rest looks closer
+            return joint
     if np.isnan(joint).any() or np.isposinf(joint).any():
         raise ValueError("the log-joint holds NaN or ∞, expected logarithms of densities: check the model")
     impossible = np.isneginf(joint).all(axis=-1, keepdims=True)

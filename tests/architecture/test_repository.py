@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCKS = ["use", "dev"]
+LOCKS = ["use", "dev", "mutants"]
 # In pieces, so that this file does not name them either.
 INDEX_HOSTS = ["pypi" + ".org", "python" + "hosted.org", "pypi" + ".python.org"]
 LONGEST_FILE = 400
@@ -66,9 +66,9 @@ def test_what_is_locked_for_use_is_locked_for_development() -> None:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_the_lock_covers_what_the_project_declares(lock: str) -> None:
     extras, groups = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
-    declared = [*PROJECT["project"]["dependencies"], *groups["build"], *extras["arrow"]]
-    if lock == "dev":
-        declared += [*groups["dev"], *(line for extra in extras.values() for line in extra)]
+    use = [*PROJECT["project"]["dependencies"], *groups["build"], *extras["arrow"]]
+    dev = [*use, *groups["dev"], *(line for extra in extras.values() for line in extra)]
+    declared = {"use": use, "dev": dev, "mutants": groups["mutants"]}[lock]
     pinned: dict[str, list[str]] = {}
     for name, version, _ in lock_pins(lock):
         pinned.setdefault(canonicalize_name(name), []).append(version.removeprefix("=="))

@@ -161,3 +161,14 @@ def test_answers_do_not_need_all_rows_times_all_classes_at_once() -> None:
     assert_array_equal(
         model.predict(rows), model.classes_[model.predict_joint_log_proba(rows).argmax(axis=1)]
     )
+
+
+@pytest.mark.parametrize("ends", [(np.inf, -np.inf), (1e308, 1.5e308)], ids=["infinite", "huge"])
+@pytest.mark.parametrize("face", [GaussianNB, GaussianDiscriminant, FisherDiscriminant, NaiveBayes])
+def test_numbers_that_cannot_be_squared_are_refused_without_a_warning(
+    face: type, ends: tuple[float, float]
+) -> None:
+    rows = ROWS.copy()
+    rows[0, 1], rows[7, 1] = ends
+    with pytest.raises(ValueError, match="column 1 holds"):
+        face().fit(rows, LABELS)

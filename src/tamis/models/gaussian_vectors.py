@@ -93,8 +93,9 @@ class GaussianVectors(Block[Array, Moments]):
 
     def encode(self, table: Table, learn: bool = True) -> Array:
         rows = table.numbers(self.columns)
-        if np.isfinite(rows.sum()):  # as nearly always; who has many rows feels each look at them
-            return rows
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(rows.sum()):  # as nearly always; each pass over many rows is expensive
+                return rows
         rows = self.values(table)
         if self._squares and not self.missing:
             self._refuse_missing(rows)
@@ -113,7 +114,9 @@ class GaussianVectors(Block[Array, Moments]):
             raise
 
     def _refuse_missing(self, rows: Array) -> None:
-        if np.isnan(rows.sum()) and (missing := np.isnan(rows)).any():
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspect = np.isnan(rows.sum())
+        if suspect and (missing := np.isnan(rows)).any():
             row, j = np.argwhere(missing)[0].tolist()
             column = j if self.columns is None else self.columns[j]
             raise ValueError(

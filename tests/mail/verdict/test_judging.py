@@ -1,0 +1,188 @@
+"""The parts of a verdict, each at its limits: probabilities, thresholds, trust, and what a feature weighs."""
+
+from dataclasses import FrozenInstanceError, fields, replace
+from math import inf, log
+
+import pytest
+from scipy import special
+
+from tamis_mail import bag
+from tamis_mail.labels import SHARES, Label
+from tamis_mail.verdict import RULE, judge
+from tamis_mail.verdict.judging import concluded, others, sigmoid, trust
+from tamis_mail.verdict.rule import Rule, RuleError, View, questions, sides
+
+
+def label(number: int, name: str, weight: int, lent: int = 0) -> Label:
+    return Label(number, name, weight, weight, lent, 0)
+
+
+@pytest.mark.parametrize("odds", [-inf, -800.0, -40.0, -2.5, -0.5, 0.0, 0.5, 2.5, 40.0, 800.0, inf])
+def test_a_probability_is_scipys_logistic_function_and_never_overflows(odds: float) -> None:
+    assert sigmoid(odds) == pytest.approx(float(special.expit(odds)), rel=1e-14, abs=0)
+
+
+@pytest.mark.parametrize("scores", [(1000.0, 999.0), (-1000.0, -1000.0), (0.0, 3.0)])
+def test_labels_beside_spam_share_the_rest_as_scipys_softmax_does(scores: tuple[float, float]) -> None:
+    found = concluded(-1.0, ["ham", "work"], dict(zip(("ham", "work"), scores, strict=True)), RULE)
+    shares = special.softmax(scores) * (1 - found.probability)
+    assert found.probabilities == pytest.approx(
+        {"spam": found.probability, "ham": shares[0], "work": shares[1]}, rel=1e-12
+    )
+
+
+def test_a_message_at_a_threshold_is_spam_at_the_upper_and_ham_at_the_lower() -> None:
+    half = sigmoid(0.0)
+    assert concluded(0.0, ["ham"], {}, replace(RULE, spam=half, ham=0.1)).label == "spam"
+    assert concluded(0.0, ["ham"], {}, replace(RULE, spam=0.9, ham=half)).label == "ham"
+    assert concluded(0.0, ["ham"], {}, replace(RULE, spam=half + 1e-9, ham=half - 1e-9)).label == "unsure"
+
+
+def test_what_is_not_spam_is_the_most_probable_of_the_other_labels() -> None:
+    found = concluded(-9.0, ["ham", "work", "family"], {"ham": 0.0, "work": 2.0, "family": 1.0}, RULE)
+    assert found.label == "work"
+
+
+def test_trust_grows_with_the_smaller_class_and_is_half_at_the_patience() -> None:
+    assert trust(3, 100, replace(RULE, patience=3)) == 0.5
+    assert trust(100, 3, replace(RULE, patience=3)) == 0.5
+    assert trust(0, 100, replace(RULE, patience=0)) == trust(100, 0, replace(RULE, patience=0)) == 0.0
+    assert trust(0.5, 100, replace(RULE, patience=0)) == 1.0
+
+
+def test_a_label_counts_as_known_if_messages_were_learned_or_lent() -> None:
+    learned, lent, both, none = (
+        label(i, name, *w)
+        for i, (name, w) in enumerate(zip("abcd", [(3,), (0, 3), (3, 3), (0,)], strict=True))
+    )
+    assert others([learned, lent, both, none]) == ["a", "b", "c"]
+    assert others([none]) == others([]) == ["ham"]
+    assert others([label(0, "spam", 5), label(1, "spam?", 5), label(2, "ham?", 5)]) == ["ham"]
+
+
+def test_questions_are_asked_of_each_label_only_if_there_are_several() -> None:
+    assert [*questions(["ham"])] == [("spam", ["ham"])]
+    assert [*questions(["ham", "work"])] == [
+        ("spam", ["ham", "work"]),
+        ("ham", ["work"]),
+        ("work", ["ham"]),
+    ]
+
+
+def test_a_side_counts_messages_in_units_and_guessed_ones_by_their_worth() -> None:
+    known = [label(0, "spam", 8, lent=2), label(1, "ham", 6)]
+    known += [label(2, "spam?", 4 * SHARES), label(3, "ham?", 2 * SHARES)]
+    spam, ham = sides(known, "spam", ["ham"], unit=2, guessed=0.5)
+    guess = 0.5 / (2 * SHARES)
+    assert spam.columns == ((0, 0.5), (2, guess))
+    assert ham.columns == ((1, 0.5), (3, guess))
+    assert spam.messages == (4 + 1, 5 + 1, 5 + 1, 4 + 1)  # what was lent has no grams and no pairs
+    assert ham.messages == (3.5, 3.5, 3.5, 3.5)
+    assert spam.count([2, 7, 8 * SHARES, 7]) == 3.0
+    assert ham.count([7, 2, 7, 4 * SHARES]) == 2.0
+    one, other = sides(known, "ham", ["work"], unit=2, guessed=0.5)
+    assert (one.columns, other.columns) == (((1, 0.5),), ())
+
+
+def test_a_feature_with_less_than_one_message_weighs_what_its_counts_say() -> None:
+    view = View(scale=1, prior=1, pooled=False, reluctance=0)
+    assert view.weigh(0.25, 0, 10, 10) == pytest.approx(log(1.25 / 1))
+    pooled = View(scale=1, prior=2, pooled=True, reluctance=0)
+    assert pooled.weigh(3, 1, 10, 30) == pytest.approx(log((3 + 0.2) / 12) - log((1 + 0.2) / 32))
+
+
+def test_the_lean_of_a_view_is_the_mean_of_tilts_and_doubts() -> None:
+    view = View(scale=1, prior=1, pooled=True, reluctance=4, tilt=3.0, doubt=-2.0)
+    assert view.lean(6) == pytest.approx((6 * 3.0 + 4 * -2.0) / 10)
+
+
+def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
+    """Two words and a header, 10 messages of spam and 30 of ham; each number of the rule is used once."""
+    word, other, header = bag.key(b"a", bag.WORDS), bag.key(b"b", bag.WORDS), bag.key(b"c", bag.HEADERS)
+    known = [label(0, "spam", 10), label(1, "ham", 30)]
+    names = {word: "a", other: "b", header: "c"}
+    verdict = judge({word: [5, 3], other: [0, 0], header: [2, 2]}, known, RULE, 1, lambda: names)
+    trusted = 10 / (10 + RULE.patience)
+    words, headers, grams = RULE.views[2], RULE.views[1], RULE.views[0]
+    expected = {
+        "a": trusted * words.scale * words.weigh(5, 3, 10, 30) / (2 + words.reluctance),
+        "b": 0.0,
+        "c": trusted * headers.scale * headers.weigh(2, 2, 10, 30) / (1 + headers.reluctance),
+        "(length of the headers)": 1 / (1 + RULE.acquaintance) * trusted * grams.scale * grams.lean(0),
+    }
+    assert {one.token: one.contribution for one in verdict.evidence} == pytest.approx(expected, rel=1e-12)
+    assert {one.token: (one.spam, one.ham) for one in verdict.evidence} == {
+        "a": (5, 3),
+        "b": (0, 0),
+        "c": (2, 2),
+        "(length of the headers)": (10, 30),
+    }
+    assert verdict.log_odds == pytest.approx(sum(expected.values()), rel=1e-12)
+
+
+def test_the_default_rule_gives_the_log_odds_that_were_measured() -> None:
+    """Every constant of the default rule is in this number; experiments/0005-mail-views chose them."""
+    counts = {
+        bag.key(b"gram", bag.GRAMS): [5, 3],
+        bag.key(b"another", bag.GRAMS): [0, 1],
+        bag.key(b"header", bag.HEADERS): [2, 7],
+        bag.key(b"word", bag.WORDS): [9, 1],
+        bag.key(b"pair", bag.PAIRS): [0, 2],
+    }
+    known = [label(0, "spam", 10, lent=1), label(1, "ham", 30), label(2, "spam?", 64)]
+    rows = {key: [*row, 3] for key, row in counts.items()}
+    verdict = judge(rows, known, RULE, 1, lambda: {key: str(key) for key in rows})
+    assert verdict.log_odds == pytest.approx(0.6952190894427162, rel=1e-12)
+    assert (RULE.spam, RULE.ham) == (0.95, 0.1)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{",
+        "3",
+        "[]",
+        "{}",
+        '{"views": []}',
+        '{"views": 3}',
+        '{"views": [{}, {}, {}, {}]}',
+        '{"views": [1, 2, 3, 4]}',
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_with_what_to_do(written: str) -> None:
+    class Kept:
+        def setting(self, name: str, /) -> str | None:
+            return written if name == "rule" else None
+
+    with pytest.raises(RuleError, match="tamis tune --reset"):
+        Rule.of(Kept())
+
+
+@pytest.mark.parametrize("scales", [(1, 2, 3), (1, 2, 3, 4, 5)])
+def test_scales_are_as_many_as_views(scales: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        RULE.scaled(scales)
+
+
+def test_a_view_leans_nowhere_unless_it_is_told_to() -> None:
+    assert View(scale=1, prior=1, pooled=True, reluctance=4).lean(6) == 0
+
+
+def test_a_feature_of_less_than_one_message_is_familiar() -> None:
+    header = bag.key(b"c", bag.HEADERS)
+    known = [label(0, "spam", 40), label(1, "ham", 40)]
+    verdict = judge({header: [1, 0]}, known, RULE, 4, lambda: {header: "c"})  # a quarter of a message
+    assert [one.token for one in verdict.evidence if one.contribution] == ["c", "(length of the headers)"]
+
+
+def test_what_a_verdict_is_made_of_cannot_be_changed() -> None:
+    word = bag.key(b"a", bag.WORDS)
+    known = [label(0, "spam", 10), label(1, "ham", 30)]
+    verdict = judge({word: [5, 3]}, known, RULE, 1, lambda: {word: "a"})
+    parts = [RULE, RULE.views[0], sides(known, "spam", ["ham"], 1, 1.0)[0]]
+    for value in [*parts, verdict, verdict.judgement, verdict.evidence[0]]:
+        assert not hasattr(value, "__dict__")
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, fields(value)[0].name, None)  # type: ignore[arg-type]
+    assert "explain" not in repr(verdict)
+    assert verdict == judge({word: [5, 3]}, known, RULE, 1, lambda: {word: "b"})
