@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "def clip(x):\n    return x if x > 0 else 0\n"
+# pytest loads toy.clips once more to find its doctests; the tests use the function of the first.
 MUTANTS = {
     "boundary": SOURCE.replace("x > 0", "x >= 0"),  # the same function
     "opposite": SOURCE.replace("x > 0", "x <= 0"),
@@ -40,14 +41,15 @@ def tool() -> Any:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_mutant_is_killed_by_a_test_that_fails_and_by_nothing_else(tmp_path: Path, inside: bool) -> None:
-    for folder in ("src", "tests"):
-        (tmp_path / folder).mkdir()
+    for folder in ("src/toy", "tests"):
+        (tmp_path / folder).mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "tests")
-    (tmp_path / "pytest.ini").touch()
-    (tmp_path / "src" / "toy.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n", encoding="utf-8")
+    (tmp_path / "src" / "toy" / "__init__.py").write_text("from toy.clips import clip\n", encoding="utf-8")
+    (tmp_path / "src" / "toy" / "clips.py").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "tests" / "test_toy.py").write_text(TESTS, encoding="utf-8")
     todo = [
-        {"key": name, "path": "src/toy.py", "line": 2, "before": "", "after": name, "source": source}
+        {"key": name, "path": "src/toy/clips.py", "line": 2, "before": "", "after": name, "source": source}
         | {"inside": inside}
         for name, source in MUTANTS.items()
     ]
@@ -65,7 +67,7 @@ def test_a_mutant_is_killed_by_a_test_that_fails_and_by_nothing_else(tmp_path: P
         "opposite": ("killed", "tests/test_toy.py::test_clip"),
         "broken": ("killed", "tests/test_toy.py::test_clip"),
     }
-    assert (tmp_path / "src" / "toy.py").read_text(encoding="utf-8") == SOURCE
+    assert (tmp_path / "src" / "toy" / "clips.py").read_text(encoding="utf-8") == SOURCE
 
 
 def test_modules_and_their_tests_exist(tool: Any) -> None:
