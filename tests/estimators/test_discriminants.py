@@ -377,7 +377,7 @@ def test_priors_must_name_every_class_and_sum_to_one() -> None:
             GaussianDiscriminant(priors=priors).fit(rows, labels)
         assert "\n" not in str(caught.value)
     model = GaussianDiscriminant(priors={0: 0.25, 1: 0.75}).fit(rows[labels < 2], labels[labels < 2])
-    with pytest.raises(ValueError, match="no probability for class 2"):
+    with pytest.raises(ValueError, match="without class 2, expected a probability for every class"):
         model.partial_fit(rows, labels)
     assert model.classes_.tolist() == [0, 1]
 

@@ -48,7 +48,9 @@ def test_a_projection_may_be_a_frame(library: Any) -> None:
 def test_directions_need_classes_to_tell_apart() -> None:
     rows, labels = clusters()
     model = FisherDiscriminant(n_components=5).fit(rows, labels)
-    with pytest.raises(ValueError, match="3 classes of 3 columns, expected 1 to 2") as caught:
+    with pytest.raises(
+        ValueError, match="3 classes of 3 columns, expected a whole number from 1 to 2"
+    ) as caught:
         model.transform(rows)
     assert one_line(caught)
     with pytest.raises(ValueError, match="for 1 classes") as caught:

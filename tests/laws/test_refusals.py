@@ -128,7 +128,6 @@ def test_words_are_not_numbers(observe: Callable[[Any], Sums]) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]"),
         [datetime.date(2026, 1, 1)],
         [b"1.5"],
         pl.DataFrame({"a": [[1.0], [2.0]]}),
@@ -138,6 +137,12 @@ def test_other_things_are_not_numbers_either(data: Any) -> None:
     assert refusal(lambda: Moments.observe(data), kind=TypeError).endswith(
         "encode it, or use a categorical family"
     )
+
+
+def test_dates_are_not_numbers_either() -> None:
+    dates = np.array(["2026-01-01", "2026-01-02"], dtype="datetime64[D]")
+    said = refusal(lambda: Moments.observe(dates), kind=TypeError)
+    assert said.endswith("turn dates into numbers, as days since a start")
 
 
 def test_complex_numbers_are_refused() -> None:
