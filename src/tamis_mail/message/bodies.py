@@ -7,6 +7,7 @@ and has codecs that take quadratic time (punycode), warn (unicode_escape) or ans
 import re
 from binascii import Error, a2b_base64, a2b_qp
 from codecs import charmap_decode
+from functools import cache
 from typing import Final
 
 # What mail calls by one name and writes in another, as browsers read it: mostly supersets of what is said.
@@ -255,7 +256,12 @@ def _decode_by(codec: str, data: bytes, faults: set[str]) -> str:
     if not codec.startswith(_ONE_BYTE):
         return data.decode(codec, "replace")
     # "replace" takes 500 ns for each byte that such a charset does not define; a table without holes takes 1.
-    return charmap_decode(data, "strict", bytes(range(256)).decode(codec, "replace"))[0]
+    return charmap_decode(data, "strict", _table_of(codec))[0]
+
+
+@cache  # of a few dozen codecs: a message may have thousands of short texts, and a table takes 40 µs
+def _table_of(codec: str) -> str:
+    return bytes(range(256)).decode(codec, "replace")
 
 
 def _wide(look: bytes) -> str:

@@ -17,7 +17,7 @@ LONGEST: Final = 10_000  # characters of a value that are kept
 NAME: Final = 100  # characters of a name that are kept
 PARAMETERS: Final = 100
 WORDS: Final = 100  # encoded words of a value that are decoded
-_MOST = FIELDS * LONGEST  # bytes of a block that are read
+BLOCK: Final = 1 << 21  # bytes of a block that are read
 _SMALL = LONGEST  # a block in which no value is too long
 _BAD_LINES = 1000  # lines of a block that may be no field
 
@@ -36,8 +36,11 @@ _BLANKS = " \t\n\r\f\v"  # not what `str.strip` strips: in Latin-1, that would b
 Fields = list[tuple[str, str]]
 
 
-def read_fields(data: bytes, start: int, end: int, faults: set[str]) -> tuple[Fields, int]:
-    """Fields (name in lower case, value as it was sent but unfolded), and where the body begins."""
+def read_fields(data: bytes, start: int, end: int, faults: set[str], most: int = BLOCK) -> tuple[Fields, int]:
+    """Fields (name in lower case, value as it was sent but unfolded), and where the body begins.
+
+    `most` bytes are read, and no more than BLOCK; the fields behind them are passed over.
+    """
     if start >= end:
         return [], start
     if data.startswith(b"\n", start, end):
@@ -45,8 +48,12 @@ def read_fields(data: bytes, start: int, end: int, faults: set[str]) -> tuple[Fi
     blank = data.find(b"\n\n", start, end)
     stop = end if blank < 0 else blank + 1
     kept = stop
-    if stop - start > _MOST:  # what is beyond is passed over, from the end of a line if there is one
-        kept = data.rfind(b"\n", start, start + _MOST) + 1 or start + _MOST
+    most = min(most, BLOCK)
+    if stop - start > most:  # what is beyond is passed over, from the end of a line if there is one
+        faults.add("headers")
+        if most <= 0:
+            return [], min(stop + 1, end)
+        kept = data.rfind(b"\n", start, start + most) + 1 or start + most
     block = data[start:kept].decode("latin-1")
     if not block.endswith("\n"):
         block += "\n"
@@ -112,14 +119,14 @@ def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
     ]
 
 
-def decode_value(value: str, faults: set[str]) -> str:
-    """The text of a field: its charset, then its encoded words.
+def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
+    """The text of a field: its charset, then its encoded words, `words` of them at most.
 
     >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
     'café!'
     """
-    if "=?" in value:
-        value = _decode_words(value, faults)
+    if words > 0 and "=?" in value:
+        value = _decode_words(value, faults, words)
     elif not value.isascii():
         value = _decode_bytes(value, faults)
     if not value.isprintable():
@@ -130,11 +137,11 @@ def decode_value(value: str, faults: set[str]) -> str:
     return value
 
 
-def _decode_words(value: str, faults: set[str]) -> str:
+def _decode_words(value: str, faults: set[str], words: int) -> str:
     """A character may be split between two words of one charset: they are joined before they are decoded."""
     pieces: list[str] = []
     charset, data, last = "", b"", 0
-    for found in islice(_WORD.finditer(value), WORDS):
+    for found in islice(_WORD.finditer(value), words):
         gap = value[last : found.start()]
         name, kind, body = found.groups()
         name = name.partition("*")[0].lower()  # RFC 2231 adds a language: utf-8*en
@@ -184,12 +191,17 @@ def parameters_of(value: str) -> Fields:
     for match in islice(_PARAMETER.finditer(_SPACES.sub(" ", value)), PARAMETERS):
         name, quoted, plain = match.groups("")
         if "\\" in quoted:
-            quoted = re.sub(r"\\(.)", r"\1", quoted)
+            quoted = _unescape(quoted)
         found.append((name.lower(), plain or quoted))
     return found
 
 
-def parameter(parameters: Fields, name: str, faults: set[str]) -> str:
+def _unescape(quoted: str) -> str:
+    """Without the backslashes that quote what follows them: half the time that `re.sub` takes, or less."""
+    return "\\".join([piece.replace("\\", "") for piece in quoted.split("\\\\")])
+
+
+def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORDS) -> str:
     """A parameter, decoded: in one piece, in RFC 2231's pieces (`name*0*=`), or empty."""
     plain = [value for key, value in parameters if key == name]
     if len(plain) > 1:
@@ -197,7 +209,7 @@ def parameter(parameters: Fields, name: str, faults: set[str]) -> str:
     star = name + "*"
     pieces = [(key[len(star) :], value) for key, value in parameters if key.startswith(star)]
     if not pieces:
-        return decode_value(plain[0], faults) if plain else ""
+        return decode_value(plain[0], faults, words) if plain else ""
     charset, whole = "", b""
     for index, (number, value) in enumerate(sorted(pieces, key=_place)):
         if number.endswith("*") or not number:  # percent-encoded; the first of them names its charset
@@ -208,7 +220,7 @@ def parameter(parameters: Fields, name: str, faults: set[str]) -> str:
             whole += a2b_qp(value.encode("latin-1", "replace").replace(b"=", b"=3D").replace(b"%", b"="))
         else:
             whole += value.encode("latin-1", "replace")
-    return decode_value(decode_text(whole, charset, faults).encode().decode("latin-1"), faults)
+    return decode_value(decode_text(whole, charset, faults).encode().decode("latin-1"), faults, words)
 
 
 def _place(piece: tuple[str, str]) -> int:

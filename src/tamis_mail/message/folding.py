@@ -14,6 +14,8 @@ _INVISIBLE: Final = (
 )
 _LETTER: Final = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts with no use for invisible signs in words
 _MARKS: Final = 20  # signs in a row, neither letters nor ASCII, that stay: normalising is quadratic in marks
+# The only letters of Unicode that NFKC makes marks of (tests/mail/message/test_bounds.py looks at all).
+_LETTERS_TO_MARKS: Final = {0xFF9E: 0x3099, 0xFF9F: 0x309A}
 # It begins with the sign between, since there are fewer of them than of letters.
 _SPACED = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
 
@@ -54,6 +56,9 @@ def _without_disguise(text: str, found: set[str]) -> str:
         found.add("full-width")
     if tools.mathematical.search(signs):
         found.add("math-letters")
+    if "\uff9e" in signs or "\uff9f" in signs:  # before marks are counted: normalising would make them later
+        text = text.translate(_LETTERS_TO_MARKS)
+        signs += "\u3099"
     if any(map(tools.combining, signs)):
         text = tools.marks.sub(r"\1", text)
     return text.replace("\ufdfa", "صلعم")  # a sentence of eighteen letters in one sign: its usual short form

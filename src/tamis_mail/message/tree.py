@@ -10,6 +10,8 @@ from typing import Final
 
 from tamis_mail.message.bodies import decode_text, is_binary, size_of, undo_transfer, without_uuencoded
 from tamis_mail.message.fields import (
+    BLOCK,
+    WORDS,
     Fields,
     decode_value,
     kind_of,
@@ -22,6 +24,9 @@ from tamis_mail.message.values import Message, Part
 
 DEPTH: Final = 30
 PARTS: Final = 1000
+BLOCKS: Final = 3000  # headers of parts, of multiparts among them, that are read
+HEADERS: Final = BLOCK  # bytes of all headers that are read
+ALL_WORDS: Final = 3000  # encoded words of a message that are decoded
 PART_TEXT: Final = 1 << 20  # bytes of a part that are decoded
 MESSAGE_TEXT: Final = 1 << 22
 SHAPE: Final = 2000  # characters
@@ -38,11 +43,14 @@ _READABLE = ("text/", "message/", "multipart/")
 class _Frame:
     """A multipart, or an embedded message, that is still open."""
 
-    __slots__ = ("boundaries", "children", "kind", "length", "start")
+    __slots__ = ("boundaries", "children", "kind", "length", "outer", "start")
 
     def __init__(self, kind: str, boundaries: tuple[bytes, ...], start: int) -> None:
         self.kind = kind
         self.boundaries = boundaries
+        self.outer: dict[
+            bytes, int
+        ] = {}  # its boundaries that an outer frame has, too, and the depth of that
         self.start = start  # of its body
         self.children: list[str] = []  # their shapes
         self.length = 0  # of these
@@ -64,8 +72,12 @@ class _Reader:
         self.faults: set[str] = set()
         self.parts: list[Part] = []
         self.room = MESSAGE_TEXT
+        self.headers = HEADERS  # bytes of headers that may still be read
+        self.words = ALL_WORDS  # encoded words that may still be decoded
+        self.blocks = 0  # headers that were read
         self.root = _Frame("", (), 0)
         self.stack: list[_Frame] = [self.root]
+        self.depths: dict[bytes, int] = {}  # of the innermost open frame that has a boundary
         self.leaf: tuple[Fields, str, int] | None = None  # fields, kind and start of the part that is open
         self.body = 0  # where the body of what was opened last begins
 
@@ -73,7 +85,9 @@ class _Reader:
         """Read the fields of a part and open it; `kind` is what it is if it does not say."""
         top: Fields | None = None
         while True:
-            fields, self.body = read_fields(self.data, start, end, self.faults)
+            fields, self.body = read_fields(self.data, start, end, self.faults, self.headers)
+            self.headers -= self.body - start
+            self.blocks += 1
             top = fields if top is None else top
             said = [value for name, value in fields if name == "content-type"]
             if len(said) > 1:
@@ -83,14 +97,14 @@ class _Reader:
             if kind.startswith("multipart/"):
                 boundaries = self._boundaries(said[0] if said else "")
                 if boundaries and self._may_nest():
-                    self.stack.append(_Frame(kind, boundaries, self.body))
+                    self.push(_Frame(kind, boundaries, self.body))
                     return top
             elif (
                 kind in _EMBEDDED
                 and token_of(_first(fields, "content-transfer-encoding")) in _AS_IT_IS
                 and self._may_nest()
             ):
-                self.stack.append(_Frame(kind, (), self.body))
+                self.push(_Frame(kind, (), self.body))
                 start, kind = self.body, "text/plain"
                 continue
             self.leaf = (fields, kind, self.body)
@@ -113,21 +127,46 @@ class _Reader:
                 self.faults.add("boundary")
                 self.leaf = ([], "text/plain", frame.start)
                 self.close_leaf(end)
-            self.stack.pop()
+            self.pop()
             self.stack[-1].add(frame.shape())
 
     def depth_of(self, line: bytes) -> tuple[int, bool]:
         """Which open frame a line is a boundary of, and whether it is its last; 0 if it is none's."""
         line = line.rstrip(b" \t")
-        for depth in range(len(self.stack) - 1, 0, -1):
-            if line in self.stack[depth].boundaries:
-                return depth, False
+        if line in self.depths:
+            return self.depths[line], False
         if line.endswith(b"--"):
-            line = line[:-2].rstrip(b" \t")
-            for depth in range(len(self.stack) - 1, 0, -1):
-                if line in self.stack[depth].boundaries:
-                    return depth, True
+            return self.depths.get(line[:-2].rstrip(b" \t"), 0), True
         return 0, False
+
+    def push(self, frame: _Frame) -> None:
+        """Open a frame. Its boundaries count before the same ones of the frames around it."""
+        depths = self.depths
+        frame.outer = {text: depths[text] for text in frame.boundaries if text in depths}
+        depths.update(dict.fromkeys(frame.boundaries, len(self.stack)))
+        self.stack.append(frame)
+
+    def pop(self) -> None:
+        """Close the innermost frame."""
+        frame = self.stack.pop()
+        for text in frame.boundaries:
+            self.depths.pop(text, None)
+        self.depths.update(frame.outer)
+
+    def decode(self, value: str) -> str:
+        """Decode the value of a field, unless too many encoded words came before."""
+        return decode_value(value, self.faults, self._take_words(value))
+
+    def parameter(self, parameters: Fields, name: str) -> str:
+        """Decode a parameter, unless too many encoded words came before."""
+        words = min(sum(self._take_words(value) for key, value in parameters if key.startswith(name)), WORDS)
+        return parameter(parameters, name, self.faults, words)
+
+    def _take_words(self, value: str) -> int:
+        """How many encoded words of a value may be decoded; they are counted off."""
+        words = min(value.count("=?"), WORDS, self.words)
+        self.words -= words
+        return words
 
     def _may_nest(self) -> bool:
         if len(self.stack) <= DEPTH:
@@ -141,7 +180,7 @@ class _Reader:
         found = [text for name, text in parameters if name == "boundary"]
         if len(found) > 1:
             self.faults.add("duplicate-parameter")
-        if not found and (pieces := parameter(parameters, "boundary", self.faults)):
+        if not found and (pieces := self.parameter(parameters, "boundary")):
             found = [pieces]
         cut = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in found)
         boundaries = tuple(text for text in cut if text)
@@ -155,12 +194,12 @@ class _Reader:
         charset = name = disposition = ""
         if said := _first(fields, "content-type"):
             parameters = parameters_of(said)
-            charset = parameter(parameters, "charset", self.faults).lower()[:60]
-            name = parameter(parameters, "name", self.faults)
+            charset = self.parameter(parameters, "charset").lower()[:60]
+            name = self.parameter(parameters, "name")
         if said := _first(fields, "content-disposition"):
             word = token_of(said)
             disposition = "inline" if word == "inline" else "attachment" if word else ""
-            name = parameter(parameters_of(said), "filename", self.faults) or name
+            name = self.parameter(parameters_of(said), "filename") or name
         name = name[:NAME]
         if not kind.startswith(_READABLE):
             size = size_of(end - start, self.data.count(b"\n", start, end), encoding)
@@ -194,12 +233,12 @@ def parse(canonical: bytes) -> Message:
     reader = _Reader(canonical)
     end = len(canonical)
     top = reader.open(0, end, "text/plain")
+    headers = tuple([(name, reader.decode(value)) for name, value in top])
     if len(reader.stack) > 1:
         _walk(reader, end)
     reader.close_to(1, end)
     if not top and canonical:
         reader.faults.add("headers")
-    headers = tuple([(name, decode_value(value, reader.faults)) for name, value in top])
     shape = ",".join(reader.root.children)
     return Message(canonical, headers, tuple(reader.parts), shape, tuple(sorted(reader.faults)))
 
@@ -216,7 +255,7 @@ def _walk(reader: _Reader, end: int) -> None:
         if opened >= 0:
             reader.open(opened, max(opened, found.start() + 1), "text/plain")
             opened = -1
-        if seen > _DASHES or len(reader.parts) >= PARTS:
+        if seen > _DASHES or len(reader.parts) >= PARTS or reader.blocks >= BLOCKS:
             reader.faults.add("parts")
             return
         depth, last = reader.depth_of(found[1])

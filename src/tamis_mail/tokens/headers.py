@@ -18,9 +18,12 @@ _FIELDS = 200  # fields of a message that are read
 _WORDS = 40  # words of a field that are read
 _ADDRESSES = 20
 _LONG = 5000  # characters of a field that are read
+_IN_ALL = 100_000  # characters of all fields that are read
 _HOPS = 3  # the oldest Received lines that are read
 
-_ADDRESS = re.compile(r"[^\s<>\"'(),:;@\[\]]{1,100}@[\w.\-]{1,200}")
+_LOCAL = 100  # characters before an at sign that belong to an address
+_NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
+_AT_DOMAIN = re.compile(r"@[\w.\-]{1,200}+")
 _NAME_WORD = re.compile(r"\w{2,40}")
 _HOST = re.compile(r"[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}")
 _QUEUE = re.compile(r"\bid [^ ;]+")
@@ -95,18 +98,21 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
     found: list[str] = []
     before = ""
     hops: list[str] = []
+    room = _IN_ALL
     for name, value in fields[:_FIELDS]:
+        value = value[: min(_LONG, room)]
+        room -= len(value)
         if name == "received":
             hops.append(value)
             if before == name:
                 continue
         else:
-            found.append((_field if name in _ONCE else _repeated)(name, value[:_LONG]))
+            found.append((_field if name in _ONCE else _repeated)(name, value))
         found.append(f"{before}>{name}")
         before = name
     found.append(f"{before}>")
     found.append(f"received~{len(hops)}")
-    found += [_hop(_QUEUE.sub("", hop[:_LONG].partition(";")[0].lower())) for hop in hops[-_HOPS:]]
+    found += [_hop(_QUEUE.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
     return " ".join(found)
 
 
@@ -126,14 +132,41 @@ def _field(name: str, value: str) -> str:
 
 def _address(name: str, value: str, found: list[str]) -> None:
     value = value.lower() if value.isascii() else fold_text(value)[0]
-    addresses = _ADDRESS.findall(value[:5000])
+    value = value[:_LONG]
+    addresses = [value[start:end] for start, end in _addresses(value)]
     if len(addresses) != 1:
         found.append(f"{name}~{len(addresses).bit_length()}")
     for address in addresses[:_ADDRESSES]:
         found.append(f"{name}:{address}")
         found += [f"{name}:@{host}" for host in hosts(address.rpartition("@")[2])]
-    words = _NAME_WORD.findall(_ADDRESS.sub(" ", value[:1000]) if addresses else value[:1000])
+    words = _NAME_WORD.findall(_without_addresses(value[:1000]))
     found += [f"{name}:{word}" for word in words[:_WORDS]]
+
+
+def _addresses(value: str) -> list[tuple[int, int]]:
+    """Where the addresses of a value begin and end.
+
+    An expression for all of an address would read on from each letter of a long word, to see whether an at
+    sign follows. Here each character before an at sign is read once.
+    """
+    places: list[tuple[int, int]] = []
+    end = 0
+    if "@" in value:
+        for domain in _AT_DOMAIN.finditer(value):
+            at = domain.start()
+            local = _NOT_LOCAL.split(value[max(end, at - _LOCAL) : at])[-1]
+            if local:
+                end = domain.end()
+                places.append((at - len(local), end))
+    return places
+
+
+def _without_addresses(value: str) -> str:
+    pieces, last = [], 0
+    for start, end in _addresses(value):
+        pieces.append(value[last:start])
+        last = end
+    return " ".join([*pieces, value[last:]])
 
 
 def _subject(name: str, value: str, found: list[str]) -> None:
