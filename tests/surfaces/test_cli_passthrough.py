@@ -58,6 +58,8 @@ ODD = [
     b"From me\r",
     b"From me\r\rSubject: x",
     b" begins with a space\nSubject: x\n\nbody",
+    b" begins with a space\r\r\r\n and was converted three times\r\r\r\n\r\r\r\nbody",
+    b" four returns\r\r\r\r\n ",
     b"\tbegins with a tab\n",
     b"\n\nX-Spam-Flag: YES in the body\n",
     b"X-Spam-Flag: YES\nX-Spam-Status: No, forged\n\tfolded\nx-bogosity : Ham\nTo: x\n\nX-Spam-Flag: body\n",
@@ -79,7 +81,7 @@ def test_what_was_added_can_be_removed(raw: bytes, judged: Verdict, dialect: str
     assert removed(again) == passed
 
 
-LINE_ENDS = [b"\r", b"\n", b"\r\n", b"\r\r\n"]
+LINE_ENDS = [b"\r", b"\n", b"\r\n", b"\r\r\n", b"\r\r\r\n"]
 NAMES = [
     b"X-Spam-Flag",
     b"X-Spam-Level",

@@ -29,7 +29,7 @@ __all__ = ["DIALECTS", "added", "bogosity", "fields", "removed"]
 
 DIALECTS = ("spamassassin", "bogofilter")
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
-_END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"  # as `canonical` sees it
+_END_OF_LINE = rb"(?>\r{0,3}\n|\r)"  # as `canonical` sees it, also where CR CR LF was converted once more
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _FIRST_END = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
