@@ -28,7 +28,10 @@ _HEADER = 1 << 20  # bytes of a header that are searched for volatile fields
 _FIELDS = 10_000  # fields of a header that are looked at by name; real mail has a few hundred at most
 # Most fields begin in none of these ways, and need no look at their names.
 _BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name in VOLATILE}))
-_CANDIDATE = re.compile(rf"\n((?:{_BEGINNINGS})[^\n:]{{0,{LONGEST}}}:)".encode(), re.IGNORECASE)
+# A byte order mark before a name is passed over: with it gone, as at the beginning, the name would be seen.
+_CANDIDATE = re.compile(
+    rb"\n(?:\xef\xbb\xbf)*+((?:%s)[^\n:]{0,%d}:)" % (_BEGINNINGS.encode(), LONGEST), re.IGNORECASE
+)
 _NEXT_FIELD = re.compile(rb"\n(?![ \t])")
 _QUOTED_FROM = re.compile(rb"(?<![^\n])>++(?=From )")
 _QUOTED_LINES = 100_000  # of these are changed; a digest of a hundred letters has a few hundred

@@ -2,7 +2,7 @@
 
 A postmark is the line "From sender date" that separates the messages of an mbox. The sender of a message
 does not write it, so it is no part of the message. Neither are blank lines before the first field (procmail
-drops them) and a byte order mark.
+drops them) and byte order marks.
 """
 
 import re
@@ -12,7 +12,7 @@ __all__ = ["envelope_end"]
 _FIRST_BYTES = (b"F", b">", b"\n", b"\r", b"\xef")
 _END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"
 _POSTMARK = rb">*+From [^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z)"  # there may be several, and some quoted
-_ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf)?(?:[\r\n]++|" + _POSTMARK + rb")*+")
+_ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf|[\r\n]++|" + _POSTMARK + rb")*+")
 
 
 def envelope_end(raw: bytes, start: int = 0) -> int:

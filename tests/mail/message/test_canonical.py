@@ -168,3 +168,41 @@ def test_a_digest_knows_no_verdicts(body: bytes, field: bytes) -> None:
     raw = b"Subject: a\nTo: b\n\n" + body
     assert digest(canonical(b"Subject: a\n" + field + b"\nTo: b\n\n" + body)) == digest(canonical(raw))
     assert parse(canonical(raw)).headers == (("subject", "a"), ("to", "b"))
+
+
+MARK = b"\xef\xbb\xbf"
+PIECES_OF_A_BEGINNING = [
+    *(
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b" ",
+        b"\t",
+        b"a: b",
+        b"From x",
+        b">",
+        b"X-Spam-Flag: y",
+        b"Status: RO",
+        b"x",
+        MARK,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\n" + MARK + b"X-Spam-Flag: YES\nSubject: x\n\nbody",
+        MARK + MARK + b"Subject: x\n\nbody",
+        b"From me\n" + MARK + b"Subject: x\n\nbody",
+        b"Status: RO\n" + MARK + b"X-Spam-Flag: YES\n" + MARK + b"Subject: x\n\nbody",
+    ],
+)
+def test_byte_order_marks_before_a_message_are_no_part_of_it(raw: bytes) -> None:
+    assert canonical(raw) == b"Subject: x\n\nbody"
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PIECES_OF_A_BEGINNING), max_size=12).map(b"".join))
+def test_canonical_bytes_stay_the_same_however_a_message_begins(raw: bytes) -> None:
+    assert canonical(canonical(raw)) == canonical(raw)
