@@ -99,12 +99,11 @@ def main() -> int:
             sieve.learn(b"Subject: lunch %d\n\nAt noon, as always?" % number, ("spam", "ham")[number % 2])
         measure(b"Subject: hello\nContent-Type: text/html\n\n<p>caf\xe9</p>", sieve)  # loads what is lazy
         small = [_cost(name, make, _SMALL, sieve) for name, make in chosen.items()]
+        _print_table("small", small, options.worst)
         large = [_cost(name, make, options.size, sieve) for name, make in chosen.items()]
-        dearest = _dearest(large, options.largest)
-        largest = [_cost(name, chosen[name], LARGEST, sieve) for name in dearest]
-    for title, costs in (("small", small), ("large", large), ("largest", largest)):
-        if costs:
-            _print_table(title, costs, options.worst)
+        _print_table("large", large, options.worst)
+        largest = [_cost(name, chosen[name], LARGEST, sieve) for name in _dearest(large, options.largest)]
+        _print_table("largest", largest, options.worst)
     above = [cost for cost in (*small, *large, *largest) if cost.total > allowed_seconds(cost.size)]
     sys.stdout.write(
         f"\n{len(small) + len(large) + len(largest)} messages of {len(chosen)} cases, "
