@@ -11,7 +11,8 @@ This is the only place that decides what belongs to a message:
 - ">From " at the beginning of a line, with any number of ">", is "From ": each dialect of mbox quotes other
   lines.
 - End-of-line characters at the very end are left out: an mbox adds some, and removes some.
-- What lies beyond LARGEST bytes is left out.
+- What lies beyond LARGEST bytes is left out; a message that begins with a thousand headers of volatile fields
+  alone is empty.
 """
 
 import re
@@ -26,6 +27,9 @@ __all__ = ["canonical", "digest"]
 
 _HEADER = 1 << 20  # bytes of a header that are searched for volatile fields
 _FIELDS = 10_000  # fields of a header that are looked at by name; real mail has a few hundred at most
+_HEADERS = (
+    1000  # headers of nothing but volatile fields, one after the other: what comes after so many is no mail
+)
 # Most fields begin in none of these ways, and need no look at their names.
 _BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name in VOLATILE}))
 # A byte order mark before a name is passed over: with it gone, as at the beginning, the name would be seen.
@@ -49,13 +53,13 @@ def canonical(raw: bytes) -> bytes:
     if b">From " in raw:
         raw = _QUOTED_FROM.sub(b"", raw, _QUOTED_LINES)
     end = 0
-    while True:  # once, but for a header that held nothing except volatile fields
+    for _ in range(_HEADERS):  # once, but for a header that held nothing except volatile fields
         start = envelope_end(raw, end)
         end = raw.find(b"\n\n", start) + 1 or len(raw)
         header = _without_volatile_fields(raw[start:end])
         if header or end == len(raw):
-            break
-    return (header + raw[end:])[:LARGEST].rstrip(b"\n")
+            return (header + raw[end:])[:LARGEST].rstrip(b"\n")
+    return b""
 
 
 def digest(canonical: bytes) -> bytes:

@@ -1,5 +1,7 @@
 """The bytes that are learned are the same each time a message is met."""
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,3 +208,18 @@ def test_byte_order_marks_before_a_message_are_no_part_of_it(raw: bytes) -> None
 @given(st.lists(st.sampled_from(PIECES_OF_A_BEGINNING), max_size=12).map(b"".join))
 def test_canonical_bytes_stay_the_same_however_a_message_begins(raw: bytes) -> None:
     assert canonical(canonical(raw)) == canonical(raw)
+
+
+def test_a_message_of_volatile_headers_alone_is_empty_and_little_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = sys.modules["tamis_mail.message.canonical"]
+    searched: list[int] = []
+    search = module.__dict__["_without_volatile_fields"]
+    monkeypatch.setattr(
+        module, "_without_volatile_fields", lambda header: searched.append(len(header)) or search(header)
+    )
+    assert canonical(b"X-Spam: y\n\n" * 999 + b"Subject: a") == b"Subject: a"
+    searched.clear()
+    assert canonical(b"X-Spam: y\n\n" * 100_000 + b"Subject: a") == b""
+    assert len(searched) == 1000
