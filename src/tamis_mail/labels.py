@@ -30,6 +30,6 @@ def check_label(name: str) -> None:
         or not name.isprintable()
         or name in (*GUESSES, UNSURE)
     ):
-        raise ValueError(f"{name!r} cannot be a label: give a short name, such as spam, ham or work")
+        raise ValueError(f"{name[:60]!r} cannot be a label: give a short name, such as spam, ham or work")
     if name not in (SPAM, HAM) and name.lower() in (SPAM, HAM):
         raise ValueError(f"{name!r} would be another label than {name.lower()!r}: write it so")

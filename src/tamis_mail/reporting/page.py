@@ -5,10 +5,10 @@ browser too, which would otherwise be the last to know: its policy lets nothing 
 """
 
 import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 
+from tamis_mail.files import write_file
 from tamis_mail.mailbox.letter import printable
 from tamis_mail.reporting import charts
 from tamis_mail.reporting.misses import Miss
@@ -78,20 +78,7 @@ def refuse_unless_writable(path: str | os.PathLike[str]) -> None:
 
 def write(text: str, path: str | os.PathLike[str]) -> None:
     """Put the page where it was asked for: all of it, or what was there before; for its owner's eyes only."""
-    target = Path(path).resolve()  # through a link, which stays one
-    if target.exists() and not target.is_file():  # /dev/stdout and its like cannot be replaced
-        target.write_text(text, encoding="utf-8")
-        return
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".tamis-", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_file(path, text.encode("utf-8"))
 
 
 def _head(report: Report) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from tamis_mail.files import write_file
 from tamis_mail.sample.composing import compose
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import Label, Recipe, recipes
@@ -72,7 +73,7 @@ def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
         (folder / label).mkdir(parents=True, exist_ok=True)
     for path, raw in wanted.items():
         if not path.exists():
-            path.write_bytes(raw)
+            write_file(path, raw, sync=False)
     ham = sum(path.parent.name == "ham" for path in wanted)
     return ham, len(wanted) - ham
 

@@ -20,6 +20,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve.hands import Hands, Work, batches, here
 from tamis_mail.sieve.plan import JOB, Plan, Receipt
 from tamis_mail.store import Store, StoreError
+from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge
 
 __all__ = ["Receipt", "Sieve"]
@@ -74,7 +75,7 @@ class Sieve:
     def sort(self, raw: bytes) -> Verdict:
         """Judge a message."""
         read = tokens.read(parse(canonical(raw)))
-        with self.store.reading():
+        with self.store.reading(VERDICT_SECONDS):
             labels = self.store.labels()
             rule, unit = Rule.of(self.store), self.store.unit()
             counts = self.store.counts(bag.features(read))

@@ -7,15 +7,23 @@ be: synchronous=FULL.
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-__all__ = ["StoreError", "connect", "is_store", "reading", "writing"]
+from tamis_mail.files import open_regular, refuse_irregular
+
+__all__ = ["Connection", "StoreError", "connect", "is_store", "reading", "refuse_other_objects", "writing"]
 
 APPLICATION = 0x74616D69  # "tami": what `file` and we know a store by
 PATIENCE = 30.0  # seconds that a writer waits for another
+VERDICT_SECONDS = 10.0  # for each statement of opening a store and judging one message; it takes milliseconds
+MAINTENANCE_SECONDS = 1800.0  # for each statement of all else: a check of 10**7 messages takes minutes
+_INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
 _SQLITE = b"SQLite format 3\0"
+_MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
 # Each is applied once, in this order, and never changed after a release: a new need is a new name at the end.
@@ -59,62 +67,133 @@ class StoreError(Exception):
     """A store that cannot be used as was asked; the message is one line for the person who asked."""
 
 
+class _Clock:
+    """Says when a statement has run for too long."""
+
+    __slots__ = ("_end", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = VERDICT_SECONDS
+        self.start()
+
+    def start(self) -> None:
+        self._end = time.monotonic() + self.seconds
+
+    def is_late(self) -> bool:
+        return time.monotonic() > self._end
+
+
+class Connection(sqlite3.Connection):
+    """A connection on which each statement has a time limit: a damaged or hostile file cannot hang us."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.clock = _Clock()
+        self.set_progress_handler(self.clock.is_late, _INSTRUCTIONS)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        self.clock.start()
+        return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
+        self.clock.start()
+        return super().executemany(sql, parameters)
+
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
+        self.clock.start()
+        return super().executescript(sql_script)
+
+    @contextmanager
+    def limit(self, seconds: float) -> Iterator[None]:
+        """Give each statement inside so many seconds."""
+        before, self.clock.seconds = self.clock.seconds, seconds
+        try:
+            yield
+        finally:
+            self.clock.seconds = before
+
+
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether the file says that it is a tamis store."""
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(72)
     except OSError:
         return False
     return head.startswith(_SQLITE) and int.from_bytes(head[68:72], "big") == APPLICATION
 
 
-def connect(
-    path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False
-) -> sqlite3.Connection:
+def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> Connection:
     """Open the store, make it if it is not there and that is allowed, and bring its schema up to date."""
     path = Path(path)
-    exists = path.exists()
-    if exists and not _may_be_store(path):
+    if str(path) == ":memory:" or str(path).startswith("file:"):
+        raise StoreError(
+            f"{path} is a name that SQLite gives a meaning of its own, expected a path: write it in full, "
+            f"as {Path.cwd() / path}"
+        )
+    place = Path(os.path.realpath(path))  # SQLite keeps its log beside the file, not beside a link to it
+    exists = _is_file(place, path)
+    if exists and not _may_be_store(place, path):
         raise StoreError(_FOREIGN.format(path))
     if not exists and (readonly or not create):
         raise StoreError(f"there is no store at {path}: learn some mail first (tamis learn --help)")
-    writable = os.access(path if exists else path.parent, os.W_OK) and os.access(path.parent, os.W_OK)
-    if not exists and not path.parent.is_dir():
-        path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    writable = os.access(place if exists else place.parent, os.W_OK) and os.access(place.parent, os.W_OK)
+    if not exists and not place.parent.is_dir():
+        place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
         writable = True
     if not writable and not readonly:
         raise StoreError(f"the store {path} cannot be written: check its permissions and its folder's")
     with explained(path):
         if readonly and not writable:
-            connection = _open_readonly(path)
+            connection = _open_readonly(place)
         else:
             if not exists:
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # mail is nobody else's business
+                os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))  # mail is nobody else's business
             connection = sqlite3.connect(
-                path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+                place, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=Connection
             )
         try:
             connection.execute("PRAGMA mmap_size = 268435456")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
             _refuse_foreign(connection, path)
-            _refuse_newer(connection, path)
+            refuse_other_objects(connection, path)
             if writable:
                 _upgrade(connection, path)
         except BaseException:
             connection.close()
             raise
+    connection.clock.seconds = MAINTENANCE_SECONDS
     return connection
 
 
-def _may_be_store(path: Path) -> bool:
+def _is_file(place: Path, path: Path) -> bool:
+    """Whether there is a file; an error if that cannot be known, or if there is something else."""
+    try:
+        for ending in ("-wal", "-shm", "-journal", ""):  # the file itself at last: its answer counts
+            exists = True
+            try:
+                refuse_irregular(os.stat(f"{place}{ending}").st_mode, f"{path}{ending}")  # noqa: PTH116
+            except FileNotFoundError:
+                exists = False
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return exists
+
+
+def _may_be_store(place: Path, path: Path) -> bool:
     """A store, or a file that another process is making one: only SQLite knows, when it has the lock."""
     try:
-        with path.open("rb") as file:
+        with open_regular(place) as file:
             return file.read(len(_SQLITE)) in (_SQLITE, b"")
     except OSError as error:
-        raise StoreError(
-            f"the store {path} cannot be read ({error.strerror}): check its permissions and its folder's"
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"the store {path} cannot be read ({error.strerror}): check its permissions and its folder's"
+    )
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
@@ -125,12 +204,64 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreError(_FOREIGN.format(path))
 
 
-def _open_readonly(path: Path) -> sqlite3.Connection:
+Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definition
+
+
+def refuse_other_objects(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file whose schema is not that of a store: a trigger or a view could run without end."""
+    with reading(connection, path):  # another process may be making its tables
+        objects = _objects(connection)
+        of_migrations = {one for one in objects if one[1] == "migration"}
+        if not of_migrations <= _expected_objects(()):
+            _refuse_objects(path, of_migrations)
+        applied = _applied(connection)
+        unknown = applied - set(MIGRATIONS)
+    if unknown:
+        newest = ascii(max(unknown))[1:-1][:60]
+        raise StoreError(f"the store {path} was written by a newer tamis ({newest}): upgrade this one")
+    expected = _expected_objects(tuple((name, MIGRATIONS[name]) for name in MIGRATIONS if name in applied))
+    if objects - expected:
+        _refuse_objects(path, objects - expected)
+    if objects and expected - objects:
+        missing = min(expected - objects)[2]
+        raise StoreError(f"the store {path} has no table {missing!r}: restore a backup (tamis store restore)")
+
+
+def _refuse_objects(path: Path, objects: Iterable[tuple[str, str, str, str]]) -> None:
+    kind, name, *_ = min(objects)
+    raise StoreError(
+        f"the store {path} has a {kind} {ascii(name)[:60]} that no store of tamis has: another "
+        "program changed it, restore a backup (tamis store restore)"
+    )
+
+
+@lru_cache
+def _expected_objects(migrations: tuple[tuple[str, str], ...]) -> Objects:
+    """What these migrations make."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        memory.execute(_MIGRATION)
+        for _, script in migrations:
+            for statement in _statements(script):
+                memory.execute(statement)
+        return _objects(memory)
+
+
+def _objects(connection: sqlite3.Connection) -> Objects:
+    rows = connection.execute(
+        "SELECT type, name, tbl_name, substr(sql, 1, 9999) FROM sqlite_master LIMIT 999"
+    )
+    return frozenset(
+        (str(kind), str(name), str(table), " ".join(str(sql).split())) for kind, name, table, sql in rows
+    )
+
+
+def _open_readonly(place: Path) -> Connection:
     """Where nothing may be written, readers and a writer cannot agree, so the store must be at rest."""
-    name = path.resolve().as_uri()
-    at_rest = not Path(f"{path}-wal").exists()
-    uri = f"{name}?mode=ro{'&immutable=1' if at_rest else ''}"
-    return sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    at_rest = not Path(f"{place}-wal").exists()
+    uri = f"{place.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
+    return sqlite3.connect(
+        uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=Connection
+    )
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
@@ -148,9 +279,8 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
         return
     with writing(connection, path):
         known = _applied(connection)  # another process may have been first
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
-        )
+        if not _objects(connection):
+            connection.execute(_MIGRATION)
         for name, statements in MIGRATIONS.items():
             if name not in known:
                 for statement in _statements(statements):
@@ -167,13 +297,7 @@ def _statements(script: str) -> Iterator[str]:
 def _applied(connection: sqlite3.Connection) -> set[str]:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'migration'").fetchone():
         return set()
-    return {name for (name,) in connection.execute("SELECT name FROM migration")}
-
-
-def _refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
-    unknown = _applied(connection) - set(MIGRATIONS)
-    if unknown:
-        raise StoreError(f"the store {path} was written by a newer tamis ({max(unknown)}): upgrade this one")
+    return {str(name) for (name,) in connection.execute("SELECT name FROM migration LIMIT 999")}
 
 
 @contextmanager
@@ -218,6 +342,7 @@ _HINTS = {
     "malformed": "the file is damaged: restore a backup (tamis store restore)",
     "not a database": "the file is damaged: restore a backup (tamis store restore)",
     "disk I/O": "the disk cannot be read or written: check it, then tamis store check",
+    "interrupted": "a statement took too long: the file may be damaged, see tamis store check",
     "unable to open": "it cannot be opened: check its permissions and its folder's",
 }
 
@@ -228,7 +353,7 @@ def explained(path: object) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        text = str(error)
+        text = " ".join(str(error).split())
         for sign, hint in _HINTS.items():
             if sign in text:
                 raise StoreError(f"the store {path}: {hint}") from error

@@ -21,18 +21,26 @@ from typing import IO, NoReturn
 import numpy as np
 
 from tamis_mail.bag import KEY_BITS
-from tamis_mail.labels import GUESSES, check_label
+from tamis_mail.labels import GUESSES
+from tamis_mail.schema import (
+    MOST_EPOCHS,
+    MOST_LABELS,
+    find_label_fault,
+    find_row_fault,
+    find_setting_fault,
+)
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import Table
-from tamis_mail.store.upkeep import MOST_EPOCHS, versions
+from tamis_mail.store.upkeep import versions
 from tamis_mail.tokens import VERSION
 
 __all__ = ["export", "load"]
 
 FORMAT = 1
-_BATCH = 1 << 18  # features that are written at once
-_LONGEST = 1 << 16  # bytes of a line
+_BATCH = 1 << 19  # counts that are written at once
+_MOST_SETTINGS = 10_000  # each import of another filter's counts makes one
+_LONGEST = 1 << 16  # bytes of a line: the longest setting or source, all of it in escapes, is shorter
 _KINDS = (b"setting", b"label", b"message", b"count", b"end")
 
 _HEADER = re.compile(
@@ -65,6 +73,8 @@ def _lines(store: Store) -> Iterator[str]:
     tokens = ",".join(map(str, versions(store))) or "-"
     yield f"tamis-store {FORMAT} tokens {tokens} epoch {store.unit().bit_length() - 1} era {store.era()}\n"
     for name, value in store.connection.execute("SELECT name, value FROM setting ORDER BY name"):
+        if fault := find_setting_fault(name, value):
+            raise StoreError(f"the store {store.path} cannot be exported ({fault}): see tamis store check")
         if name not in ("epoch", "era"):
             yield f"setting {json.dumps(name)} {json.dumps(value)}\n"
     labels = sorted(store.labels(), key=lambda label: label.name)
@@ -104,6 +114,7 @@ class _Reader:
         self._line = 0
         self._digest = hashlib.sha256()
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
+        self._versions: set[int] = set()  # of the tokens
         self._labels: list[str] = []
         self._last = b""  # digest or feature: they are in order
         self._keys: list[int] = []
@@ -161,9 +172,10 @@ class _Reader:
             )
         if int(found[1]) > FORMAT:
             self._refuse(f"the format is {int(found[1])}, and this tamis reads {FORMAT}: upgrade it")
-        if found[2] != b"-" and max(map(int, found[2].split(b","))) > VERSION:
+        self._versions = set() if found[2] == b"-" else {int(number) for number in found[2].split(b",")}
+        if max(self._versions, default=0) > VERSION:
             self._refuse(
-                f"the tokens are of version {found[2].decode()}, and this tamis knows {VERSION}: upgrade it"
+                f"the tokens are of version {max(self._versions)}, and this tamis knows {VERSION}: upgrade it"
             )
         if int(found[3]) > MOST_EPOCHS:
             self._refuse(f"the epoch is {int(found[3])}, and at most {MOST_EPOCHS} is possible")
@@ -190,9 +202,13 @@ class _Reader:
     def _setting(self, line: bytes) -> None:
         name, value = self._strings(line.partition(b" ")[2], 2)
         if name.encode() <= self._last:
-            self._refuse(f"the setting {name!r} is out of order")
+            self._refuse(f"the setting {name[:60]!r} is out of order")
         if name in ("epoch", "era"):
             self._refuse(f"the setting {name!r} belongs to the first line")
+        if fault := find_setting_fault(name, value):
+            self._refuse(fault)
+        if self._numbers[b"setting"] > _MOST_SETTINGS:
+            self._refuse(f"there are more than {_MOST_SETTINGS} settings")
         self._last = name.encode()
         self._writer.set(name, value)
 
@@ -202,12 +218,11 @@ class _Reader:
         if not lent.isdigit() or len(lent) > 18:
             self._refuse("a label needs its weight and its name")
         if self._labels and label <= self._labels[-1]:
-            self._refuse(f"the label {label!r} is out of order")
-        if label not in GUESSES:
-            try:
-                check_label(label)
-            except ValueError as error:
-                self._refuse(str(error))
+            self._refuse(f"the label {label[:60]!r} is out of order")
+        if fault := find_label_fault(label):
+            self._refuse(fault)
+        if len(self._labels) >= MOST_LABELS:
+            self._refuse(f"there are more than {MOST_LABELS} labels")
         self._labels.append(label)
         self._writer.lend(label, int(lent))
 
@@ -224,8 +239,14 @@ class _Reader:
         if digest <= self._last:
             self._refuse(f"the message {digest.hex()} is out of order")
         self._last = digest
+        if version not in self._versions:
+            self._refuse(f"its tokens are of version {version}, which the first line does not name")
         (source,) = self._strings(found[8], 1)
-        self._writer.remember(Entry(digest, self._labels[number], weight, rest, version, era, source, time))
+        entry = Entry(digest, self._labels[number], weight, rest, version, era, source, time)
+        fault = find_row_fault("journal", {"digest": digest, "version": version, "era": era, "time": time})
+        if fault := fault or find_row_fault("source", {"name": source}):
+            self._refuse(fault)
+        self._writer.remember(entry)
 
     def _count(self, line: bytes) -> None:
         found = _COUNT.fullmatch(line)
@@ -239,7 +260,7 @@ class _Reader:
         self._last = found[1]
         self._keys.append(int(found[1], 16))
         self._counts.append(counts)
-        if len(self._keys) >= _BATCH:
+        if len(self._keys) * len(counts) >= _BATCH:
             self._flush()
 
     def _flush(self) -> None:

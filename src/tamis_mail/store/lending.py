@@ -7,16 +7,17 @@ lent to headers and words, and cannot be forgotten one by one. What is none of o
 import hashlib
 import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from tamis_mail.bag import HEADERS, WORDS, key
 from tamis_mail.labels import HAM, SPAM
+from tamis_mail.schema import ROOM
 from tamis_mail.store.database import StoreError
-from tamis_mail.store.store import ROOM, Store
-from tamis_mail.store.tables import Counts, Keys, Table
+from tamis_mail.store.store import Store
+from tamis_mail.store.tables import Table, column_sums
 from tamis_mail.store.upkeep import versions
 from tamis_mail.tokens import VERSION
 
@@ -36,6 +37,11 @@ _FIELDS = {
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
 _TOTAL = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
+_LONGEST_LINE = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
+_DIGITS = 40  # bits of a count of 12 digits
+_BATCH = 1 << 18  # lines whose counts are added up together
+_LARGEST = 10**12  # a count of 12 digits
+_MOST_FEATURES = 1 << 26  # ten times as many as the largest list that was seen
 _SHORTEST, _LONGEST = 3, 15  # bytes of words that SpamAssassin counts whole
 
 
@@ -53,11 +59,11 @@ class Lent:
 
 def load_bogofilter(store: Store, file: Iterable[bytes]) -> Lent:
     """Lend the store what `bogoutil -d wordlist.db` writes: lines of a token, its spam, its ham and a day."""
-    keys, counts = array("Q"), array("Q")
+    gathered = _Gathered()
     total: tuple[int, int] | None = None
     tokens = matched = malformed = 0
     digest = hashlib.sha256()
-    for line in file:
+    for line in _lines(file):
         digest.update(line)
         found = _BOGOFILTER.fullmatch(line)
         if found is None:
@@ -69,15 +75,56 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> Lent:
             feature = bogofilter_feature(found[1])
             if feature is not None:
                 matched += 1
-                keys.append(feature)
-                counts.extend((int(found[2]), int(found[3])))
+                gathered.add(feature, int(found[2]), int(found[3]))
     if total is None:
         raise StoreError(
             f"there is no .MSG_COUNT among {tokens} tokens: give all that `bogoutil -d wordlist.db` writes"
         )
-    pairs = np.array(counts, np.int64).reshape(-1, 2)
-    features = _lend(store, "bogofilter", digest.hexdigest(), total, np.array(keys, np.uint64), pairs)
+    features = _lend(store, "bogofilter", digest.hexdigest(), total, gathered.table())
     return Lent(*total, tokens, matched, features, malformed)
+
+
+def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a file, none of them so long that memory would not hold it."""
+    readline: Callable[[int], bytes] | None = getattr(file, "readline", None)
+    lines = file if readline is None else iter(lambda: readline(_LONGEST_LINE + 1), b"")
+    try:
+        for number, line in enumerate(lines, 1):
+            if len(line) > _LONGEST_LINE:
+                raise StoreError(
+                    f"line {number} has more than {_LONGEST_LINE} bytes, which no other filter writes: "
+                    "check the file and --format; nothing was loaded"
+                )
+            yield line
+    except (OSError, EOFError) as error:  # a compressed file that is cut off or damaged
+        raise StoreError(f"the file cannot be read ({error}): get it again; nothing was loaded") from error
+
+
+class _Gathered:
+    """Counts of features, added up now and then: the same line may come without end."""
+
+    def __init__(self) -> None:
+        self._table = Table.total([], 2)
+        self._keys = array("Q")
+        self._counts = array("q")
+
+    def add(self, key: int, spam: int, ham: int) -> None:
+        self._keys.append(key)
+        self._counts.extend((spam, ham))
+        if len(self._keys) >= _BATCH:
+            self.table()
+
+    def table(self) -> Table:
+        """All that was gathered; no count is larger than the numbers of a line, so that none overflows."""
+        more = Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
+        total = Table.total([self._table, more], 2)
+        self._table = Table(total.keys, np.minimum(total.counts, _LARGEST))
+        self._keys, self._counts = array("Q"), array("q")
+        if len(self._table.keys) > _MOST_FEATURES:
+            raise StoreError(
+                f"there are more than {_MOST_FEATURES} tokens: check the file; nothing was loaded"
+            )
+        return self._table
 
 
 def bogofilter_feature(token: bytes) -> int | None:
@@ -113,15 +160,19 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     dictionary. It counts each word of a body in lower case, whatever else it counts, and hosts after `UD:`.
     These two are matched; its tokens of header fields are not.
     """
-    known: dict[bytes, tuple[int, int]] = {}
+    known: dict[
+        int, int
+    ] = {}  # of a token both counts in one number: a dictionary of pairs is twice as large
     totals: dict[bytes, int] = {}
     malformed = 0
     digest = hashlib.sha256()
-    for line in file:
+    for line in _lines(file):
         digest.update(line)
         found = _SPAMASSASSIN.fullmatch(line)
         if found is not None:
-            known[bytes.fromhex(found[3].decode())] = int(found[1]), int(found[2])
+            known[int(found[3], 16)] = int(found[1]) << _DIGITS | int(found[2])
+            if len(known) > _MOST_FEATURES:
+                raise StoreError(f"there are more than {_MOST_FEATURES} tokens: check the file")
             continue
         kind, *fields = line.rstrip(b"\r\n").split(b"\t")
         if kind == b"v" and len(fields) == 2 and fields[0].isdigit() and len(fields[0]) <= 12:
@@ -133,27 +184,30 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
             f"num_spam or num_nonspam is not among {len(known)} tokens: give all of `sa-learn --backup`"
         )
     total = totals[b"num_spam"], totals[b"num_nonspam"]
-    features: dict[int, bytes] = {}
+    features: dict[int, int] = {}
     for word in words:
         for name, token in _spamassassin_tokens(word.lower()):
             if token in known:
                 features[key(name, WORDS)] = token
-    pairs = np.array([known[token] for token in features.values()], np.int64).reshape(-1, 2)
-    number = _lend(
-        store, "spamassassin", digest.hexdigest(), total, np.array(list(features), np.uint64), pairs
-    )
+    gathered = _Gathered()
+    for feature, token in features.items():
+        gathered.add(feature, known[token] >> _DIGITS, known[token] & (1 << _DIGITS) - 1)
+    number = _lend(store, "spamassassin", digest.hexdigest(), total, gathered.table())
     return Lent(*total, len(known), len(set(features.values())), number, malformed)
 
 
-def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, bytes]]:
-    """What a word may be: our name for it, and SpamAssassin's."""
+def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
+    """What a word may be: our name for it, and SpamAssassin's number."""
     found = [(word, word)] if _SHORTEST <= len(word) <= _LONGEST else []
     if b"." in word:
         found.append((b"url:" + word, b"UD:" + word))
-    return [(name, hashlib.sha1(token, usedforsecurity=False).digest()[-5:]) for name, token in found]
+    return [
+        (name, int.from_bytes(hashlib.sha1(token, usedforsecurity=False).digest()[-5:], "big"))
+        for name, token in found
+    ]
 
 
-def _lend(store: Store, name: str, digest: str, total: tuple[int, int], keys: Keys, counts: Counts) -> int:
+def _lend(store: Store, name: str, digest: str, total: tuple[int, int], summed: Table) -> int:
     """Add counts, at most one a message: several tokens may have become one feature."""
     with store.writing() as writer:
         if versions(store) not in ([], [VERSION]):
@@ -166,10 +220,9 @@ def _lend(store: Store, name: str, digest: str, total: tuple[int, int], keys: Ke
             raise StoreError(
                 f"the store {store.path} was given these counts of {name} already: nothing is left to do"
             )
-        summed = Table.total([Table(keys, counts)], 2)
         capped = np.minimum(summed.counts, np.array(total, np.int64))
         unit = store.unit()
-        if max(int(capped.sum()), *total) * unit >= ROOM - max(
+        if max(*column_sums(capped), *total) * unit >= ROOM - max(
             (label.features for label in store.labels()), default=0
         ):
             raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")

@@ -14,11 +14,15 @@ keyed by feature) in experiments/0006-store.
 
 import sqlite3
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tamis_mail.bag import KEY_BITS
+from tamis_mail.schema import MOST_RUNS, find_row_fault
+from tamis_mail.store.database import StoreError
 
+_LARGE = 1 << 14  # bytes of a shelf above which its entries are bisected: a usual one has 400
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count, and how `struct` calls it
 
 
@@ -45,7 +49,24 @@ class Run:
 
 def all_runs(connection: sqlite3.Connection) -> list[Run]:
     """Oldest first."""
-    return [Run(*row) for row in connection.execute("SELECT * FROM run ORDER BY generation, id")]
+    rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MOST_RUNS + 1,))
+    found = [Run(*row) for row in rows]
+    faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in found]
+    faults += [
+        f"run {run.id} has counts of {run.width} bytes, which no run has"
+        for run, fault in zip(found, faults, strict=True)
+        if fault is None and run.width not in WIDTHS
+    ]
+    if len(found) > MOST_RUNS:
+        faults.append(f"there are more than {MOST_RUNS} runs")
+    for fault in filter(None, faults):
+        raise damage(fault)
+    return found
+
+
+def damage(fault: str) -> StoreError:
+    """The error for counts that make no sense."""
+    return StoreError(f"the store's counts are damaged ({fault}): restore a backup (tamis store restore)")
 
 
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) -> dict[int, list[int]]:
@@ -53,8 +74,9 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
     wanted = sorted(keys)
     found: dict[int, list[int]] = {key: [0] * labels for key in wanted}
     for run in all_runs(connection):
+        refuse_more_labels(run, labels)
         shift, rest = run.shift, (1 << run.shift) - 1
-        rows = shelves(connection, {run.start + (key >> shift) for key in wanted})
+        rows = shelves(connection, run, {run.start + (key >> shift) for key in wanted})
         entry = struct.Struct("<" + run.format)
         counts_of, size, letters = entry.unpack_from, entry.size, struct.calcsize("<" + run.format[0])
         for key in wanted:
@@ -63,9 +85,12 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
                 continue
             # To search the bytes is some ten times as fast as to bisect the entries one by one.
             sought = (key & rest).to_bytes(letters, "little")
-            place = data.find(sought)
-            while place > 0 and place % size:
-                place = data.find(sought, place + 1)
+            if len(data) > _LARGE:
+                place = _bisect(data, size, letters, key & rest)
+            else:
+                place = data.find(sought)
+                while place > 0 and place % size:
+                    place = data.find(sought, place + 1)
             if place >= 0:
                 total = found[key]
                 for column, count in enumerate(counts_of(data, place)[1:]):
@@ -73,10 +98,38 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
     return found
 
 
-def shelves(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, bytes]:
-    """The shelves of these numbers, as far as there are any."""
-    chosen = str(sorted(numbers))  # which is JSON
-    rows = connection.execute(
-        "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (chosen,)
+def refuse_more_labels(run: Run, labels: int) -> None:
+    """Refuse a run that counts for labels that the store does not have."""
+    if run.labels > labels:
+        raise damage(f"run {run.id} has {run.labels} labels, the store {labels}")
+
+
+def _bisect(data: bytes, size: int, letters: int, key: int) -> int:
+    """Where the entry of a key begins among sorted entries; -1 if it is not there."""
+    place = bisect_left(
+        range(len(data) // size),
+        key,
+        key=lambda entry: int.from_bytes(data[entry * size : entry * size + letters], "little"),
     )
-    return dict(rows)
+    is_there = data[place * size : place * size + letters] == key.to_bytes(letters, "little")
+    return place * size if is_there else -1
+
+
+def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
+    """The shelves of these numbers, as far as the run has any."""
+    chosen = str(sorted(numbers))  # which is JSON
+    rows = dict(
+        connection.execute(
+            "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (chosen,)
+        )
+    )
+    refuse_cut_off(run, rows.values())
+    return rows
+
+
+def refuse_cut_off(run: Run, shelves: Iterable[object]) -> None:
+    """Refuse shelves that are not a number of entries."""
+    size = struct.calcsize("<" + run.format)
+    for data in shelves:
+        if not isinstance(data, bytes) or len(data) % size:
+            raise damage(f"a shelf of run {run.id} is cut off")

@@ -6,12 +6,20 @@ place it will have, and gets its name when all of it is on the disk.
 
 import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from tamis_mail.store.database import PATIENCE, StoreError, explained, is_store
+from tamis_mail.files import Temporary, is_there, temporary_beside
+from tamis_mail.store.database import (
+    MAINTENANCE_SECONDS,
+    PATIENCE,
+    Connection,
+    StoreError,
+    explained,
+    is_store,
+    refuse_other_objects,
+)
 from tamis_mail.store.store import Store
 from tamis_mail.store.upkeep import check
 
@@ -20,7 +28,7 @@ __all__ = ["backup", "restore"]
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
     """Write the store as it is now into one file, in the place of an older backup if there is one."""
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # a link stays one
     if path.exists() and (not is_store(path) or path.samefile(store.path)):
         raise StoreError(
             f"{path} is not a backup of a store: give the path of one, or one where nothing is yet"
@@ -30,8 +38,8 @@ def backup(store: Store, path: str | os.PathLike[str]) -> None:
     if not path.parent.is_dir():
         raise StoreError(f"there is no folder {path.parent}: make it, or give another path for the backup")
     with _beside(path) as temporary, explained(store.path):
-        store.connection.execute("VACUUM INTO ?", (str(temporary),))
-        _put(temporary, path)
+        store.connection.execute("VACUUM INTO ?", (str(temporary.path),))
+        temporary.move_to(path)
 
 
 def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) -> None:
@@ -41,12 +49,12 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
     over in one transaction: processes that have it open go on, and see the new one from their next one
     on. One that is too damaged for that is kept beside, as `.damaged`.
     """
-    path, store_path = Path(path), Path(store_path)
+    path, store_path = Path(path), Path(os.path.realpath(store_path))
     if not is_store(path):
         raise StoreError(
             f"{path} is not a backup of a store: give the path of a file that `tamis store backup` wrote"
         )
-    there = store_path.exists() and store_path.stat().st_size > 0
+    there = is_there(store_path) and store_path.stat().st_size > 0
     if there and (not is_store(store_path) or path.samefile(store_path)):
         raise StoreError(
             f"{store_path} is not a store that {path} could replace: move it away, then restore again"
@@ -55,14 +63,18 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
     with _beside(store_path) as temporary:
         with (
             explained(path),
-            closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as source,
+            closing(
+                sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, factory=Connection)
+            ) as source,
         ):
-            source.execute("VACUUM INTO ?", (str(temporary),))
-        with Store(temporary) as copy:  # brings an older schema up to date, too
+            refuse_other_objects(source, path)
+            with source.limit(MAINTENANCE_SECONDS):
+                source.execute("VACUUM INTO ?", (str(temporary.path),))
+        with Store(temporary.path) as copy:  # brings an older schema up to date, too
             faults = check(copy)
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
-        if not there or not _overwrite(temporary, store_path):
+        if not there or not _overwrite(temporary.path, store_path):
             for ending in (
                 "-wal",
                 "-shm",
@@ -70,7 +82,7 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
             ):  # a log that was left would be read into the new
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
-            _put(temporary, store_path)
+            temporary.move_to(store_path)
 
 
 def _overwrite(source: Path, target: Path) -> bool:
@@ -94,32 +106,11 @@ def _overwrite(source: Path, target: Path) -> bool:
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """An empty file that only its owner may read, on the same disk, gone at the end."""
+def _beside(path: Path) -> Iterator[Temporary]:
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with temporary_beside(path) as temporary:
+            yield temporary
     except OSError as error:
         raise StoreError(
             f"{path.parent} cannot be written ({error.strerror}): check its permissions"
         ) from error
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        for ending in ("", "-wal", "-shm", "-journal"):
-            Path(f"{name}{ending}").unlink(missing_ok=True)
-
-
-def _put(temporary: Path, path: Path) -> None:
-    """Give a finished file its name, on the disk before it is said to be there."""
-    _sync(temporary)
-    temporary.replace(path)
-    _sync(path.parent)
-
-
-def _sync(place: Path) -> None:
-    handle = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

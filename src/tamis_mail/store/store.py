@@ -9,17 +9,33 @@ count is ever rounded and forgetting takes away exactly what learning gave.
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tamis_mail.labels import GUESSES, Label
+from tamis_mail.schema import (
+    LONGEST_SOURCE,
+    MOST_LABELS,
+    ROOM,
+    find_label_fault,
+    find_row_fault,
+    find_setting_fault,
+)
 from tamis_mail.store import runs
-from tamis_mail.store.database import PATIENCE, StoreError, connect, explained, reading, writing
+from tamis_mail.store.database import (
+    PATIENCE,
+    Connection,
+    StoreError,
+    connect,
+    explained,
+    reading,
+    writing,
+)
 
 if TYPE_CHECKING:
     from tamis_mail.store.tables import Counts, Keys, Table
@@ -66,7 +82,7 @@ class Store:
         self._connection.close()
 
     @property
-    def connection(self) -> sqlite3.Connection:
+    def connection(self) -> Connection:
         """For the modules of this package."""
         return self._connection
 
@@ -79,23 +95,49 @@ class Store:
     # Reading.
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """See the store as it is now, whatever a writer does meanwhile; other threads wait."""
-        with self._lock, reading(self._connection, self.path):
+    def reading(self, seconds: float | None = None) -> Iterator[None]:
+        """See the store as it is now, whatever a writer does meanwhile; other threads wait.
+
+        Each statement may take so many seconds, or as many as maintenance needs.
+        """
+        limit = nullcontext() if seconds is None else self._connection.limit(seconds)
+        with self._lock, limit, reading(self._connection, self.path):
             yield
 
     def labels(self) -> list[Label]:
         """In the order of the columns of counts."""
         with self._lock, explained(self.path):
-            return [Label(*row) for row in self._connection.execute("SELECT * FROM label ORDER BY id")]
+            rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MOST_LABELS + 1,))
+            labels = [Label(*row) for row in rows]
+        for place, label in enumerate(labels):
+            fault = find_row_fault("label", {name: getattr(label, name) for name in _LABEL})
+            fault = fault or find_label_fault(label.name)
+            if fault is None and label.id != place:
+                fault = f"label {label.name!r} has the column {label.id}, expected {place}"
+            if fault:
+                raise self._damage(fault)
+        return labels
 
     def unit(self) -> int:
         """The weight of a message that is learned now."""
-        return 1 << int(self.setting("epoch") or 0)
+        return 1 << self.number("epoch")
 
     def era(self) -> int:
         """How often the store has been pruned."""
-        return int(self.setting("era") or 0)
+        return self.number("era")
+
+    def number(self, name: str) -> int:
+        """A setting that is a whole number; 0 if it is not set."""
+        value = self.setting(name) or "0"
+        fault = find_setting_fault(name, value)
+        if fault:
+            raise self._damage(fault)
+        return int(value)
+
+    def _damage(self, fault: str) -> StoreError:
+        return StoreError(
+            f"the store {self.path} is damaged ({fault}): restore a backup (tamis store restore)"
+        )
 
     def setting(self, name: str) -> str | None:
         with self._lock, explained(self.path):
@@ -119,20 +161,28 @@ class Store:
         with self.reading():
             found = runs.all_runs(self._connection)
             labels = len(self.labels())
-            for low, high in tables.slices(sum(run.entries for run in found)):
+            for low, high in tables.slices(sum(run.entries for run in found), labels):
                 yield tables.summed(self._connection, found, low, high, labels)
 
     def find(self, digest: bytes) -> Entry | None:
         """What the journal says of a message; None if it does not know it."""
         with self._lock, explained(self.path):
             row = self._connection.execute(_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
-        return None if row is None else Entry(*row)
+        return None if row is None else self._entry(row)
 
     def entries(self) -> Iterator[Entry]:
         """The journal, in the order of digests."""
         with explained(self.path):
             for row in self._connection.execute(_ENTRIES + " ORDER BY digest"):
-                yield Entry(*row)
+                yield self._entry(row)
+
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        entry = Entry(*row)
+        fault = find_row_fault("journal", {name: getattr(entry, name) for name in _JOURNAL})
+        fault = fault or find_row_fault("source", {"name": entry.source})
+        if fault:
+            raise self._damage(fault)
+        return entry
 
     # Writing.
 
@@ -166,9 +216,6 @@ class Store:
             self._connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
 
 
-ROOM = 1 << 62  # no sum of counts is larger: that of two is still 64 bits
-
-
 class Writer:
     """What may be done inside a transaction."""
 
@@ -183,7 +230,9 @@ class Writer:
 
     def close(self) -> None:
         """Note what the labels have gained: once, since a transaction may have thousands of messages."""
+        weights = {label.name: label.weight for label in self._store.labels()} if self._gained else {}
         for label, (weight, messages) in self._gained.items():
+            self._refuse_overflow(weights.get(label, 0) + weight)
             self._connection.execute(
                 "UPDATE label SET weight = weight + ?, messages = messages + ? WHERE id = ?",
                 (weight, messages, self.column(label)),
@@ -199,6 +248,10 @@ class Writer:
         """The column of a label, which is made if it is new."""
         if label not in self._columns:
             number = len(self._columns)
+            if number >= MOST_LABELS:
+                raise StoreError(
+                    f"the store {self._store.path} has {MOST_LABELS} labels, the most there may be: use fewer"
+                )
             self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (number, label))
             self._columns[label] = number
         return self._columns[label]
@@ -230,14 +283,12 @@ class Writer:
     def add(self, table: "Table") -> None:
         """Add to the counts (or take away: counts may be negative)."""
         tables = _tables()
-        tables.add(self._connection, table)
         sums = {label.id: label.features for label in self._store.labels()}
+        for number, total in enumerate(tables.column_sums(table.counts)):
+            self._refuse_overflow(sums[number] + total)
+            self._refuse_overflow(total)
+        tables.add(self._connection, table)
         for number, total in enumerate(table.counts.sum(axis=0).tolist()):
-            if abs(sums[number] + total) >= ROOM:
-                raise StoreError(
-                    f"the store {self._store.path} has been decayed so often that its counts are full: "
-                    "learn your mail into a new store"
-                )
             if total:
                 self._connection.execute(
                     "UPDATE label SET features = features + ? WHERE id = ?", (total, number)
@@ -251,11 +302,19 @@ class Writer:
         """Keep a setting."""
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
 
+    def _refuse_overflow(self, total: int) -> None:
+        if abs(total) >= ROOM:
+            raise StoreError(
+                f"the counts of the store {self._store.path} would be too large: they are full after many "
+                "decays, or what was read is wrong; learn your mail into a new store"
+            )
+
     def lend(self, label: str, weight: int) -> None:
         """Note messages that another filter had counted."""
-        self._connection.execute(
-            "UPDATE label SET lent = lent + ? WHERE id = ?", (weight, self.column(label))
-        )
+        column = self.column(label)
+        (lent,) = self._connection.execute("SELECT lent FROM label WHERE id = ?", (column,)).fetchone()
+        self._refuse_overflow(lent + weight)
+        self._connection.execute("UPDATE label SET lent = ? WHERE id = ?", (lent + weight, column))
 
     def _weigh(self, label: str, weight: int, messages: int) -> None:
         gained = self._gained.setdefault(label, [0, 0])
@@ -264,6 +323,7 @@ class Writer:
 
     def _source(self, name: str) -> int:
         name = name.encode("utf-8", "backslashreplace").decode()  # the name of a file may be any bytes
+        name = name[:LONGEST_SOURCE]
         if name not in self._sources:
             self._connection.execute("INSERT OR IGNORE INTO source (name) VALUES (?)", (name,))
             self._sources[name] = self._connection.execute(
@@ -277,6 +337,8 @@ def _tables() -> ModuleType:
     return import_module("tamis_mail.store.tables")
 
 
+_LABEL = ("id", "name", "messages", "weight", "lent", "features")
+_JOURNAL = ("digest", "weight", "rest", "version", "era", "time")
 _ENTRIES = """
     SELECT digest, label.name, journal.weight, rest, version, era, source.name, time
     FROM journal JOIN label ON label.id = journal.label JOIN source ON source.id = journal.source

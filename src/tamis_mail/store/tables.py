@@ -8,14 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.bag import KEY_BITS
-from tamis_mail.store.runs import WIDTHS, Run, all_runs, shelves
+from tamis_mail.store.runs import WIDTHS, Run, all_runs, refuse_cut_off, refuse_more_labels, shelves
 
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
 RATIO = 3  # a generation has at least as many times the entries of the next younger one
 _SMALL = 1 << 21  # entries below which a run has few shelves, and so entries with long keys
-_SLICE = 1 << 21  # entries that are held in memory at once when runs are added up
+_SLICE = 1 << 21  # entries that are held in memory at once when runs are added up, if they have
+_FEW = 4  # labels; fewer entries, if they have more
+
+
+_SAFE = 2.0**62.5  # sums up to about here are exact in 64 bits
+_MOST_SLICES = 1 << 14  # for 3 * 10**10 entries: a damaged store may say that it has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ def rewrite(
     writer = _Writer(
         connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
     )
-    for low, high in slices(entries):
+    for low, high in slices(entries, labels):
         writer.write(piece(low, high))
         if progress is not None:
             progress(high / (1 << KEY_BITS))
@@ -133,9 +138,10 @@ def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
         connection.execute("DELETE FROM run WHERE id = ?", (run.id,))
 
 
-def slices(entries: int) -> Iterator[tuple[int, int]]:
+def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
     """Ranges [low, high) that cover all keys, each with few enough entries, all bounded by a power of two."""
-    parts = 1 << max(0, -(-entries // _SLICE) - 1).bit_length()
+    counts = entries * max(labels, _FEW) // _FEW
+    parts = min(1 << max(0, -(-counts // _SLICE) - 1).bit_length(), _MOST_SLICES)
     step = (1 << KEY_BITS) // parts
     return ((part * step, (part + 1) * step) for part in range(parts))
 
@@ -152,6 +158,8 @@ def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table
 
 def summed(connection: sqlite3.Connection, found: Sequence[Run], low: int, high: int, labels: int) -> Table:
     """The sum of runs, of all entries with low <= key < high."""
+    for run in found:
+        refuse_more_labels(run, labels)
     return Table.total([scan(connection, run, low, high) for run in found], labels)
 
 
@@ -159,11 +167,12 @@ def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
     """(keys, labels): the counts of keys in ascending order, zeros where nothing is known."""
     counts = np.zeros((len(keys), labels), np.int64)
     for run in all_runs(connection):
+        refuse_more_labels(run, labels)
         numbers = np.unique(keys >> np.uint64(run.shift))
         if len(numbers) > 1 << run.bits >> 2:
             table = scan(connection, run, 0, 1 << KEY_BITS)
         else:
-            rows = sorted(shelves(connection, (numbers + np.uint64(run.start)).tolist()).items())
+            rows = sorted(shelves(connection, run, (numbers + np.uint64(run.start)).tolist()).items())
             table = _decoded(rows, run)
         if not len(table.keys):
             continue
@@ -173,11 +182,13 @@ def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
     return counts
 
 
-def faults(connection: sqlite3.Connection, run: Run) -> list[str]:
-    """What is wrong with how a run lies on its shelves; nothing, if all is well."""
-    if run.width not in WIDTHS or not 0 <= run.bits <= KEY_BITS:
-        return [f"run {run.id} has counts of {run.width} bytes on 2**{run.bits} shelves, which no run has"]
+def faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], float]:
+    """What is wrong with how a run lies on its shelves (nothing, if all is well), and the sum of its counts.
+
+    Of that sum every count is taken as positive: if the sums of all runs are small, nothing can overflow.
+    """
     record = _record(run)
+    magnitude = 0.0
     found: dict[str, int] = {}
     entries = 0
     rows = connection.execute(
@@ -185,9 +196,13 @@ def faults(connection: sqlite3.Connection, run: Run) -> list[str]:
         (run.start, run.start + (1 << run.bits) - 1),
     )
     while some := rows.fetchmany(4096):
-        whole = [data for _, data in some if data and len(data) % record.itemsize == 0]
+        whole = [
+            data for _, data in some if isinstance(data, bytes) and data and not len(data) % record.itemsize
+        ]
         found["shelves that are cut off"] = found.get("shelves that are cut off", 0) + len(some) - len(whole)
-        keys = np.frombuffer(b"".join(whole), record)["key"].astype(np.uint64)
+        records = np.frombuffer(b"".join(whole), record)
+        keys = records["key"].astype(np.uint64)
+        magnitude += float(np.abs(records["counts"].astype(np.float64)).sum())
         owners = np.repeat(np.arange(len(whole)), [len(data) // record.itemsize for data in whole])
         entries += len(keys)
         astray = np.count_nonzero(keys >> np.uint64(run.shift))
@@ -198,10 +213,18 @@ def faults(connection: sqlite3.Connection, run: Run) -> list[str]:
         found[f"entries, and should have {run.entries}"] = entries
     return [
         f"run {run.id} has {number} {what}" for what, number in found.items() if number or "should" in what
-    ]
+    ], magnitude
+
+
+def column_sums(counts: Counts) -> list[int]:
+    """The sum of each column; of one that 64 bits do not hold, about."""
+    exact: list[int] = counts.sum(axis=0).tolist()
+    about: list[float] = counts.sum(axis=0, dtype=np.float64).tolist()
+    return [a if abs(b) < _SAFE else int(b) for a, b in zip(exact, about, strict=True)]
 
 
 def _decoded(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
+    refuse_cut_off(run, [data for _, data in rows])
     records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
     sizes = [len(data) // records.itemsize for _, data in rows]
     above = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)

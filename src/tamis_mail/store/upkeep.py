@@ -4,6 +4,7 @@ Each of these is one transaction: after a crash it was done, or was never begun.
 see the store as it was before.
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,14 +14,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import KEY_BITS
 from tamis_mail.labels import GUESSES, SHARES, Label
+from tamis_mail.schema import MOST_EPOCHS, ROOM, TABLES
 from tamis_mail.store import runs, tables
+from tamis_mail.store.checking import Progress, check
 from tamis_mail.store.database import StoreError
-from tamis_mail.store.store import ROOM, Store
+from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table
 
 __all__ = [
+    "MOST_EPOCHS",
     "Progress",
     "Pruned",
     "Status",
@@ -35,10 +38,6 @@ __all__ = [
 ]
 
 Chosen = Callable[[Table, Sequence[Label]], NDArray[np.bool_]]  # which entries of a table
-Progress = Callable[[float], None]  # is told how much is done, from 0 to 1
-
-MOST_EPOCHS = 40  # 2**40 a message leaves 23 bits of a count to tell how many messages
-_FAULTS = 20  # of one kind that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,10 @@ def status(store: Store, sources: int = 10) -> Status:
             "GROUP BY source.id ORDER BY number DESC, source.name LIMIT ?",
             (sources,),
         ).fetchall()
+        if last is not None and not TABLES["journal"]["time"].accepts(last):
+            raise StoreError(
+                f"the store {store.path} is damaged (a time is {last!r:.40}): see tamis store check"
+            )
         return Status(
             labels=store.labels(),
             messages=messages,
@@ -85,100 +88,20 @@ def status(store: Store, sources: int = 10) -> Status:
             era=store.era(),
             versions=versions(store),
             last=last,
-            sources=most,
+            sources=[(str(name), number) for name, number in most],
         )
 
 
 def versions(store: Store) -> list[int]:
     """The versions of the tokens that were counted: of the journal, and of what another filter lent."""
     with store.reading():
-        found = {version for (version,) in store.connection.execute("SELECT DISTINCT version FROM journal")}
-        lent = store.setting("tokens")
-    return sorted(found | ({int(lent)} if lent is not None else set()))
-
-
-def check(store: Store, progress: Progress | None = None) -> list[str]:
-    """What is wrong with the store, a line for each fault; nothing, if all is well."""
-    connection = store.connection
-    try:
-        with store.reading():
-            found = [
-                f"SQLite: {line}"
-                for (line,) in connection.execute("PRAGMA integrity_check(20)")
-                if line != "ok"
-            ]
-            if not found:
-                found = _strays(connection) + _books(store)
-                for run in runs.all_runs(connection):
-                    found += tables.faults(connection, run)
-            if not found:
-                found = _sums(store, progress)
-    except StoreError as error:
-        found = [str(error)]
-    return found
-
-
-def _strays(connection: sqlite3.Connection) -> list[str]:
-    """Rows that belong to nothing."""
-    stray = """SELECT count(*) FROM shelf WHERE NOT EXISTS
-        (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
-    overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
-        AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
-    questions = {
-        "shelves of no run": stray,
-        "pairs of runs on the same shelves": overlapping,
-        "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
-        "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
-        "runs of too many labels": "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)",
-        "labels out of line": "SELECT count(*) FROM label WHERE id < 0 OR id >= (SELECT count(*) FROM label)",
-    }
-    numbers = {what: connection.execute(question).fetchone()[0] for what, question in questions.items()}
-    return [f"there are {number} {what}" for what, number in numbers.items() if number]
-
-
-def _books(store: Store) -> list[str]:
-    """Whether labels say what the journal says."""
-    journal = dict.fromkeys([label.name for label in store.labels()], (0, 0))
-    rows = store.connection.execute(
-        "SELECT label.name, count(*), sum(journal.weight), sum(rest) "
-        "FROM journal JOIN label ON label.id = journal.label GROUP BY label.id"
-    )
-    for name, messages, weight, rest in rows:
-        journal[name] = (journal[name][0] + messages, journal[name][1] + weight)
-        if name in GUESSES and rest:
-            other = GUESSES[1 - GUESSES.index(name)]
-            journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + rest)
-    said = {label.name: (label.messages, label.weight) for label in store.labels()}
-    return [
-        f"label {name!r} says {said.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
-        for name in sorted(journal)
-        if said.get(name, (0, 0)) != journal[name]
-    ]
-
-
-def _sums(store: Store, progress: Progress | None) -> list[str]:
-    """Whether counts are counts, and add up."""
-    labels = store.labels()
-    features = np.zeros(len(labels), np.int64)
-    negative: list[str] = []
-    below = 0
-    for table in store.tables():
-        features += table.counts.sum(axis=0)
-        bad = np.flatnonzero((table.counts < 0).any(axis=1))
-        below += len(bad)
-        negative += [
-            f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}" for row in bad[:_FAULTS]
-        ]
-        if progress is not None and len(table.keys):
-            progress(float(table.keys[-1]) / (1 << KEY_BITS))
-    found = negative[:_FAULTS]
-    if below > _FAULTS:
-        found.append(f"there are {below} features with counts below zero")
-    return found + [
-        f"label {label.name!r} says {label.features} features, its counts add up to {total}"
-        for label, total in zip(labels, features.tolist(), strict=True)
-        if label.features != total
-    ]
+        rows = store.connection.execute(
+            "SELECT DISTINCT version FROM journal WHERE typeof(version) = 'integer'"
+        )
+        found = {version for (version,) in rows}
+        if store.setting("tokens") is not None:
+            found.add(store.number("tokens"))
+    return sorted(found)
 
 
 def decay(store: Store) -> int:
@@ -304,6 +227,10 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
             pieces = [Table(table.keys, table.counts * mine)]
             for run in theirs:
                 piece = tables.scan(other.connection, run, low, high)
+                if len(piece.keys) and max(int(piece.counts.max()), -int(piece.counts.min())) * its >= ROOM:
+                    raise StoreError(
+                        f"the store {other.path} counts too much to be merged: see tamis store check"
+                    )
                 counts = np.zeros((len(piece.keys), writer.width), np.int64)
                 counts[:, columns[: run.labels]] = piece.counts * its
                 pieces.append(Table(piece.keys, counts))
@@ -354,5 +281,6 @@ def _rewrite(
 
 
 def _bytes(store: Store) -> int:
-    files = (store.path, Path(f"{store.path}-wal"))
+    place = os.path.realpath(store.path)  # the log is beside the file, not beside a link to it
+    files = (Path(place), Path(f"{place}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())

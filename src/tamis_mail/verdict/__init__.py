@@ -2,6 +2,6 @@
 
 from tamis_mail.verdict.judging import judge
 from tamis_mail.verdict.rule import RULE, Rule
-from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
-__all__ = ["RULE", "Evidence", "Judgement", "Rule", "Verdict", "judge"]
+__all__ = ["RULE", "Evidence", "Judgement", "Rule", "Verdict", "VerdictError", "judge"]

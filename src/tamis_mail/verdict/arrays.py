@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tamis_mail.bag import HEADERS, VIEWS
 from tamis_mail.bag.arrays import views
 from tamis_mail.labels import SPAM, Label
-from tamis_mail.verdict.judging import concluded, others, trust
+from tamis_mail.verdict.judging import concluded, others, refuse_negative, trust
 from tamis_mail.verdict.rule import Rule, Side, View, questions, sides
 from tamis_mail.verdict.verdict import Judgement
 
@@ -65,6 +65,7 @@ def scores(
     """(messages, views): what each view says, before its scale."""
     weights = np.zeros(len(counts))
     s, h = side_counts(counts, spam), side_counts(counts, rest)
+    refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
     seen = s + h > 0
     trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
     for kind, view in enumerate(rule.views):

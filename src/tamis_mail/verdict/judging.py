@@ -1,16 +1,20 @@
 """the counts of one message's features → its verdict, in plain Python; the meaning of `arrays`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import exp
+from math import exp, isfinite
 
 from tamis_mail.bag import GRAMS, HEADERS, VIEWS, view
 from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, Side, questions, sides
-from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
-__all__ = ["AS_SUCH", "concluded", "judge", "others", "sigmoid", "trust"]
+__all__ = ["AS_SUCH", "concluded", "judge", "others", "refuse_negative", "sigmoid", "trust"]
 
 AS_SUCH = "(length of the headers)"  # what the length of the head says, whatever is in it
+_SENSELESS = (
+    "the counts of the store make no sense, so nothing is said of the message: look for damage with "
+    "tamis store check"
+)
 
 
 def judge(
@@ -53,6 +57,8 @@ def others(labels: Sequence[Label]) -> list[str]:
 
 def concluded(log_odds: float, known: Sequence[str], beside: Mapping[str, float], rule: Rule) -> Judgement:
     """The judgement from the log-odds of spam and, if there are several other labels, of each of these."""
+    if not all(map(isfinite, (log_odds, *beside.values()))):  # else NaN would be called ham
+        raise VerdictError(_SENSELESS)
     probability = sigmoid(log_odds)
     shares = _softmax([beside.get(name, 0.0) for name in known])
     probabilities = {SPAM: probability} | {
@@ -65,6 +71,12 @@ def concluded(log_odds: float, known: Sequence[str], beside: Mapping[str, float]
     else:
         label = max(known, key=lambda name: probabilities[name])
     return Judgement(label, probability, log_odds, probabilities)
+
+
+def refuse_negative(least: float) -> None:
+    """Refuse counts below zero, which a damaged store may have."""
+    if least < 0:
+        raise VerdictError(_SENSELESS)
 
 
 def trust(spams: float, hams: float, rule: Rule) -> float:
@@ -106,6 +118,7 @@ def _contributions(
         if case not in known:
             s, h = spam.count(row), rest.count(row)
             chosen = rule.views[kind]
+            refuse_negative(min(s, h))
             weight = chosen.weigh(s, h, spam.messages[kind], rest.messages[kind]) if scales[kind] else 0.0
             known[case] = scales[kind] * weight / (sizes[kind] + chosen.reluctance), s + h > 0
         contributions[key], seen = known[case]

@@ -19,6 +19,7 @@ from math import log
 from typing import Protocol
 
 from tamis_mail.labels import GUESSES, SHARES, SPAM, Label
+from tamis_mail.schema import parse_rule
 
 __all__ = ["RULE", "Rule", "RuleError", "Side", "View", "questions", "sides"]
 
@@ -65,14 +66,14 @@ class Rule:
         if not written:
             return RULE
         try:
-            given = import_module("json").loads(written)  # most stores have none
-            one, two, three, four = (View(**view) for view in given.pop("views"))
-            return cls((one, two, three, four), **given)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            given = parse_rule(written)
+        except ValueError as error:
             raise RuleError(
-                "the rule that was tuned for this store cannot be read: "
+                f"the rule that was tuned for this store cannot be used ({error}): "
                 "tamis tune --reset goes back to the default"
             ) from error
+        one, two, three, four = (View(**view) for view in given.pop("views"))
+        return cls((one, two, three, four), **given)
 
     def written(self) -> str:
         """As `of` reads it."""

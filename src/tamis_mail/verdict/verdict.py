@@ -3,7 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Evidence", "Judgement", "Verdict"]
+__all__ = ["Evidence", "Judgement", "Verdict", "VerdictError"]
+
+
+class VerdictError(Exception):
+    """Counts of which no probability can be made; the message is one line for the person who asked."""
 
 
 @dataclass(frozen=True, slots=True)

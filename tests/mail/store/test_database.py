@@ -7,7 +7,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 from tamis_mail.store import Store, StoreError, database, is_store
 from tamis_mail.store.upkeep import check
 from tests.mail.store.memory import expected, learn, remembered
+from tests.mail.strangers import as_nobody
 
 
 def test_a_new_store_is_known_as_one_at_once_and_nobody_elses(tmp_path: Path) -> None:
@@ -197,3 +200,65 @@ def test_a_store_in_a_folder_that_may_only_be_read_is_read(
         with pytest.raises(StoreError, match="cannot be written"):
             learn(store, [100])
         assert {path.name for path in filled.parent.iterdir()} == before
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may search (pytest's own is its owner's)."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_a_readonly_store_behind_a_link_is_read_with_its_log(open_folder: Path) -> None:
+    real, link = open_folder / "real", open_folder / "link"
+    real.mkdir()
+    with Store(real / "store") as store:
+        learn(store, range(50))
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        learn(store, [50])  # in the log only
+        link.symlink_to(real / "store")
+        for path in (*real.iterdir(), real):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+
+        def messages() -> list[int]:
+            with Store(link, readonly=True) as opened:
+                return [label.messages for label in opened.labels()]
+
+        assert as_nobody(messages) == [51]
+        real.chmod(0o755)
+
+
+def test_a_store_in_a_folder_that_may_not_be_searched_is_not_said_to_be_missing(open_folder: Path) -> None:
+    Store(open_folder / "closed" / "store").close()
+    (open_folder / "closed").chmod(0o000)
+    answer = as_nobody(lambda: Store(open_folder / "closed" / "store", readonly=True).labels())
+    (open_folder / "closed").chmod(0o700)
+    assert isinstance(answer, str)
+    assert answer.startswith("StoreError: ")
+    assert "cannot be read (Permission denied)" in answer
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
+def test_a_fifo_is_no_store_and_is_not_waited_for(tmp_path: Path, ending: str) -> None:
+    if ending:
+        Store(tmp_path / "store").close()
+    os.mkfifo(tmp_path / f"store{ending}")
+    with pytest.raises(StoreError, match="is a FIFO, expected a file"):
+        Store(tmp_path / "store")
+    assert is_store(tmp_path / "store") is bool(ending)
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:store", "file::memory:?cache=shared"])
+def test_names_that_sqlite_gives_a_meaning_of_its_own_are_no_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="expected a path: write it in full") as error:
+        Store(name)
+    assert list(tmp_path.iterdir()) == []
+    full = str(error.value).rpartition(" as ")[2]
+    with Store(full) as store:
+        learn(store, [1])
+    with Store(full) as store:
+        assert remembered(store) == expected({1: "spam"})

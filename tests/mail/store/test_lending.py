@@ -1,15 +1,18 @@
 """What bogofilter and SpamAssassin have learned, as counts lent to a store."""
 
 import hashlib
+import io
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
+from typing_extensions import Buffer
 
 from tamis_mail.bag import HEADERS, WORDS, key
-from tamis_mail.store import Store, StoreError, upkeep
+from tamis_mail.store import Store, StoreError, lending, upkeep
 from tamis_mail.store.lending import Lent, bogofilter_feature, load_bogofilter, load_spamassassin
 from tests.mail.store.memory import careless, learn, remembered
 
@@ -194,3 +197,47 @@ def test_a_dump_of_bogofilter_itself(store: Store, tmp_path: Path) -> None:
     assert counts(store, b"lunch", WORDS) == [0, 1]
     assert counts(store, b"today", WORDS) == [1, 1]
     assert counts(store, b"from:@mail.example.org", HEADERS) == [1, 1]
+
+
+class Endless(io.RawIOBase):
+    """A file of one line without end."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer).cast("B")
+        view[:] = b"a" * len(view)
+        return len(view)
+
+
+def test_a_line_without_end_is_refused(store: Store) -> None:
+    def spamassassin(store: Store, file: IO[bytes]) -> Lent:
+        return load_spamassassin(store, file, [])
+
+    for load in (load_bogofilter, spamassassin):
+        with pytest.raises(StoreError, match=r"line 1 has more than 65536 bytes.*nothing was loaded"):
+            load(store, io.BufferedReader(Endless()))
+    with pytest.raises(StoreError, match="line 1 has more"):
+        load_bogofilter(store, [b"a" * 70_000])
+    assert store.labels() == []
+
+
+def test_lines_that_come_again_and_again_take_no_memory(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lending, "_BATCH", 4)
+    lines = [b".MSG_COUNT 100 200 20260101\n", *[b"cheap 30 1 0\n", b"lunch 0 1 0\n"] * 50]
+    assert load_bogofilter(store, lines) == Lent(100, 200, 100, 100, 2, 0)
+    assert counts(store, b"cheap", WORDS) == [100, 50]  # there were 100 messages
+    assert counts(store, b"lunch", WORDS) == [0, 50]
+    assert upkeep.check(store) == []
+    monkeypatch.setattr(lending, "_MOST_FEATURES", 3)
+    with pytest.raises(StoreError, match="more than 3 tokens"):
+        load_bogofilter(store, [b".MSG_COUNT 1 1\n", *(b"word%d 1 1\n" % n for n in range(9))])
+
+
+def test_sums_of_another_filters_counts_do_not_overflow(store: Store) -> None:
+    words = [b"%s 999999999999 999999999999\n" % bytes([*b"boost"[: n % 5], 65 + n % 26]) for n in range(99)]
+    load_bogofilter(store, [b".MSG_COUNT 10 999999999999\n", *words])
+    assert upkeep.check(store) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.store import Store, StoreError, is_store, saving
-from tamis_mail.store.upkeep import check
+from tamis_mail.store.upkeep import check, status
 from tests.mail.store.memory import careless, expected, learn, remembered
 
 FIRST = expected(dict.fromkeys(range(20), "spam"))
@@ -152,3 +152,27 @@ def test_a_store_that_is_being_written_is_waited_for(
     with Store(store.path) as writer, writer.writing(), pytest.raises(StoreError, match="another process"):
         saving.restore(backup, store.path)
     assert remembered(store) == FIRST
+
+
+def test_a_store_and_a_backup_behind_links_stay_behind_them(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    for name in ("backup", "mail"):
+        (tmp_path / name).symlink_to(tmp_path / "disk" / name)
+    saving.backup(store, tmp_path / "backup")
+    saving.restore(tmp_path / "backup", tmp_path / "mail")
+    assert {path.name for path in (tmp_path / "disk").iterdir()} == {"backup", "mail"}
+    assert (tmp_path / "backup").is_symlink()
+    assert (tmp_path / "mail").is_symlink()
+    with Store(tmp_path / "mail") as restored:
+        learn(restored, [99])
+        (tmp_path / "disk" / "mail-wal").stat()
+        assert status(restored).bytes > (tmp_path / "mail").stat().st_size
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next(store: Store, tmp_path: Path) -> None:
+    saving.backup(store, tmp_path / "backup")
+    left = tmp_path / ".backup.0123456789abcdef.tamis-part"
+    left.write_bytes((tmp_path / "backup").read_bytes())
+    Path(f"{left}-journal").write_bytes(b"part")
+    saving.backup(store, tmp_path / "backup")
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -1,12 +1,12 @@
 """a message → why it is spam, or is not, in words, sums and tokens."""
 
-import os
 import time
 from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
+from tamis_mail.files import is_there
 from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
@@ -54,7 +54,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Explain each message of a source."""
     (source,) = open_sources([options.path])
     path = options.store or default_path()
-    if not os.path.lexists(path):
+    if not is_there(path):
         raise ValueError(
             f"nothing has been learned yet ({path}), nothing can be explained: begin with tamis learn --help"
         )

@@ -188,7 +188,7 @@ def _line(verdict: "Verdict", name: str, options: Namespace) -> str:
 def _open(options: Namespace) -> AbstractContextManager["Sieve | None"]:
     """The sieve; none, and a hint, where there is no store yet."""
     path = options.store or import_module("tamis_mail.settings").default_path()
-    if not os.path.lexists(path):
+    if not import_module("tamis_mail.files").is_there(path):
         if not options.quiet:
             hint = f"nothing has been learned yet ({path}): begin with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")

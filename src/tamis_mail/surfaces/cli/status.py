@@ -1,11 +1,11 @@
 """a store → what has been learned, in a few lines."""
 
-import os
 import time
 from argparse import Namespace
 from importlib import import_module
 from typing import TextIO
 
+from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSES
 from tamis_mail.mailbox.letter import printable
 from tamis_mail.settings import default_path
@@ -32,7 +32,7 @@ def configure(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Write the state of the store."""
     path = options.store or default_path()
-    if not os.path.lexists(path):
+    if not is_there(path):
         if options.json:
             out.write('{"store": null, "messages": 0, "labels": {}}\n')
             return 0

@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import TextIO
 
 from tamis_mail.bag import VIEWS
+from tamis_mail.files import is_there
 from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
@@ -17,6 +18,7 @@ from tamis_mail.surfaces.cli.layout import can_show
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
 from tamis_mail.surfaces.cli.streams import columns
 from tamis_mail.verdict import RULE, Rule
+from tamis_mail.verdict.rule import RuleError
 
 __all__ = ["configure", "run"]
 
@@ -62,13 +64,13 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error("no mail was named, expected --spam PATH and --ham PATH, or a folder of both")
     if options.seed < 0:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
-    if not options.dry_run and not os.path.lexists(path):
+    if not options.dry_run and not is_there(path):
         raise ValueError(
             f"there is no store yet ({path}) to keep a rule in: begin with tamis learn --help, or say "
             "--dry-run"
         )
     before = RULE
-    if os.path.lexists(path):
+    if is_there(path):
         with Store(path, create=False, readonly=True) as store:
             before = Rule.of(store)
     mail = mail_of(options)
@@ -90,9 +92,9 @@ def run(out: TextIO, options: Namespace) -> int:
 
 def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
     changed = False
-    if os.path.lexists(path):
+    if is_there(path):
         with Store(path, create=False, readonly=options.dry_run) as store:
-            changed = Rule.of(store) != RULE
+            changed = _is_tuned(store)
             if changed and not options.dry_run:
                 with store.writing() as writer:
                     writer.set("rule", "")
@@ -102,6 +104,13 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
         )
         out.write(("would be: " if changed and options.dry_run else "") + said + "\n")
     return 0
+
+
+def _is_tuned(store: Store) -> bool:
+    try:
+        return Rule.of(store) != RULE
+    except RuleError:
+        return True
 
 
 def _lines(out: TextIO, found: Tuning, after: Rule, kept: bool, options: Namespace) -> list[str]:

@@ -1,0 +1,261 @@
+"""what a store may hold: the type and the range of every column and every setting, in one description.
+
+Whatever reads a store or a part of one from outside (`open`, `check`, `restore`, `import`, the rule of the
+verdict) compares it with this page. The tables themselves are made by the migrations (`store.database`), and
+`tests/mail/store/test_schema.py` holds the two to each other.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.labels import GUESSES, check_label
+
+__all__ = [
+    "LONGEST_SOURCE",
+    "MOST_EPOCHS",
+    "MOST_LABELS",
+    "MOST_RUNS",
+    "ROOM",
+    "TABLES",
+    "Integer",
+    "find_label_fault",
+    "find_row_fault",
+    "find_setting_fault",
+    "parse_rule",
+]
+
+ROOM = 1 << 62  # no sum of counts is larger: the sum of two such sums still has 64 bits
+MOST_EPOCHS = 40  # 2**40 per message leaves 23 bits of a count to tell how many messages
+MOST_LABELS = 1000  # people have a dozen; memory grows with the product of labels and features
+MOST_RUNS = 1000  # runs are merged as they gather: a store of 10**9 features has about 80
+_MOST = 10**9  # of numbers that count operations of a person: prunings, versions, generations
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, which have a calendar
+LONGEST_SOURCE = 1 << 12  # characters of the name of a mailbox, of which more are not written
+_LONGEST_SETTING = 1 << 12
+_LONGEST_RULE = 1 << 12  # a rule that `tune` writes has about 600 characters
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number of a range."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+    def accepts(self, value: object) -> bool:
+        return type(value) is int and self.low <= value <= self.high
+
+    def accepts_digits(self, text: str) -> bool:
+        """Whether the text is such a number in decimal digits, as settings are kept."""
+        return text.isascii() and text.isdigit() and len(text) <= 19 and self.accepts(int(text))
+
+    def violation(self, column: str) -> str:
+        """The condition, in SQL, that a value is something else."""
+        return f"(typeof({column}) <> 'integer' OR {column} NOT BETWEEN {self.low} AND {self.high})"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of at most so many characters."""
+
+    longest: int
+
+    def __str__(self) -> str:
+        return f"text of at most {self.longest} characters"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and len(value) <= self.longest
+
+    def violation(self, column: str) -> str:
+        return f"(typeof({column}) <> 'text' OR length({column}) > {self.longest})"
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes, so many at least and at most."""
+
+    shortest: int
+    longest: int
+
+    def __str__(self) -> str:
+        return f"{self.shortest} to {self.longest} bytes"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, bytes) and self.shortest <= len(value) <= self.longest
+
+    def violation(self, column: str) -> str:
+        return (
+            f"(typeof({column}) <> 'blob' OR length({column}) NOT BETWEEN {self.shortest} AND {self.longest})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A finite number of a range."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def accepts(self, value: object) -> bool:
+        return type(value) in (int, float) and self.low <= value <= self.high  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """True or false."""
+
+    def __str__(self) -> str:
+        return "true or false"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, bool)
+
+
+_SUM = Integer(-ROOM, ROOM)  # of counts: below zero is damage that `check` names with its feature
+_WEIGHT = Integer(0, ROOM)
+
+TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
+    "migration": {"name": Text(200), "time": Integer(_FIRST_SECOND, _LAST_SECOND)},
+    "setting": {"name": Text(200), "value": Text(_LONGEST_SETTING)},
+    "label": {
+        "id": Integer(0, MOST_LABELS - 1),
+        "name": Text(40),
+        "messages": Integer(0, ROOM),
+        "weight": _WEIGHT,
+        "lent": _WEIGHT,
+        "features": _SUM,
+    },
+    "source": {"id": Integer(0, ROOM), "name": Text(1 << 16)},
+    "journal": {
+        "digest": Bytes(1, 64),
+        "label": Integer(0, ROOM),
+        "weight": _WEIGHT,
+        "rest": _WEIGHT,
+        "version": Integer(0, _MOST),
+        "era": Integer(0, _MOST),
+        "source": Integer(0, ROOM),
+        "time": Integer(_FIRST_SECOND, _LAST_SECOND),
+    },
+    "run": {
+        "id": Integer(0, ROOM),
+        "generation": Integer(0, ROOM),
+        "start": Integer(0, ROOM),
+        "bits": Integer(0, KEY_BITS),
+        "width": Integer(1, 8),
+        "labels": Integer(1, MOST_LABELS),
+        "entries": Integer(0, 1 << KEY_BITS),
+    },
+    "shelf": {"id": Integer(0, ROOM), "data": Bytes(1, 1 << 31)},
+}
+
+_NUMBERS = {"epoch": Integer(0, MOST_EPOCHS), "era": Integer(0, _MOST), "tokens": Integer(0, _MOST)}
+
+# Divisors (prior, reluctance, acquaintance) are not zero. The bounds are far beyond what `tune` can fit, and
+# so narrow that no log-odds overflow.
+_VIEW: dict[str, Real | Truth] = {
+    "scale": Real(0, 1e4),
+    "prior": Real(1e-9, 1e6),
+    "pooled": Truth(),
+    "reluctance": Real(1e-9, 1e6),
+    "tilt": Real(-1e4, 1e4),
+    "doubt": Real(-1e4, 1e4),
+}
+_RULE: dict[str, Real | Truth] = {
+    "patience": Real(0, 1e9),
+    "acquaintance": Real(1e-9, 1e9),
+    "spam": Real(0, 1),
+    "ham": Real(0, 1),
+    "guessed": Real(0, 1e3),
+}
+_VIEWS = 4
+
+
+def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
+    """Say which of these columns of a row holds what it may not, or nothing."""
+    kinds = TABLES[table]
+    for column, value in values.items():
+        if not kinds[column].accepts(value):
+            return f"{table}.{column} is {_short(value)}, expected {kinds[column]}"
+    return None
+
+
+def find_label_fault(name: str) -> str | None:
+    """Say why this cannot be the name of a label, or nothing."""
+    if name not in GUESSES:
+        try:
+            check_label(name)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def find_setting_fault(name: object, value: object) -> str | None:
+    """Say what is wrong with a setting, or nothing. Settings of other names are kept as they are."""
+    fault = find_row_fault("setting", {"name": name, "value": value})
+    if fault or not isinstance(name, str) or not isinstance(value, str):
+        return fault
+    if name in _NUMBERS and not _NUMBERS[name].accepts_digits(value):
+        return f"the setting {name!r} is {_short(value)}, expected {_NUMBERS[name]}"
+    if name == "rule" and value:  # an empty one stands for the default
+        try:
+            parse_rule(value)
+        except ValueError as error:
+            return f"the setting 'rule': {error}"
+    return None
+
+
+def parse_rule(text: str) -> dict[str, Any]:
+    """Read a rule from JSON: all of its numbers are there, finite and in their ranges.
+
+    >>> parse_rule("[NaN]")
+    Traceback (most recent call last):
+    ValueError: a list is no rule, expected an object with views, patience, acquaintance, spam, ham, guessed
+    """
+    if len(text) > _LONGEST_RULE:
+        raise ValueError(f"it has {len(text)} characters, expected at most {_LONGEST_RULE}")
+    try:
+        rule = import_module("json").loads(text)  # most stores have no rule
+    except (ValueError, RecursionError):
+        raise ValueError(f"{_short(text)} is not JSON") from None
+    _refuse_other_keys(rule, ("views", *_RULE), "rule")
+    _refuse_values(rule, _RULE, "")
+    views = rule["views"]
+    if not isinstance(views, list) or len(views) != _VIEWS:
+        raise ValueError(f"views is {_short(views)}, expected a list of {_VIEWS}")
+    for number, view in enumerate(views):
+        _refuse_other_keys(view, _VIEW, "view")
+        _refuse_values(view, _VIEW, f"views[{number}].")
+    if rule["ham"] > rule["spam"]:
+        raise ValueError(f"ham is {rule['ham']} and spam {rule['spam']}, expected ham to be the smaller")
+    parsed: dict[str, Any] = rule
+    return parsed
+
+
+def _refuse_other_keys(value: object, keys: Iterable[str], what: str) -> None:
+    if not isinstance(value, dict) or set(value) != set(keys):
+        raise ValueError(f"{_short(value)} is no {what}, expected an object with {', '.join(keys)}")
+
+
+def _refuse_values(values: Mapping[str, object], kinds: Mapping[str, Real | Truth], prefix: str) -> None:
+    for name, kind in kinds.items():
+        if not kind.accepts(values[name]):
+            raise ValueError(f"{prefix}{name} is {_short(values[name])}, expected {kind}")
+
+
+def _short(value: object) -> str:
+    """The value on one short line, in ASCII: it may come from a stranger."""
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return f"a number of {value.bit_length()} bits"
+    if isinstance(value, list | dict):  # not printed: it may be nested without end
+        return "a list" if isinstance(value, list) else "an object"
+    text = ascii(value[:60] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

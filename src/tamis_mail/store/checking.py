@@ -1,0 +1,132 @@
+"""a store → what is wrong with it: the file, its schema, its values, and whether its sums agree."""
+
+import sqlite3
+from collections.abc import Callable
+
+import numpy as np
+
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.labels import GUESSES
+from tamis_mail.schema import ROOM, TABLES, find_setting_fault
+from tamis_mail.store import runs, tables
+from tamis_mail.store.database import StoreError, refuse_other_objects
+from tamis_mail.store.store import Store
+
+__all__ = ["Progress", "check"]
+
+Progress = Callable[[float], None]  # is told how much is done, from 0 to 1
+
+_FAULTS = 20  # of one kind that are named
+
+
+def check(store: Store, progress: Progress | None = None) -> list[str]:
+    """What is wrong with the store, a line for each fault; nothing, if all is well."""
+    connection = store.connection
+    try:
+        with store.reading():
+            found = [
+                f"SQLite: {' '.join(line.split())[:300]}"  # it may say several things in several lines
+                for (line,) in connection.execute("PRAGMA integrity_check(20)")
+                if line != "ok"
+            ]
+            refuse_other_objects(connection, store.path)
+            if not found:
+                found = _values(connection)
+            if not found:
+                all_runs, magnitude = runs.all_runs(connection), 0.0
+                found = _strays(connection) + _books(store)
+                for run in all_runs:
+                    faults, sum_of_counts = tables.faults(connection, run)
+                    found += faults
+                    magnitude += sum_of_counts
+                if magnitude >= 2 * ROOM:
+                    found.append(
+                        f"the counts add up to about {magnitude:.1e}, expected less than {2 * ROOM:.1e}"
+                    )
+            if not found:
+                found = _sums(store, progress)
+    except StoreError as error:
+        found = [str(error)]
+    return found
+
+
+def _values(connection: sqlite3.Connection) -> list[str]:
+    """Columns and settings that hold what they may not."""
+    found = []
+    for table, columns in TABLES.items():
+        violations = {column: kind.violation(column) for column, kind in columns.items()}
+        numbers = connection.execute(
+            f"SELECT {', '.join(f'total({violation})' for violation in violations.values())} FROM {table}"
+        ).fetchone()
+        found += [
+            f"there are {number:.0f} rows where {table}.{column} is not {kind}"
+            for (column, kind), number in zip(columns.items(), numbers, strict=True)
+            if number
+        ]
+    if not found:
+        faults = (find_setting_fault(*row) for row in connection.execute("SELECT name, value FROM setting"))
+        found = [fault for fault in faults if fault][:_FAULTS]
+    return found
+
+
+def _strays(connection: sqlite3.Connection) -> list[str]:
+    """Rows that belong to nothing."""
+    stray = """SELECT count(*) FROM shelf WHERE NOT EXISTS
+        (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
+    overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
+        AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
+    questions = {
+        "shelves of no run": stray,
+        "pairs of runs on the same shelves": overlapping,
+        "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
+        "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
+        "runs of too many labels": "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)",
+        "labels out of line": "SELECT count(*) FROM label WHERE id < 0 OR id >= (SELECT count(*) FROM label)",
+    }
+    numbers = {what: connection.execute(question).fetchone()[0] for what, question in questions.items()}
+    return [f"there are {number} {what}" for what, number in numbers.items() if number]
+
+
+def _books(store: Store) -> list[str]:
+    """Whether labels say what the journal says."""
+    journal = dict.fromkeys([label.name for label in store.labels()], (0, 0))
+    rows = store.connection.execute(
+        "SELECT label.name, count(*), sum(journal.weight), sum(rest) "
+        "FROM journal JOIN label ON label.id = journal.label GROUP BY label.id"
+    )
+    for name, messages, weight, rest in rows:
+        journal[name] = (journal[name][0] + messages, journal[name][1] + weight)
+        if name in GUESSES and rest:
+            other = GUESSES[1 - GUESSES.index(name)]
+            journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + rest)
+    said = {label.name: (label.messages, label.weight) for label in store.labels()}
+    return [
+        f"label {name!r} says {said.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
+        for name in sorted(journal)
+        if said.get(name, (0, 0)) != journal[name]
+    ]
+
+
+def _sums(store: Store, progress: Progress | None) -> list[str]:
+    """Whether counts are counts, and add up."""
+    labels = store.labels()
+    features = np.zeros(len(labels), np.int64)
+    negative: list[str] = []
+    below = 0
+    for table in store.tables():
+        features += table.counts.sum(axis=0)
+        bad = np.flatnonzero((table.counts < 0).any(axis=1))
+        below += len(bad)
+        negative += [
+            f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}" for row in bad[:_FAULTS]
+        ]
+        if progress is not None and len(table.keys):
+            progress(float(table.keys[-1]) / (1 << KEY_BITS))
+    found = negative[:_FAULTS]
+    if below > _FAULTS:
+        found.append(f"there are {below} features with counts below zero")
+    return found + [
+        f"label {label.name!r} says {label.features} features, its counts add up to {total}"
+        for label, total in zip(labels, features.tolist(), strict=True)
+        if label.features != total
+    ]
