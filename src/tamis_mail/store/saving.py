@@ -54,7 +54,7 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         raise StoreError(
             f"{path} is not a backup of a store: give the path of a file that `tamis store backup` wrote"
         )
-    there = is_there(store_path) and store_path.stat().st_size > 0
+    there = is_there(store_path) and (not store_path.is_file() or store_path.stat().st_size > 0)
     if there and (not is_store(store_path) or path.samefile(store_path)):
         raise StoreError(
             f"{store_path} is not a store that {path} could replace: move it away, then restore again"

@@ -176,3 +176,10 @@ def test_what_a_killed_backup_left_is_removed_by_the_next(store: Store, tmp_path
     Path(f"{left}-journal").write_bytes(b"part")
     saving.backup(store, tmp_path / "backup")
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_fifo_is_not_replaced_by_a_store(backup: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(StoreError, match=r"is not a store that .* could replace"):
+        saving.restore(backup, tmp_path / "fifo")
+    assert (tmp_path / "fifo").is_fifo()
