@@ -11,12 +11,16 @@ its own. An error is one line on stderr: what was given, what was expected, what
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.streams import abandon
-from tamis_mail.surfaces.cli.version import version
+from tamis_mail.surfaces.cli.streams import abandon, copy_rest
+
+TYPE_CHECKING = False  # as `typing` has it. Little is loaded here: what fails to load must not cost a message
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from tamis_mail.surfaces.cli.parser import Parser
 
 __all__ = ["COMMANDS", "command_line", "main", "said_of"]
 
@@ -36,9 +40,9 @@ COMMANDS = {
 }
 
 
-def command_line(first: str = "") -> Parser:
+def command_line(first: str = "") -> "Parser":
     """What `tamis` understands, or as much as is needed for a command line whose first word is known."""
-    parser = Parser(
+    parser: Parser = import_module(f"{__name__}.parser").Parser(
         prog="tamis",
         description="A personal spam filter that learns your mail, explains itself, and can forget.",
         epilog="Mail is a message, an mbox, a Maildir, an MH folder, or a folder of any of them, packed or "
@@ -93,16 +97,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    parser = command_line(*words[:1])
-    options = parser.parse_args(words)
-    if options.version:
-        sys.stdout.write(f"tamis {version()}\n")
-        return 0
-    if options.command is None:
-        parser.error("a command is needed: " + ", ".join(COMMANDS))
+    try:
+        options = command_line(*words[:1]).parse_args(words)
+        if options.version:
+            sys.stdout.write(f"tamis {import_module(f'{__name__}.version').version()}\n")
+            return 0
+        if options.command is None:
+            options.parser.error("a command is needed: " + ", ".join(COMMANDS))
+        run = _load(options)
+    except Exception:
+        if _is_filter(words):
+            copy_rest(sys.stdout)
+        raise
+    return run()
+
+
+def _load(options: "Namespace") -> Callable[[], int]:
+    """The command with its options."""
     module = import_module(f"{__name__}.{options.command}")
-    status: int = module.run(sys.stdout, *([options] if hasattr(module, "configure") else []))
-    return status
+    given = [options] if hasattr(module, "configure") else []
+    return lambda: module.run(sys.stdout, *given)
+
+
+def _is_filter(words: list[str]) -> bool:
+    """Whether a message waits on standard input that has to come out again, whatever else goes wrong."""
+    options = [word for word in words[1:] if word.startswith("-")]
+    return words[:1] == ["sort"] and any(
+        word in ("--passthrough", "--undo") or (word[1:2] != "-" and "p" in word) for word in options
+    )
 
 
 def said_of(error: BaseException) -> str:
@@ -110,6 +132,8 @@ def said_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, KeyboardInterrupt):
         return text or "interrupted"
+    if isinstance(error, MemoryError):
+        return "there was not enough memory: end other programs, or raise the limit (ulimit -v)"
     if isinstance(error, OSError) and error.strerror:
         if error.filename is None:
             return error.strerror

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from tamis_mail.surfaces.cli import said_of
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.streams import abandon, read_stdin
+from tamis_mail.surfaces.cli.streams import Message, abandon
 from tamis_mail.surfaces.cli.version import version
 
 if TYPE_CHECKING:
@@ -81,9 +81,8 @@ def run(out: TextIO, options: Namespace) -> int:
     _refuse_contradictions(options)
     if options.paths:
         return _many(out, options)
-    raw = read_stdin("sort")
     try:
-        status = _one(out, options, raw)
+        status = _one(out, options, Message())
         out.flush()
     except BrokenPipeError:
         abandon(out)  # nobody reads; status 0 would say spam, or that the message went through
@@ -106,14 +105,16 @@ def _refuse_contradictions(options: Namespace) -> None:
                     )
 
 
-def _one(out: TextIO, options: Namespace, raw: bytes) -> int:
+def _one(out: TextIO, options: Namespace, message: Message) -> int:
     try:
-        written, status = _judged(raw, options)
+        written, status = _judged(message.read("sort"), options)
     except (Exception, KeyboardInterrupt) as error:
+        debugged = bool(os.environ.get("TAMIS_DEBUG"))
+        if not debugged:
+            error.with_traceback(None)  # its frames hold copies of the message: now memory is needed
         if options.passthrough or options.undo:
-            out.buffer.write(raw)
-            out.flush()
-        if os.environ.get("TAMIS_DEBUG"):
+            message.write(out)
+        if debugged:
             raise
         sys.stderr.write(f"tamis sort: {said_of(error)}\n")
         return _ERROR

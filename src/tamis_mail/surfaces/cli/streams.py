@@ -4,16 +4,52 @@ import os
 import sys
 from typing import TextIO
 
-__all__ = ["abandon", "columns", "read_stdin"]
+__all__ = ["Message", "abandon", "columns", "copy_rest"]
+
+_BLOCK = 1 << 16  # bytes of a message that are read at a time …
+_SMALL = 1 << 12  # … and where memory has run out
+_RESERVE = 1 << 20  # bytes that are given back then, so that writing has some
 
 
-def read_stdin(command: str) -> bytes:
-    """One message from standard input, byte for byte; at a terminal it is said that it is waited for."""
-    if sys.stdin is None:  # as in a process that was started without
-        return b""
-    if sys.stdin.isatty():
-        sys.stderr.write(f"tamis {command}: type or paste one message, then Ctrl-D\n")
-    return sys.stdin.buffer.read()
+class Message:
+    """One message on standard input, which can be written out as it came in, whatever happened meanwhile.
+
+    It is read in blocks, and each is kept before the next is asked for: where memory does not suffice to read
+    or to join them, `write` has all that was read, and copies the rest without keeping it.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[bytes] = []
+        self._reserve = b""
+
+    def read(self, command: str) -> bytes:
+        """The message, byte for byte; at a terminal, say that it is waited for."""
+        if sys.stdin is None:  # as in a process that was started without
+            return b""
+        if sys.stdin.isatty():
+            sys.stderr.write(f"tamis {command}: type or paste one message, then Ctrl-D\n")
+        self._reserve = bytes(_RESERVE)
+        self._blocks.append(b"")
+        while block := sys.stdin.buffer.read(_BLOCK):
+            self._blocks[-1] = block
+            self._blocks.append(b"")  # made before it is needed: a block that was read has a place
+        raw = b"".join(self._blocks)
+        self._blocks = [raw]
+        return raw
+
+    def write(self, out: TextIO) -> None:
+        """Write the message as it came in, also what has not been read of it."""
+        self._reserve = b""
+        for block in self._blocks:
+            out.buffer.write(block)
+        copy_rest(out)
+
+
+def copy_rest(out: TextIO) -> None:
+    """Copy what is left of standard input, with as little memory as possible."""
+    while sys.stdin is not None and (block := sys.stdin.buffer.read(_SMALL)):
+        out.buffer.write(block)
+    out.flush()
 
 
 def abandon(out: TextIO) -> None:
