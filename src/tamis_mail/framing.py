@@ -4,13 +4,22 @@ The lowest layer, which readers of mailboxes and readers of messages share. It i
 that judges one message starts with it.
 """
 
-__all__ = ["LARGEST", "LARGEST_RAW", "is_postmark"]
+__all__ = ["LARGEST", "LARGEST_RAW", "exceeds_limit", "is_postmark"]
 
 LARGEST = 50_000_000  # bytes of a message that count; servers refuse larger mail
 LARGEST_RAW = 2 * LARGEST  # bytes that are read of it: CR LF at each line of an empty message is twice LF
 _CALENDAR = frozenset(
     b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 )  # what C's ctime writes in every country
+
+
+def exceeds_limit(raw: bytes) -> bool:
+    """Whether a message has bytes that do not count, for it is larger than LARGEST.
+
+    >>> exceeds_limit(b"Subject: short")
+    False
+    """
+    return len(raw) > LARGEST and len(raw) - raw.count(b"\r\n") > LARGEST
 
 
 def is_postmark(line: bytes) -> bool:

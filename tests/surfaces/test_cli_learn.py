@@ -232,8 +232,21 @@ def test_a_terminal_sees_a_bar_that_goes_away(tmp_path: Path) -> None:
 
 def test_mail_cannot_have_two_labels_at_once(typed: Type, tmp_path: Path) -> None:
     spam, ham = write_mail(tmp_path / "mail")
-    for outer in (spam, spam.parent):
-        answer = typed("learn", "--spam", spam, "--ham", outer)
+    other = spam.rename(spam.with_name("other"))
+    for outer in (other, other.parent):
+        answer = typed("learn", "--spam", other, "--ham", outer)
         assert answer.status == 3
         assert "one lies within the other" in answer.err
-    assert typed("learn", "--spam", spam, "--ham", ham).status == 0
+    assert typed("learn", "--spam", other, "--ham", ham).status == 0
+
+
+def test_a_folder_whose_name_says_spam_may_be_learned_beside_the_tree_it_lies_in(
+    typed: Type, tmp_path: Path
+) -> None:
+    spam, _ = write_mail(tmp_path / "mail")
+    answer = typed("learn", "--spam", spam, "--ham", spam.parent)
+    assert answer.status == 0
+    assert answer.text.splitlines() == [
+        f"{spam}: 12 learned, 0 moved, 0 known (spam)",
+        f"{spam.parent}: 12 learned, 0 moved, 0 known (ham)",
+    ]

@@ -1,19 +1,23 @@
 """A folder → the files in it that may hold mail, in an order that is the same every time.
 
-- A Maildir is its `cur` and `new`, by name and so by time; folders `.Junk` in it are other mailboxes.
+- A Maildir is its `cur` and `new`, by name and so by time; folders `.Junk` in it are other mailboxes, which
+  come after it if they are asked for.
 - An MH folder is its numbered files, by number.
 - Any other folder is all its files and folders by name, down to the last, but for hidden ones.
+- A link that leads out of the folder that was named is not followed: it may be anything, such as a password.
 """
 # pathlib would cost a cold process 8 ms.
-# ruff: noqa: PTH116, PTH118, PTH208
+# ruff: noqa: PTH110, PTH116, PTH118
 
 import os
 from collections.abc import Callable, Iterator
 
-__all__ = ["Place", "files", "is_folder", "kind_of", "list_folder"]
+__all__ = ["LeaveOut", "Place", "files", "is_folder", "kind_of", "list_folder"]
 
 Place = tuple[str, str, bool]  # a path, how it is called, and whether it may be an mbox
 Note = Callable[[str, OSError], None]  # told what could not be looked into, by name
+# Given a path, its name and, if it is certain, why it is left out: whether it is left out.
+LeaveOut = Callable[[str, str, str | None], bool]
 
 
 def list_folder(path: str) -> list[os.DirEntry[str]]:
@@ -40,8 +44,11 @@ def kind_of(entries: list[os.DirEntry[str]]) -> str:
     return "mh" if numbered or ".mh_sequences" in names else "folder"
 
 
-def files(root: str, name: str, note: Note) -> Iterator[Place]:
-    """Each file under a folder, called by `name` and its path below."""
+def files(
+    root: str, name: str, note: Note, leave_out: LeaveOut, *, subfolders: bool = False
+) -> Iterator[Place]:
+    """Each file under a folder, called by `name` and its path below; `leave_out` is asked about the rest."""
+    inside = _Inside(root)
     visited: set[tuple[int, int]] = set()
     waiting: list[tuple[str, str, bool]] = [(root, name, True)]  # a stack: trees can be deeper than calls can
     while waiting:
@@ -59,25 +66,61 @@ def files(root: str, name: str, note: Note) -> Iterator[Place]:
             continue
         visited.add((status.st_dev, status.st_ino))
         kind = kind_of(entries)
+        kept = [entry for entry in entries if inside.holds(entry, called, leave_out)]
         if kind == "maildir":
-            yield from _maildir(path, called if called != name else "", note)
+            yield from _maildir(kept, called if called != name else "", note, inside, leave_out)
+            others = [e for e in kept if subfolders and e.name.startswith(".") and is_folder(e)]
+            others = [e for e in others if is_maildir(e.path)]
         elif kind == "mh":
-            for entry in sorted((e for e in entries if _is_number(e.name)), key=lambda e: int(e.name)):
+            for entry in sorted((e for e in kept if _is_number(e.name)), key=lambda e: int(e.name)):
                 yield entry.path, _join(called, entry.name), False
+            continue
         else:
-            shown = [entry for entry in entries if not entry.name.startswith(".")]
-            waiting += [(e.path, _join(called, e.name), is_folder(e)) for e in reversed(shown)]
+            others = [entry for entry in kept if not entry.name.startswith(".")]
+        places = [(entry.path, _join(called, entry.name), is_folder(entry)) for entry in others]
+        waiting += reversed([one for one in places if not (one[2] and leave_out(one[0], one[1], None))])
 
 
-def _maildir(path: str, called: str, note: Note) -> Iterator[Place]:
-    found: list[tuple[str, str]] = []
-    for part in ("cur", "new"):
-        try:
-            found += [(name, part) for name in os.listdir(os.path.join(path, part)) if name[0] != "."]
-        except OSError as error:
-            note(_join(called, part), error)
-    for name, part in sorted(found):
-        yield os.path.join(path, part, name), _join(called, f"{part}/{name}"), False
+class _Inside:
+    """Tells links that stay within a folder from those that lead out of it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.join(os.path.realpath(root), "")
+
+    def holds(self, entry: os.DirEntry[str], called: str, leave_out: LeaveOut) -> bool:
+        if not entry.is_symlink():
+            return True
+        target = os.path.realpath(entry.path)
+        if not os.path.exists(target) or os.path.join(target, "").startswith(self._root):
+            return True  # one that leads nowhere is told of, or passed over, like a file that has vanished
+        leave_out(entry.path, _join(called, entry.name), "it is a link that leads out of the folder")
+        return False
+
+
+def is_maildir(path: str) -> bool:
+    """Whether a folder has what a Maildir has; not if it cannot be looked into."""
+    try:
+        return kind_of(list_folder(path)) == "maildir"
+    except OSError:
+        return False
+
+
+def _maildir(
+    entries: list[os.DirEntry[str]], called: str, note: Note, inside: _Inside, leave_out: LeaveOut
+) -> Iterator[Place]:
+    found: list[tuple[str, str, str]] = []
+    for folder in entries:
+        if folder.name in ("cur", "new"):
+            below = _join(called, folder.name)
+            try:
+                listed = list_folder(folder.path)
+            except OSError as error:
+                note(below, error)
+                continue
+            kept = (e for e in listed if e.name[0] != "." and inside.holds(e, below, leave_out))
+            found += [(entry.name, folder.name, entry.path) for entry in kept]
+    for name, part, path in sorted(found):
+        yield path, _join(called, f"{part}/{name}"), False
 
 
 def _is_number(name: str) -> bool:

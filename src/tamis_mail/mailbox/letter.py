@@ -13,17 +13,19 @@ class Letter:
     Written out: a dataclass would import `inspect` and `re`, 10 ms of a process that reads one message.
     """
 
-    __slots__ = ("name", "position", "raw")
+    __slots__ = ("name", "path", "position", "raw")
 
     raw: bytes
     name: str  # where it came from, fit to be printed: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
     position: int  # bytes of the source read when this letter ends, of `Source.size`
+    path: str  # of the file it is in, as the system has it; empty if there is none
 
-    def __init__(self, raw: bytes, name: str, position: int) -> None:
+    def __init__(self, raw: bytes, name: str, position: int, path: str = "") -> None:
         assign = object.__setattr__
         assign(self, "raw", raw)
         assign(self, "name", name)
         assign(self, "position", position)
+        assign(self, "path", path)
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a letter is frozen: cannot set {field}")
@@ -34,13 +36,13 @@ class Letter:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Letter):
             return NotImplemented
-        return (self.raw, self.name, self.position) == (other.raw, other.name, other.position)
+        return self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
-        return hash((self.raw, self.name, self.position))
+        return hash(self.__reduce__())
 
-    def __reduce__(self) -> tuple[type["Letter"], tuple[bytes, str, int]]:
-        return Letter, (self.raw, self.name, self.position)
+    def __reduce__(self) -> tuple[type["Letter"], tuple[bytes, str, int, str]]:
+        return Letter, (self.raw, self.name, self.position, self.path)
 
     def __repr__(self) -> str:
         return f"Letter({self.name!r}, {len(self.raw)} bytes, position={self.position})"

@@ -102,6 +102,16 @@ class Text:
             held += len(block)
         return (blocks[0] if len(blocks) == 1 else b"".join(blocks))[:most]
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the text is unpacked from what the file holds."""
+        return self._unpacking is not None
+
+    def refuse_unless_whole(self) -> None:
+        """Read a packed text to its end, which is all that tells whether it was cut off or damaged."""
+        while self.is_packed and self.read(_BLOCK):
+            pass
+
     def consumed(self, given: int) -> int:
         """Bytes of the file that were read when `given` bytes of text were."""
         return given if self._unpacking is None else self._unpacking.taken
@@ -129,7 +139,10 @@ class _Unpacking:
                 self._packed = self._file.read(_CHUNK)
                 self.taken += len(self._packed)
                 if not self._packed:
-                    return b""  # cut short: what there was is given
+                    raise SourceError(
+                        f"{printable(self._file.path)} is cut off (it ends before its compressed text does), "
+                        "expected a whole compressed file: get it again, or unpack what can be saved of it"
+                    )
             packed, self._packed = self._packed, b""
             try:
                 text = self._machine.decompress(packed, most)

@@ -20,6 +20,7 @@ class Part:
     letters: Callable[[], Iterator[tuple[Letter, bool]]]  # and whether each is spam
     size: Callable[[], int]  # what the position of its last letter nears
     unread: Callable[[], Sequence[tuple[str, str]]]  # names and reasons, of what could not be read last time
+    source: Source | None = None  # whose letters they are; none for the sample
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,17 @@ class Labelled:
 
 
 def labelled(
-    spam: Sequence[str] = (), ham: Sequence[str] = (), root: str | None = None, *, seed: int = 2026
+    spam: Sequence[str] = (),
+    ham: Sequence[str] = (),
+    root: str | None = None,
+    *,
+    seed: int = 2026,
+    advice: str = "name them with --spam PATH and --ham PATH",
 ) -> Labelled:
-    """The mail that is named; else that of the folders below a root whose names tell; else the sample."""
+    """The mail that is named; else that of the folders below a root whose names tell; else the sample.
+
+    `advice` is what a command can do about a root that has not both kinds.
+    """
     if root is not None and (spam or ham):
         raise ValueError(
             f"the folder {printable(root)} was given besides --spam or --ham, expected one or the other: "
@@ -52,11 +61,12 @@ def labelled(
             " ".join(printable(path) for path, _ in named), tuple(_part(path, label) for path, label in named)
         )
     if root is not None:
-        return Labelled(printable(root), tuple(_part(path, label) for path, label in _found(root)))
+        parts = [_part(path, label, subfolders=False) for path, label in _found(root, advice)]
+        return Labelled(printable(root), tuple(parts))
     return Labelled("the sample mailbox", (_sample(seed),))
 
 
-def _found(root: str) -> list[tuple[str, str]]:
+def _found(root: str, advice: str) -> list[tuple[str, str]]:
     open_source(root)  # a path that is not there, or holds no mail, says so itself
     found = labelled_folders(root)
     missing = {SPAM, HAM} - {label for _, label in found}
@@ -64,13 +74,13 @@ def _found(root: str) -> list[tuple[str, str]]:
         told = ", ".join(f"{printable(os.path.relpath(path, root))} ({label})" for path, label in found)
         raise SourceError(
             f"{printable(root)} has no folder whose name says {' or '.join(sorted(missing))} "
-            f"(found: {told or 'none'}), expected one of each: name them with --spam PATH and --ham PATH"
+            f"(found: {told or 'none'}), expected one of each: {advice}"
         )
     return found
 
 
-def _part(path: str, label: str) -> Part:
-    source: Source = open_source(path)
+def _part(path: str, label: str, *, subfolders: bool = True) -> Part:
+    source: Source = open_source(path, label=label, subfolders=subfolders)
     if source.kind == "stdin":
         raise SourceError(
             "standard input was given, expected mail that can be read twice: save it to a file, and name that"
@@ -79,7 +89,7 @@ def _part(path: str, label: str) -> Part:
     def letters() -> Iterator[tuple[Letter, bool]]:
         return ((letter, label == SPAM) for letter in source)
 
-    return Part(printable(path), letters, lambda: source.size or 0, lambda: source.unread)
+    return Part(printable(path), letters, lambda: source.size or 0, lambda: source.unread, source)
 
 
 def _sample(seed: int) -> Part:

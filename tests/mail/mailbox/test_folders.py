@@ -87,11 +87,69 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     (box / "cur" / "3-dangling").symlink_to("nowhere")
     (box / "cur" / "4-device").symlink_to("/dev/zero")
     (box / "cur" / "5-folder").mkdir()
-    (box / "cur" / "6-link").symlink_to(tmp_path / "elsewhere")
+    (box / "cur" / "6-link").symlink_to("1")
     source = open_source(box)
-    assert [letter.raw for letter in source] == [b"cur/1", b"elsewhere"]
-    assert source.size == len("cur/1") + len("elsewhere")
+    assert [letter.raw for letter in source] == [b"cur/1", b"cur/1"]
+    assert source.size == 2 * len("cur/1")
     assert source.unread == []
+
+
+@pytest.mark.parametrize("kind", ["maildir", "mh", "folder"])
+@pytest.mark.parametrize("target", ["file", "folder"])
+def test_a_link_out_of_the_folder_is_not_followed_and_is_named(
+    tmp_path: Path, kind: str, target: str
+) -> None:
+    box = {
+        "maildir": lambda: maildir(tmp_path / "box", "cur/1"),
+        "mh": lambda: plant(tmp_path / "box", "1", ".mh_sequences"),
+        "folder": lambda: plant(tmp_path / "box", "a"),
+    }[kind]()
+    plant(tmp_path, "secret/2")
+    place = {"maildir": "cur/2", "mh": "2", "folder": "b"}[kind]
+    (box / place).symlink_to(tmp_path / ("secret/2" if target == "file" else "secret"))
+    for named in (box, tmp_path / "link"):
+        if named != box:
+            named.symlink_to(box)  # a path that is named may be a link itself
+        source = open_source(named)
+        assert len(list(source)) == 1
+        assert [reason for _, reason in source.left_out] == ["it is a link that leads out of the folder"]
+        assert source.left_out[0][0].endswith(place)
+
+
+def test_the_parts_of_a_maildir_may_not_lie_elsewhere(tmp_path: Path) -> None:
+    box = maildir(tmp_path / "box", "cur/1")
+    plant(tmp_path, "secret/2")
+    (box / "new").rmdir()
+    (box / "new").symlink_to(tmp_path / "secret")
+    assert names(box) == ["cur/1"]
+
+
+def test_subfolders_of_a_maildir_are_read_if_asked_for(tmp_path: Path) -> None:
+    box = maildir(tmp_path / "box", "cur/1", ".Archive/cur/2", ".Archive/new/3", ".Junk/cur/4", ".Junk/new/5")
+    plant(box, ".Junk/cur/4", ".git/6", ".Sent/cur/7", ".Sent/new/8")
+    source = open_source(box, subfolders=True)
+    assert [letter.raw[-1:] for letter in source] == [b"1", b"2", b"3", b"4", b"5", b"7", b"8"]
+    assert source.subfolders == ["box/.Archive", "box/.Junk", "box/.Sent"]
+    labelled = open_source(box, subfolders=True, label="ham")
+    assert [letter.raw[-1:] for letter in labelled] == [b"1", b"2", b"3"]
+    assert labelled.left_out == [
+        ("box/.Junk", "its name says spam"),
+        ("box/.Sent", "its name says neither spam nor ham"),
+    ]
+
+
+def test_what_says_another_label_is_left_out_of_a_tree_and_named(tmp_path: Path) -> None:
+    root = plant(tmp_path / "tree", "a.eml", "Inbox/b.eml", "deep/Junk/c.eml")
+    (root / "Spam.mbox").write_bytes(mboxo([LETTER]))
+    ham = open_source(root, label="ham")
+    assert [letter.name for letter in ham] == ["tree/Inbox/b.eml", "tree/a.eml"]
+    assert sorted(name for name, _ in ham.left_out) == ["tree/Spam.mbox", "tree/deep/Junk"]
+    spam = open_source(root, label="spam")
+    assert "tree/Inbox/b.eml" not in [letter.name for letter in spam]
+    assert spam.left_out == [("tree/Inbox", "its name says ham")]
+    assert len(list(open_source(root))) == 4
+    assert len(list(open_source(root / "deep" / "Junk", label="ham"))) == 1  # it was named itself
+    assert len(list(open_source(plant(tmp_path / "Junk", "Archive/1.eml"), label="spam"))) == 1
 
 
 def test_a_message_of_a_maildir_is_never_split_and_may_be_packed(tmp_path: Path) -> None:
@@ -195,4 +253,6 @@ def test_a_folder_that_may_not_be_listed_is_named(tmp_path: Path, monkeypatch: p
 
 def test_a_folder_can_be_read_twice(tmp_path: Path) -> None:
     source = open_source(plant(tmp_path / "mail", "a.eml"))
-    assert list(source) == list(source) == [Letter(b"a.eml", "mail/a.eml", 5)]
+    assert (
+        list(source) == list(source) == [Letter(b"a.eml", "mail/a.eml", 5, str(tmp_path / "mail" / "a.eml"))]
+    )

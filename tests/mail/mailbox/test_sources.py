@@ -11,6 +11,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +38,7 @@ def refusal(path: object) -> str:
 
 @pytest.mark.parametrize("name", ["a.eml", "inbox.mbox", "1"])
 @pytest.mark.parametrize(
-    "raw", [LETTER, b"no headers", b"\x00\xff\r\r\n", b"\x89PNG\r\n\x1a\n", b"From me, hello"]
+    "raw", [LETTER, b"no headers", b"Subject: \x00\xff\r\r\n", b"\xe4\xf6\xfc \x1b$B", b"From me, hello"]
 )
 def test_a_file_that_is_no_mbox_is_one_message_whatever_its_name(
     tmp_path: Path, name: str, raw: bytes
@@ -44,7 +46,7 @@ def test_a_file_that_is_no_mbox_is_one_message_whatever_its_name(
     (tmp_path / name).write_bytes(raw)
     source = open_source(tmp_path / name)
     assert (source.kind, source.size) == ("message", len(raw))
-    assert list(source) == list(source) == [Letter(raw, name, len(raw))]
+    assert list(source) == list(source) == [Letter(raw, name, len(raw), str(tmp_path / name))]
 
 
 def test_an_empty_file_holds_no_message(tmp_path: Path) -> None:
@@ -80,14 +82,85 @@ def test_packed_files_joined_are_read_to_the_end(tmp_path: Path, packer: str) ->
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_a_packed_file_cut_short_gives_what_it_has(tmp_path: Path, packer: str) -> None:
-    path = tmp_path / "mail"
-    path.write_bytes(PACKERS[packer](mboxo([LETTER, OTHER]))[:-5])
-    assert LETTER.startswith(next(iter(open_source(path)), Letter(b"", "", 0)).raw)
+@pytest.mark.parametrize("lost", [1, 5, 0.5])
+@pytest.mark.parametrize("content", [LETTER + os.urandom(5000).hex().encode(), mboxo([LETTER, OTHER] * 3000)])
+def test_a_packed_file_that_is_cut_off_gives_nothing(
+    tmp_path: Path, packer: str, lost: float, content: bytes
+) -> None:
+    packed = PACKERS[packer](content)
+    cut = packed[: -int(lost)] if lost >= 1 else packed[: int(lost * len(packed))]
+    path = tmp_path / "folder" / "mail"
+    path.parent.mkdir()
+    path.write_bytes(cut)
+    with pytest.raises(SourceError, match="is cut off"):
+        open_source(path)
+    (tmp_path / "folder" / "whole").write_bytes(LETTER)
+    source = open_source(path.parent)
+    assert [letter.name for letter in source] == ["folder/whole"]
+    ((name, reason),) = source.unread
+    assert name == "folder/mail"
+    assert "is cut off" in reason
+
+
+def test_packed_mail_on_standard_input_that_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped(monkeypatch, gzip.compress(mboxo([LETTER, OTHER]))[:-5])
+    with pytest.raises(SourceError, match="stdin is cut off"):
+        list(open_source("-", many=True))
+
+
+def _archive(kind: str) -> bytes:
+    written = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(written, "w") as zipped:
+            zipped.writestr("a.eml", LETTER)
+    else:
+        with tarfile.open(fileobj=written, mode="w:gz" if kind == "tar.gz" else "w") as tarred:
+            member = tarfile.TarInfo("cur/1700:2,S")
+            member.size = len(LETTER)
+            tarred.addfile(member, io.BytesIO(LETTER))
+    return written.getvalue()
+
+
+OTHERS = {
+    "PNG": (b"\x89PNG\r\n\x1a\n" + bytes(100), "a picture (PNG)"),
+    "ELF": (Path(sys.executable).read_bytes()[:10_000], "a program"),
+    "random": (random.Random(1).randbytes(3000), "binary data"),
+    "random, packed": (gzip.compress(random.Random(1).randbytes(3000)), "binary data"),
+    "zip": (_archive("zip"), "an archive (zip)"),
+    "tar": (_archive("tar"), "an archive (tar)"),
+    "tar.gz": (_archive("tar.gz"), "an archive (tar)"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_is_no_mail_is_refused_if_it_is_named_and_left_out_of_a_folder(
+    tmp_path: Path, kind: str
+) -> None:
+    raw, described = OTHERS[kind]
+    if kind == "ELF" and not raw.startswith(b"\x7fELF"):
+        pytest.skip("programs of this system are not ELF")
+    path = tmp_path / "other"
+    path.write_bytes(raw)
+    said = refusal(path)
+    assert f"is {described}, not mail: " in said
+    assert ("unpack it" in said) == ("archive" in described)
+    (tmp_path / "mail").write_bytes(LETTER)
+    source = open_source(tmp_path)
+    assert [letter.raw for letter in source] == [LETTER]
+    assert [reason for _, reason in source.left_out] == [f"it is {described}, not mail"]
+
+
+@pytest.mark.parametrize(
+    "charset", ["utf-8", "latin-1", "koi8-r", "iso2022_jp", "shift_jis", "gb18030", "big5"]
+)
+def test_a_text_without_a_header_is_a_message_in_any_charset(tmp_path: Path, charset: str) -> None:
+    text = "Übergrößenträger Привет, как дела? これは日本語のテキストです。 这是一个中文文本\n" * 50
+    (tmp_path / "text").write_bytes(text.encode(charset, "ignore"))
+    assert len(list(open_source(tmp_path / "text"))) == 1
 
 
 def test_a_damaged_packed_file_is_said_to_be(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(random.Random(88).randbytes(5000)))
+    packed = bytearray(gzip.compress(LETTER + random.Random(88).randbytes(5000)))
     packed[2000:2100] = b"\xff" * 100
     (tmp_path / "mail").write_bytes(packed)
     assert "is damaged" in refusal(tmp_path / "mail")
@@ -102,7 +175,7 @@ def test_a_bomb_is_refused_and_a_monotonous_mailbox_is_not(tmp_path: Path) -> No
 
 
 def test_a_bomb_that_is_one_message_is_cut_like_any(tmp_path: Path) -> None:
-    (tmp_path / "bomb").write_bytes(gzip.compress(bytes(100 << 20), compresslevel=1))
+    (tmp_path / "bomb").write_bytes(gzip.compress(LETTER + bytes(100 << 20), compresslevel=1))
     assert [len(letter.raw) for letter in open_source(tmp_path / "bomb")] == [LARGEST_RAW]
 
 

@@ -100,7 +100,8 @@ def _messages(root: str) -> list[Message]:
     """Some of the mail below a folder, each message once."""
     dice = Random(0)
     kept: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
-    for part in labelled(root=root).parts:
+    advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
+    for part in labelled(root=root, advice=advice).parts:
         for letter, is_spam in islice(part.letters(), _LOOKED_AT):
             name = digest(canonical(letter.raw))
             if name in kept[not is_spam]:

@@ -1,5 +1,7 @@
 """a message → why it is spam, or is not, in words, sums and tokens."""
 
+import os
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -7,12 +9,14 @@ from importlib import import_module
 from typing import TextIO
 
 from tamis_mail.files import is_there
+from tamis_mail.framing import exceeds_limit
+from tamis_mail.mailbox import Letter
 from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_store
-from tamis_mail.surfaces.cli.sources import open_sources
+from tamis_mail.surfaces.cli.sources import open_sources, path_bytes, too_large
 from tamis_mail.surfaces.cli.strands import strands
 from tamis_mail.surfaces.cli.streams import columns
 from tamis_mail.verdict import Evidence, Verdict
@@ -60,9 +64,11 @@ def run(out: TextIO, options: Namespace) -> int:
         )
     with Sieve.open(path, create=False, readonly=True) as sieve:
         for number, letter in enumerate(source):
+            if exceeds_limit(letter.raw):
+                sys.stderr.write(f"tamis explain: {too_large(letter.name)}\n")
             verdict = sieve.sort(letter.raw)
             if options.json:
-                out.write(_as_json(verdict, letter.name, options.all) + "\n")
+                out.write(_as_json(verdict, letter, options.all) + "\n")
                 continue
             name = "" if source.kind in ("stdin", "message") else letter.name
             if name and number:
@@ -102,11 +108,13 @@ def in_words(label: str, probability: float) -> str:
     return f"{sure} spam" if spam else f"{sure} not spam: {label}"
 
 
-def _as_json(verdict: Verdict, name: str, everything: bool) -> str:
+def _as_json(verdict: Verdict, letter: Letter, everything: bool) -> str:
     evidence = verdict.evidence
     shown = evidence if everything else [*_top(evidence, 1, 2 * _TOP), *_top(evidence, -1, 2 * _TOP)]
     said = {
-        "name": name,
+        "name": letter.name,
+        **path_bytes(letter),
+        **({"cut": True} if exceeds_limit(letter.raw) else {}),
         "label": verdict.label,
         "probability": verdict.probability,
         "log_odds": verdict.log_odds,

@@ -9,7 +9,7 @@ from tamis.progress import Line
 from tamis_mail.mailbox import Letter
 from tamis_mail.reporting.mail import Labelled, labelled
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.sources import bar
+from tamis_mail.surfaces.cli.sources import bar, remarks
 
 __all__ = ["Reading", "add_mail", "mail_of"]
 
@@ -37,6 +37,7 @@ class Reading:
     def __init__(self, command: str, mail: Labelled, *, quiet: bool = False) -> None:
         self._command = command
         self._mail = mail
+        self._quiet = quiet
         self._line = Line(sys.stderr)
         self._shown = self._line.is_terminal and not quiet
         self._size = sum(part.size() for part in mail.parts) if self._shown else 0
@@ -65,6 +66,8 @@ class Reading:
             sys.stderr.write(
                 f"tamis {self._command}: {name} could not be read ({reason}) and was passed over\n"
             )
+        for source in (part.source for part in self._mail.parts if part.source and not self._quiet):
+            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(source))
 
     @property
     def unread(self) -> list[tuple[str, str]]:

@@ -7,10 +7,13 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 from tamis_mail.labels import check_label
 from tamis_mail.mailbox import Source
+from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
 from tamis_mail.surfaces.cli.sources import Deed, Work, name_of, open_sources, treat
@@ -37,7 +40,10 @@ def configure(parser: Parser) -> None:
     parser.description = (
         "Learn messages. Without a PATH, or with -, one message is read from standard input.\n\n"
         "A message that was learned before is known and counts once; one that was learned under another "
-        "label is moved. Learning can be interrupted at any time, and run again."
+        "label is moved. Learning can be interrupted at any time, and run again.\n\n"
+        "A Maildir is read with its subfolders. Folders and mboxes below a PATH whose names say otherwise, "
+        "as Junk does below --ham, are left out, and so are Sent, Drafts and Trash, and links that lead out "
+        "of it; a line names them. To include one, name it itself."
     )
     add = parser.add_argument
     add(
@@ -103,7 +109,12 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(
             "standard input is asked for twice, and can be read once: give one of the labels a PATH"
         )
-    work = [(label, source) for label, paths in tasks for source in open_sources(paths, mbox=options.mbox)]
+    named = [path for _, paths in tasks for path in paths]
+    work = [
+        (label, source)
+        for label, paths in tasks
+        for source in open_sources(paths, mbox=options.mbox, label=label, elsewhere=named)
+    ]
     _refuse_mail_with_two_labels(work)
     return learn(out, "learn", options, work)
 
@@ -112,22 +123,28 @@ def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> N
     """Of folders within each other the last would have all the mail, whatever the first was said to be."""
     for place, (label, source) in enumerate(work):
         for other_label, other in work[place + 1 :]:
-            if label != other_label and (_holds(source, other) or _holds(other, source)):
+            if label != other_label and (_holds(source, other, label) or _holds(other, source, other_label)):
                 raise ValueError(
-                    f"{source.path} has one label and {other.path} another, and one lies within the other: "
-                    "name folders that share no mail"
+                    f"{printable(source.path)} has one label and {printable(other.path)} another, and one "
+                    "lies within the other: name folders that share no mail"
                 )
 
 
-def _holds(outer: Source, inner: Source) -> bool:
-    """Whether all of one source's mail is the other's, too."""
+def _holds(outer: Source, inner: Source, label: str | None) -> bool:
+    """Whether all mail of the inner source is read with the outer one, which has this label."""
     if "stdin" in (outer.kind, inner.kind):
         return False
     one, other = os.path.realpath(outer.path), os.path.realpath(inner.path)
     if one == other:
         return True
-    within = other[len(one) :] if other.startswith(one + os.sep) else ""
-    return outer.kind == "folder" and bool(within) and f"{os.sep}." not in within
+    if outer.kind != "folder" or not other.startswith(one + os.sep) or f"{os.sep}." in other[len(one) :]:
+        return False
+    below = one
+    for name in Path(other).relative_to(one).parts:
+        below = f"{below}{os.sep}{name}"
+        if label and reason_to_leave_out(below, outer.path, label):
+            return False
+    return True
 
 
 def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[str | None, Source]]) -> int:

@@ -55,10 +55,40 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         self.prepare()
-        options, rest = super().parse_known_args(args, namespace)
+        words = None if args is None else self._options_first(list(args))
+        options, rest = super().parse_known_args(words, namespace)
         if rest:  # argparse would leave it to the outermost parser, which does not know whose they were
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return options, rest
+
+    def _options_first(self, words: list[str]) -> list[str]:
+        """Move options with a fixed number of values to the front.
+
+        What then follows a label or stands for itself is one run of words, as argparse wants it:
+        `learn --ham --store FILE PATH` and `relabel ham -q PATH` mean what they say.
+        """
+        if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
+            return words
+        known = {name: action for action in self._actions for name in action.option_strings}
+        flags = {name[1] for name, action in known.items() if len(name) == 2 and action.nargs == 0}
+        moved: list[str] = []
+        kept: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word == "--":
+                kept += [word, *rest]
+                break
+            name, equals, _ = word.partition("=")
+            action = known.get(name)
+            if action is not None and action.nargs in (0, None):
+                moved.append(word)
+                if action.nargs is None and not equals:
+                    moved += [value for value in (next(rest, None),) if value is not None]
+            elif len(word) > 2 and word[0] == "-" != word[1] and flags.issuperset(word[1:]):
+                moved.append(word)
+            else:
+                kept.append(word)
+        return moved + kept
 
     def format_help(self) -> str:
         self.prepare()

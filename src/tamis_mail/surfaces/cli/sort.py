@@ -8,11 +8,12 @@ import os
 import sys
 from argparse import Namespace
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
+from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import said_of
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
 from tamis_mail.surfaces.cli.streams import Message, abandon
@@ -132,6 +133,9 @@ def _judged(raw: bytes, options: Namespace) -> tuple[bytes, int]:
 
 
 def _written(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[bytes, int]:
+    if exceeds_limit(raw) and not options.quiet:
+        said = import_module("tamis_mail.surfaces.cli.sources").too_large("the message")
+        sys.stderr.write(f"tamis sort: {said}\n")
     verdict = sieve.sort(raw) if sieve else _ignorant()
     status = _STATUS.get(verdict.label, 1)
     if options.passthrough:
@@ -141,7 +145,7 @@ def _written(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[byt
         return passthrough.added(
             raw, verdict, dialect=options.dialect, required=required, version=version()
         ), status
-    return (_line(verdict, "", options) + "\n").encode("utf-8", "backslashreplace"), status
+    return (_line(verdict, _size_note(raw), options) + "\n").encode("utf-8", "backslashreplace"), status
 
 
 def _many(out: TextIO, options: Namespace) -> int:
@@ -150,25 +154,34 @@ def _many(out: TextIO, options: Namespace) -> int:
     unread = False
     with _open(options) as sieve:
         for source in opened:
-            names: deque[str] = deque()
-            with sources.Work("sort", source, quiet=options.quiet or out.isatty()) as work:
-                messages = _noted(work.letters(), names)
+            notes: deque[dict[str, object]] = deque()
+            with sources.Work("sort", source, quiet=options.quiet, draw=not out.isatty()) as work:
+                messages = _noted(work.letters(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_ignorant() for _ in messages)
-                out.writelines(_line(verdict, names.popleft(), options) + "\n" for verdict in verdicts)
+                out.writelines(_line(verdict, notes.popleft(), options) + "\n" for verdict in verdicts)
             unread = unread or bool(source.unread)
     return _ERROR if unread else 0
 
 
-def _noted(letters: Iterable["Letter"], names: deque[str]) -> Iterator[bytes]:
-    """The messages, whose names are noted until their verdicts come."""
+def _noted(
+    letters: Iterable["Letter"],
+    notes: deque[dict[str, object]],
+    path_bytes: Callable[["Letter"], dict[str, str]],
+) -> Iterator[bytes]:
+    """The messages, of which names and remarks are noted until their verdicts come."""
     for letter in letters:
-        names.append(letter.name)
+        notes.append({"name": letter.name, **path_bytes(letter), **_size_note(letter.raw)})
         yield letter.raw
 
 
-def _line(verdict: "Verdict", name: str, options: Namespace) -> str:
+def _size_note(raw: bytes) -> dict[str, object]:
+    return {"cut": True} if exceeds_limit(raw) else {}
+
+
+def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> str:
+    name = note.get("name")
     if options.json:
-        said: dict[str, object] = {"name": name} if name else {}
+        said = dict(note)
         said |= {
             "label": verdict.label,
             "probability": verdict.probability,

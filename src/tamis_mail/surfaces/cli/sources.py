@@ -6,22 +6,47 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tamis.progress import Line
+from tamis_mail.framing import LARGEST, exceeds_limit
 from tamis_mail.mailbox import Letter, Source, open_source
+from tamis_mail.mailbox.letter import printable
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Deed", "Work", "bar", "name_of", "open_sources", "summary", "treat"]
+__all__ = [
+    "Deed",
+    "Work",
+    "bar",
+    "name_of",
+    "open_sources",
+    "path_bytes",
+    "remarks",
+    "summary",
+    "too_large",
+    "treat",
+]
+
+_NAMED = 3  # files or folders of a remark that are named
 
 
-def open_sources(paths: Sequence[str], *, mbox: bool = False) -> list[Source]:
-    """Look at all that was named, so that a misspelt path is told before anything is done; none is stdin."""
+def open_sources(
+    paths: Sequence[str], *, mbox: bool = False, label: str | None = None, elsewhere: Iterable[str] = ()
+) -> list[Source]:
+    """Look at all that was named, so that a misspelt path is told before anything is done; none is stdin.
+
+    Of a Maildir its subfolders are read, too, but for those that are named `elsewhere`.
+    """
     if sys.stdin is not None and sys.stdin.isatty() and (not paths or "-" in paths):
         sys.stderr.write("tamis: reading mail from the terminal; end it with Ctrl-D\n")
-    return [open_source(path, many=mbox) for path in paths or ["-"]]
+    others = frozenset(map(os.path.realpath, {*paths, *elsewhere} - {"-"}))
+    return [
+        open_source(path, many=mbox, label=label, subfolders=True, elsewhere=others)
+        for path in paths or ["-"]
+    ]
 
 
 def name_of(source: Source) -> str:
@@ -35,11 +60,13 @@ class Work:
     It runs ahead of what is learned by a batch; what is told when it is interrupted is `done`.
     """
 
-    def __init__(self, command: str, source: Source, *, quiet: bool = False) -> None:
+    def __init__(self, command: str, source: Source, *, quiet: bool = False, draw: bool = True) -> None:
         self._command = command
+        self._quiet = quiet
         self._source = source
         self._line = Line(sys.stderr)
-        self._shown = self._line.is_terminal and not quiet and source.kind not in ("stdin", "message")
+        is_worth_it = draw and not quiet and source.kind not in ("stdin", "message")
+        self._shown = self._line.is_terminal and is_worth_it
         self._begun = time.monotonic()
         self.read = 0
         self.done = 0
@@ -56,12 +83,16 @@ class Work:
             sys.stderr.write(
                 f"tamis {self._command}: {name} could not be read ({reason}) and was passed over\n"
             )
+        if not self._quiet:
+            sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(self._source))
 
     def letters(self) -> Iterator[Letter]:
         """The letters of the source."""
         size = (self._source.size or 0) if self._shown else 0
         for letter in self._source:
             self.read += 1
+            if exceeds_limit(letter.raw) and not self._quiet:
+                sys.stderr.write(f"tamis {self._command}: {too_large(letter.name)}\n")
             if self._shown and self._line.is_due(now := time.monotonic()):
                 self._line.draw(self._said(letter.position / size if size else 0.0, now - self._begun), now)
             yield letter
@@ -118,7 +149,52 @@ def summary(source: Source, actions: Counter[str], names: Sequence[str], label: 
     'inbox: 1,200 learned, 0 moved, 3 known (ham)'
     """
     said = ", ".join(f"{actions[name]:,} {name}" for name in names)
-    return f"{source.path}: {said}" + (f" ({label})" if label else "")
+    return f"{printable(source.path)}: {said}" + (f" ({label})" if label else "")
+
+
+def remarks(source: Source) -> Iterator[str]:
+    """What to say of a source that was read: what was left out of it, and which subfolders were not."""
+    if source.subfolders:
+        yield f"{printable(source.path)} was read with its subfolders {_listed(source.subfolders)}"
+    reasons: dict[str, list[str]] = {}
+    for name, reason in source.left_out:
+        reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        advice = (
+            "; unpack it to include it"
+            if "archive" in reason or "packed" in reason
+            else ""
+            if reason.endswith("not mail")
+            else "; name it to include it"
+        )
+        yield f"left out, {_listed(names)}: {reason}{advice}"
+
+
+def too_large(name: str) -> str:
+    """What to say of a message of which not all counts."""
+    return f"{name} is larger than {LARGEST // 10**6} MB: only its first {LARGEST // 10**6} MB count"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names.
+
+    >>> _listed(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def path_bytes(letter: Letter) -> dict[str, str]:
+    """For JSON, the bytes of a path, in base64, if its name cannot be shown as it is.
+
+    >>> path_bytes(Letter(b"", r"1\\n2", 0, "1" + chr(10) + "2")), path_bytes(Letter(b"", "a", 0, "a"))
+    ({'path_bytes': 'MQoy'}, {})
+    """
+    if not letter.path or (letter.path.isprintable() and "\\" not in letter.path):
+        return {}
+    encoded: bytes = import_module("base64").b64encode(os.fsencode(letter.path))
+    return {"path_bytes": encoded.decode("ascii")}
 
 
 def bar(command: str, read: int, share: float, seconds: float) -> str:

@@ -111,10 +111,10 @@ def _configure_import(parser: Parser) -> None:
     )
     parser.add_argument(
         "--words",
-        nargs="+",
+        action="append",
         metavar="PATH",
         default=[],
-        help="mail whose words SpamAssassin may have counted",
+        help="mail whose words SpamAssassin may have counted; may be given several times",
     )
     parser.examples = [
         ("tamis store import mail.txt.gz", "an export"),

@@ -1,0 +1,62 @@
+"""The first bytes of a file → whether it can be mail, and if not, what it is.
+
+Mail begins with a header field or a postmark. A text without any header is taken for a message, too. All
+else is not: pictures, programs, databases, archives, and bytes that are no text.
+"""
+
+__all__ = ["HEAD", "describe_other"]
+
+HEAD = 4096  # bytes that are looked at
+
+_MAGIC = {
+    b"SQLite format 3\0": "a tamis store or another SQLite database",
+    b"// <!-- <mdb:mork": "an index of Thunderbird",
+    b"\x89PNG\r\n\x1a\n": "a picture (PNG)",
+    b"\xff\xd8\xff": "a picture (JPEG)",
+    b"GIF8": "a picture (GIF)",
+    b"%PDF-": "a document (PDF)",
+    b"\x7fELF": "a program",
+    b"PK\x03\x04": "an archive (zip)",
+    b"PK\x05\x06": "an archive (zip)",
+    b"7z\xbc\xaf\x27\x1c": "an archive (7z)",
+    b"Rar!\x1a\x07": "an archive (rar)",
+    b"!<arch>\n": "an archive (ar)",
+    b"\x28\xb5\x2f\xfd": "a file packed with zstd",
+}
+_TAR = b"ustar", 257
+# Control characters that text has: backspace to carriage return, and the escapes of ISO 2022.
+_CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
+_SHARE = 0.02  # of the bytes of a text are other control characters at most; of random bytes 9 % are
+_FEW = 10  # of them tell nothing
+_SHORTEST = 2  # characters of a field's name: of random bytes many lines begin with one and a colon
+
+
+def describe_other(head: bytes, *, is_delivered: bool = False) -> str | None:
+    """What these first bytes are of, if not of mail; what was delivered as mail may be any binary data.
+
+    >>> describe_other(b"Subject: hello\\n"), describe_other(b"no header"), describe_other(b"GIF89a")
+    (None, None, 'a picture (GIF)')
+    """
+    for magic, described in _MAGIC.items():
+        if head.startswith(magic):
+            return described
+    if head.startswith(*_TAR):
+        return "an archive (tar)"
+    if is_delivered or _begins_with_field(head):
+        return None
+    head = head[:HEAD]
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return "binary data" if controls > max(_FEW, _SHARE * len(head)) else None
+
+
+def _begins_with_field(head: bytes) -> bool:
+    """Whether there is a postmark or a header field before the first blank line, in whichever line."""
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").replace(b"\r\n", b"\n")
+    if head.lstrip(b">").startswith(b"From "):
+        return True
+    return any(map(_is_field, head.partition(b"\n\n")[0].split(b"\n")))
+
+
+def _is_field(line: bytes) -> bool:
+    name, colon, _ = line.partition(b":")
+    return bool(colon) and len(name) >= _SHORTEST and name.rstrip(b" \t").replace(b"-", b"").isalnum()
