@@ -203,3 +203,32 @@ def test_a_message_above_the_limit_is_told(
     assert typed("sort", "-p", stdin=raw).out.endswith(raw)
     assert "larger than 50 MB" in typed("learn", "--ham", stdin=raw).err
     assert json.loads(typed("explain", "--json", stdin=raw).text)["cut"] is True
+
+
+def test_forgetting_leaves_fewer_features(typed: Type, tmp_path: Path) -> None:
+    spam, ham = write_mail(tmp_path / "mail")
+
+    def features() -> int:
+        return int(json.loads(typed("status", "--json").text)["features"])
+
+    assert typed("learn", "--spam", spam).status == 0
+    only_spam = features()
+    assert typed("learn", "--ham", ham).status == 0
+    both = features()
+    assert both > only_spam
+    assert typed("forget", spam / "00.eml").status == 0
+    assert features() < both
+    assert typed("forget", ham).status == 0
+    assert features() < only_spam
+
+
+def test_unlabelled_mail_is_guessed_once_however_often_it_is_named(
+    typed: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn_some(typed, tmp_path, monkeypatch)
+    more = [raw.replace(b"on day", b"on another day") for raw in HAM] * 3
+    new = [raw.replace(b"ends today", b"ends tomorrow") for raw in SPAM] + more
+    folder = write_tree(tmp_path / "all", mail=[raw + str(n).encode() for n, raw in enumerate(new)])
+    first = typed("learn", "--unlabelled", folder).text
+    assert int(re.findall(r"(\d+) guessed", first)[0]) > 0
+    assert ": 0 guessed" in typed("learn", "--unlabelled", folder).text

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,13 +45,16 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
         return judged(found, store)
 
 
-def judged(found: Sequence[arrays.Numbers], store: Store) -> list[Judgement]:
-    """The verdicts on messages of which the features are given."""
+def judged(found: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True) -> list[Judgement]:
+    """The verdicts on messages of which the features are given; by labelled mail alone, if asked for."""
+    rule = Rule.of(store)
+    if not with_guesses:
+        rule = replace(rule, guessed=0.0)
     starts = np.cumsum([0, *(len(keys) for keys in found)])
     keys = np.concatenate([*found, np.empty(0, np.uint64)])
     distinct, where = np.unique(keys, return_inverse=True)
     counts = store.count_arrays(distinct)
-    return judge_many(keys, where, starts, counts, store.labels(), Rule.of(store), store.unit())
+    return judge_many(keys, where, starts, counts, store.labels(), rule, store.unit())
 
 
 def look(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:

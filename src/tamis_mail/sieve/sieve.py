@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 
 from tamis_mail import bag, tokens
-from tamis_mail.labels import SPAM, check_label
+from tamis_mail.labels import GUESSES, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.hands import Hands, Work, batches, here
@@ -141,6 +141,7 @@ class Sieve:
         """Learn from messages of which nobody has said what they are: how many were guessed, unsure or known.
 
         The surest count as much as they are thought to be spam, and ham (a step of EM); the others are left.
+        Guesses rest on labelled mail alone, so that nothing more is guessed when the same mail comes again.
         To learn one with its label later moves it, to forget it takes all of it away.
         """
         kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
@@ -158,24 +159,26 @@ class Sieve:
         return actions
 
     def _guess(self, batch: list[bytes], source: str, work: Work) -> Counter[str]:
-        """Guess what messages are that the store does not know, in one transaction."""
+        """Guess what messages are of which nobody has said it, in one transaction.
+
+        Those that were guessed before are weighed again beside the others, so that the same mail is never
+        guessed twice over, but nothing becomes of them.
+        """
         with self.store.writing() as writer:
             plan = Plan(self.store, writer, source)
-            new = [
-                plain
-                for plain in dict.fromkeys(map(canonical, batch))
-                if self.store.find(digest(plain)) is None
-            ]
-            jobs = ((new[start : start + JOB],) for start in range(0, len(new), JOB))
+            before = {plain: self.store.find(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))}
+            open_ones = [plain for plain, old in before.items() if old is None or old.label in GUESSES]
+            jobs = ((open_ones[start : start + JOB],) for start in range(0, len(open_ones), JOB))
             bags = [keys for found in work("bags", jobs) for keys in found]
             shares = import_module("tamis_mail.sieve.guessing").shares
-            guesses = shares(bags, self.store)
-            for plain, share in zip(new, guesses, strict=True):
-                if share is not None:
-                    plan.guess(plain, share)
+            actions: Counter[str] = Counter(known=len(batch))
+            for plain, share in zip(open_ones, shares(bags, self.store), strict=True):
+                if before[plain] is None:
+                    actions.update(known=-1, unsure=share is None, guessed=share is not None)
+                    if share is not None:
+                        plan.guess(plain, share)
             plan.carry_out((), work)
-        unsure = guesses.count(None)
-        return Counter(guessed=len(new) - unsure, unsure=unsure, known=len(batch) - len(new))
+        return actions
 
     def forget_many(
         self, messages: Iterable[bytes], *, processes: int | None = None, progress: Progress | None = None

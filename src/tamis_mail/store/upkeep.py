@@ -46,7 +46,7 @@ class Status:
 
     labels: list[Label]
     messages: int
-    entries: int  # of all runs: at least as many as there are features
+    entries: int  # features that some message has
     bytes: int  # on disk
     epoch: int  # how often the store was decayed
     era: int  # how often it was pruned
@@ -66,7 +66,7 @@ class Pruned:
 
 
 def status(store: Store, sources: int = 10) -> Status:
-    """What the store holds, without reading its counts."""
+    """What the store holds."""
     connection = store.connection
     with store.reading():
         messages, last = connection.execute("SELECT count(*), max(time) FROM journal").fetchone()
@@ -82,7 +82,8 @@ def status(store: Store, sources: int = 10) -> Status:
         return Status(
             labels=store.labels(),
             messages=messages,
-            entries=sum(run.entries for run in runs.all_runs(connection)),
+            # Of runs, entries would be counted that forgetting has brought to zero, and others several times.
+            entries=sum(int(np.count_nonzero(table.counts.any(axis=1))) for table in store.tables()),
             bytes=_bytes(store),
             epoch=store.unit().bit_length() - 1,
             era=store.era(),

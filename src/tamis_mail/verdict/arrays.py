@@ -9,10 +9,13 @@ from tamis_mail.bag import HEADERS, VIEWS
 from tamis_mail.bag.arrays import views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import concluded, others, refuse_negative, trust
-from tamis_mail.verdict.rule import Rule, Side, View, questions, sides
+from tamis_mail.verdict.rule import Rule, Side, View, contests, sides
 from tamis_mail.verdict.verdict import Judgement
 
 __all__ = ["judge_many", "log_odds", "scores", "side_counts", "weigh"]
+
+# One side of a question: how many messages of it have each feature, and how many it has in all, by view.
+Counted = tuple[NDArray[np.float64], Sequence[float]]
 
 
 def judge_many(
@@ -31,17 +34,21 @@ def judge_many(
     distinct[where] = kinds
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
-    def against(name: str, rest: Sequence[str]) -> NDArray[np.float64]:
-        one, other = sides(labels, name, rest, unit, rule.guessed)
-        return log_odds(
-            scores(kinds, where, owners, len(starts) - 1, distinct, counts, rule, one, other), rule
-        )
+    def asked(one: Counted, other: Counted) -> NDArray[np.float64]:
+        found = _scores(kinds, where, owners, len(starts) - 1, distinct, rule, one, other)
+        return log_odds(found, rule)
 
-    odds_of = {name: against(name, rest) for name, rest in questions(known)}
-    spam = odds_of.pop(SPAM)
+    spam, rest = sides(labels, SPAM, known, unit, rule.guessed)
+    odds_of_spam = asked(_counted(counts, spam), _counted(counts, rest))
+    together, questions = contests(labels, known, unit)
+    total = side_counts(counts, together)
+    odds_of = {}
+    for one in questions:
+        own = side_counts(counts, one.own)
+        odds_of[one.name] = asked((own, one.own.messages), (total - own, one.rest))
     return [
         concluded(float(odds), known, {name: float(found[number]) for name, found in odds_of.items()}, rule)
-        for number, odds in enumerate(spam)
+        for number, odds in enumerate(odds_of_spam)
     ]
 
 
@@ -63,15 +70,34 @@ def scores(
     rest: Side,
 ) -> NDArray[np.float64]:
     """(messages, views): what each view says, before its scale."""
-    weights = np.zeros(len(counts))
-    s, h = side_counts(counts, spam), side_counts(counts, rest)
+    return _scores(
+        kinds, where, owners, messages, distinct, rule, _counted(counts, spam), _counted(counts, rest)
+    )
+
+
+def _counted(counts: NDArray[np.int64], side: Side) -> Counted:
+    return side_counts(counts, side), side.messages
+
+
+def _scores(
+    kinds: NDArray[np.intp],
+    where: NDArray[np.intp],
+    owners: NDArray[np.intp],
+    messages: int,
+    distinct: NDArray[np.intp],
+    rule: Rule,
+    spam: Counted,
+    rest: Counted,
+) -> NDArray[np.float64]:
+    (s, spams), (h, hams) = spam, rest
     refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
+    weights = np.zeros(len(s))
     seen = s + h > 0
-    trusts = [trust(a, b, rule) for a, b in zip(spam.messages, rest.messages, strict=True)]
+    trusts = [trust(a, b, rule) for a, b in zip(spams, hams, strict=True)]
     for kind, view in enumerate(rule.views):
         if trusts[kind]:
             chosen = np.flatnonzero((distinct == kind) & seen)
-            weights[chosen] = weigh(view, s[chosen], h[chosen], spam.messages[kind], rest.messages[kind])
+            weights[chosen] = weigh(view, s[chosen], h[chosen], spams[kind], hams[kind])
     place = owners * len(VIEWS) + kinds
     sums = np.bincount(place, weights[where], messages * len(VIEWS)).reshape(messages, len(VIEWS))
     sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))

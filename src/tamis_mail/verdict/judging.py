@@ -5,7 +5,7 @@ from math import exp, isfinite
 
 from tamis_mail.bag import GRAMS, HEADERS, VIEWS, view
 from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
-from tamis_mail.verdict.rule import Rule, Side, questions, sides
+from tamis_mail.verdict.rule import Rule, contests, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
 __all__ = ["AS_SUCH", "concluded", "judge", "others", "refuse_negative", "sigmoid", "trust"]
@@ -27,12 +27,17 @@ def judge(
     """The verdict on a message of which each feature's counts are given, by label."""
     known = others(labels)
     spam, rest = sides(labels, SPAM, known, unit, rule.guessed)
-    contributions, lean = _contributions(counts, rule, spam, rest)
+    pairs = {key: (spam.count(row), rest.count(row)) for key, row in counts.items()}
+    contributions, lean = _contributions(pairs, rule, spam.messages, rest.messages)
     log_odds = lean + sum(contributions.values())
     beside = {}
-    for name, against in [*questions(known)][1:]:
-        found, aside = _contributions(counts, rule, *sides(labels, name, against, unit, rule.guessed))
-        beside[name] = aside + sum(found.values())
+    together, asked = contests(labels, known, unit)
+    totals = {key: together.count(row) for key, row in counts.items()} if asked else {}
+    for one in asked:
+        ours = {key: one.own.count(row) for key, row in counts.items()}
+        pairs = {key: (own, totals[key] - own) for key, own in ours.items()}
+        found, aside = _contributions(pairs, rule, one.own.messages, one.rest)
+        beside[one.name] = aside + sum(found.values())
 
     def explain() -> tuple[Evidence, ...]:
         called = names()
@@ -95,34 +100,34 @@ def sigmoid(log_odds: float) -> float:
 def _softmax(scores: Sequence[float]) -> list[float]:
     best = max(scores)
     powers = [exp(score - best) for score in scores]
-    return [power / sum(powers) for power in powers]
+    total = sum(powers)
+    return [power / total for power in powers]
 
 
 def _contributions(
-    counts: Mapping[int, Sequence[int]], rule: Rule, spam: Side, rest: Side
+    counts: Mapping[int, tuple[float, float]], rule: Rule, spams: Sequence[float], hams: Sequence[float]
 ) -> tuple[dict[int, float], float]:
-    """What each feature adds to the log-odds, and what the views add whatever their features are."""
+    """What each feature adds to the log-odds, and what the views add whatever their features are.
+
+    Given are the messages of either side that have each feature, and all messages of either side, by view.
+    """
     sizes = [0] * len(VIEWS)
     for key in counts:
         sizes[view(key)] += 1
-    scales = [
-        chosen.scale * trust(spam.messages[kind], rest.messages[kind], rule)
-        for kind, chosen in enumerate(rule.views)
-    ]
-    known: dict[tuple[int, ...], tuple[float, bool]] = {}  # most were seen once or twice: few weights differ
+    scales = [chosen.scale * trust(spams[kind], hams[kind], rule) for kind, chosen in enumerate(rule.views)]
+    known: dict[tuple[int, float, float], float] = {}  # most were seen once or twice: few weights differ
     contributions = {}
     familiar = 0
-    for key, row in counts.items():
+    for key, (s, h) in counts.items():
         kind = view(key)
-        case = (kind, *row)
+        case = (kind, s, h)
         if case not in known:
-            s, h = spam.count(row), rest.count(row)
             chosen = rule.views[kind]
             refuse_negative(min(s, h))
-            weight = chosen.weigh(s, h, spam.messages[kind], rest.messages[kind]) if scales[kind] else 0.0
-            known[case] = scales[kind] * weight / (sizes[kind] + chosen.reluctance), s + h > 0
-        contributions[key], seen = known[case]
-        familiar += seen and kind <= HEADERS
+            weight = chosen.weigh(s, h, spams[kind], hams[kind]) if scales[kind] else 0.0
+            known[case] = scales[kind] * weight / (sizes[kind] + chosen.reluctance)
+        contributions[key] = known[case]
+        familiar += s + h > 0 and kind <= HEADERS
     acquainted = familiar / (familiar + rule.acquaintance)
     leans = (scale * chosen.lean(size) for scale, chosen, size in zip(scales, rule.views, sizes, strict=True))
     return contributions, acquainted * sum(leans)

@@ -114,6 +114,33 @@ def questions(known: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
             yield name, [other for other in known if other != name]
 
 
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The question whether mail that is not spam is of one label, or of one of all the others."""
+
+    name: str
+    own: Side
+    rest: tuple[float, float, float, float]  # messages of the others, by view
+
+
+def contests(labels: Sequence[Label], known: Sequence[str], unit: int) -> tuple[Side, list[Contest]]:
+    """All known labels as one side, and a contest for each, if there are several.
+
+    What the others have is what all have less a label's own, so that the work is linear in their number.
+    Units are powers of two: the differences are exact.
+    """
+    together = _side(labels, set(known), "", unit, 0.0)
+    if len(known) < 2:
+        return together, []
+    named = {label.name: label for label in labels}
+    found = []
+    for name in known:
+        own = _side([named[name]], {name}, "", unit, 0.0)
+        one, two, three, four = (a - b for a, b in zip(together.messages, own.messages, strict=True))
+        found.append(Contest(name, own, (one, two, three, four)))
+    return together, found
+
+
 def sides(
     labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
 ) -> tuple[Side, Side]:

@@ -204,3 +204,21 @@ def test_a_guess_is_forgotten_by_a_store_that_was_pruned(sieve: Sieve) -> None:
     for name in GUESSES:
         assert (labels[name].messages, labels[name].weight, labels[name].features) == (0, 0, 0)
     assert upkeep.check(sieve.store) == []
+
+
+@pytest.mark.parametrize("name", ["as many of each", "mostly spam", "mostly ham", "few"])
+def test_the_same_mail_again_is_guessed_no_further(sieve: Sieve, name: str) -> None:
+    first = sieve.learn_unlabelled(BATCHES[name], processes=1)
+    entries = {entry.digest: entry.label for entry in sieve.store.entries()}
+    for _ in range(3):
+        again = sieve.learn_unlabelled(BATCHES[name], processes=1)
+        assert (again["guessed"], again["unsure"]) == (0, first["unsure"])
+        assert again["known"] == first["known"] + first["guessed"]
+    assert {entry.digest: entry.label for entry in sieve.store.entries()} == entries
+
+
+def test_guesses_do_not_depend_on_earlier_guesses(sieve: Sieve) -> None:
+    batch = [canonical(raw) for raw in BATCHES["as many of each"]]
+    before = shares(bags(batch), sieve.store)
+    assert sieve.learn_unlabelled(BATCHES["mostly ham"], processes=1)["guessed"]
+    assert shares(bags(batch), sieve.store) == before

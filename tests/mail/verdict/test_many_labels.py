@@ -1,0 +1,57 @@
+"""A verdict takes work in proportion to the number of labels, not to its square."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tamis_mail.bag import KEY_BITS
+from tamis_mail.labels import Label
+from tamis_mail.verdict import RULE, judge
+from tamis_mail.verdict.arrays import judge_many
+
+
+class Row(list[int]):
+    """Counts of a feature, by label, that note how often one is looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for count in super().__iter__():
+            Row.looks += 1
+            yield count
+
+    def __getitem__(self, place):  # type: ignore[no-untyped-def, override]
+        Row.looks += 1
+        return super().__getitem__(place)
+
+
+def many(labels: int, features: int = 40) -> tuple[dict[int, Row], list[Label]]:
+    rng = np.random.default_rng(1)
+    rows = {
+        int(key): Row(rng.poisson(1.0, labels).tolist()) for key in rng.integers(0, 1 << KEY_BITS, features)
+    }
+    named = [Label(n, "spam" if not n else f"label {n}", 50, 50, 0, 1000) for n in range(labels)]
+    return rows, named
+
+
+def test_the_work_of_a_verdict_is_linear_in_the_number_of_labels() -> None:
+    looks = []
+    for labels in (25, 100):
+        rows, named = many(labels)
+        Row.looks = 0
+        judge(rows, named, RULE, 1, dict)
+        looks.append(Row.looks)
+    assert looks[1] <= 5 * looks[0]  # four times as many labels; sixteen times, if it were the square
+
+
+def test_many_labels_are_judged_alike_one_by_one_and_together() -> None:
+    rows, named = many(60)
+    keys = np.array(sorted(rows), np.uint64)
+    counts = np.array([list(rows[int(key)]) for key in keys], np.int64)
+    (found,) = judge_many(keys, np.arange(len(keys)), np.array([0, len(keys)]), counts, named, RULE, 1)
+    verdict = judge(rows, named, RULE, 1, dict)
+    assert found.label == verdict.label
+    assert found.log_odds == pytest.approx(verdict.log_odds)
+    assert found.probabilities == pytest.approx(dict(verdict.probabilities))
+    assert sum(found.probabilities.values()) == pytest.approx(1)
