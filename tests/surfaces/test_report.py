@@ -24,10 +24,12 @@ def mailbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_tells_and_draws(mailbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(mailbox), "--split", "400/50/50", "--no-html"]) == 0
+    assert "120 learned, 15 choose the smoothing, 15 judged" in capsys.readouterr().out
     assert main(["report", str(mailbox)]) == 0
     text = capsys.readouterr().out
     for said in (
-        "120 learned, 15 choose the smoothing, 15 judged",
+        "10 folds: each judged by what the others teach, 135 messages",
         "accuracy",
         "ROC area",
         "learned  ROC area",
@@ -157,3 +159,32 @@ def test_tuning_by_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
         main(["tune"])
     assert stopped.value.code == 2
     assert "no mail was named" in capsys.readouterr().err
+
+
+def test_every_message_is_judged_unless_a_split_is_asked_for(
+    mailbox: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--json", str(mailbox)]) == 0
+    split = json.loads(capsys.readouterr().out)["split"]
+    assert (split["way"], split["folds"], split["judged"], split["unused"]) == ("folds", 10, 150, 0)
+    assert main(["report", "--json", "--split", "20/10/10", str(mailbox)]) == 0
+    split = json.loads(capsys.readouterr().out)["split"]
+    assert (split["way"], split["judged"], split["unused"]) == ("split", 10, 110)
+    with pytest.raises(SystemExit):
+        main(["report", "--split", "20/10/10", "--folds", "3", str(mailbox)])
+
+
+def test_a_report_means_one_thing_by_a_miss(mailbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--json", str(mailbox)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    misses = found["measures"]["messages"] - found["measures"]["right"]
+    assert misses > 0
+    assert len(found["misses"]) == min(20, misses)
+    assert main(["report", str(mailbox)]) == 0
+    pages = (capsys.readouterr().out, Path("tamis-report.html").read_text(encoding="utf-8"))
+    for text in pages:
+        assert "spam missed" not in text
+        assert "thought likelier to be what they are not" in " ".join(text.split())
+    assert f"\nmisses          {misses:>7}" in pages[0]
+    assert f"\n{misses} misses, " in pages[0]
+    assert f"<dt>misses</dt><dd>{misses}</dd>" in pages[1]

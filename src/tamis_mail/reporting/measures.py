@@ -22,9 +22,9 @@ class Measures:
     messages: int
     spam: int
     right: int  # on the likelier side, whatever the thresholds; even odds are ham
-    ham_called_spam: int
-    spam_missed: int  # called ham
-    unsure: int
+    ham_called_spam: int  # by the verdict, and so by the thresholds
+    spam_called_ham: int  # likewise
+    unsure: int  # likewise
     roc_area: float  # the chance that a spam is thought likelier to be spam than a ham; NaN without both
     log_loss: float  # nats a message
     brier: float
@@ -33,6 +33,11 @@ class Measures:
     @property
     def accuracy(self) -> float:
         return self.right / self.messages if self.messages else float("nan")
+
+    @property
+    def misses(self) -> int:
+        """Messages that are thought likelier to be what they are not; all reports mean this by the word."""
+        return self.messages - self.right
 
     @property
     def ham(self) -> int:

@@ -104,8 +104,9 @@ def _numbers(report: Report) -> str:
     measures = report.study.measures
     shown = [
         ("accuracy", f"{100 * measures.accuracy:.1f} %", f"{measures.right:,} of {measures.messages:,}"),
-        ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,} ham"),
-        ("spam missed", f"{measures.spam_missed:,}", f"of {measures.spam:,} spam, called ham"),
+        ("misses", f"{measures.misses:,}", "thought likelier to be what they are not"),
+        ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,} ham, by the verdict"),
+        ("spam called ham", f"{measures.spam_called_ham:,}", f"of {measures.spam:,} spam, by the verdict"),
         ("unsure", f"{measures.unsure:,}", f"{report.study.rule.ham:g} < p < {report.study.rule.spam:g}"),
         ("ROC area", f"{measures.roc_area:.4f}", "1 is perfect, 0.5 is chance"),
         ("log-loss", f"{measures.log_loss:.4f}", "nats a message"),
@@ -121,7 +122,7 @@ def _numbers(report: Report) -> str:
 
 def _misses(report: Report) -> str:
     messages = report.study.measures.messages
-    total = messages - report.study.measures.right
+    total = report.study.measures.misses
     if not total:
         none = "None: every message was on its own side of one half."
         return f'<section class="wide"><h2>Misses</h2><p>{none}</p></section>'

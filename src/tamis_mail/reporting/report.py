@@ -15,7 +15,10 @@ from tamis_mail.reporting.measures import Bin, bins, probabilities, roc_curve
 from tamis_mail.reporting.misses import Miss, misses
 from tamis_mail.reporting.study import Study, by_folds, by_split
 
-__all__ = ["Report", "report"]
+__all__ = ["SIZES", "Report", "report"]
+
+SIZES = (400, 50, 50)  # messages to learn, to choose the smoothing by, and to judge
+_FOLDS = 10
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,16 @@ class Report:
 def report(
     mail: Labelled,
     *,
-    sizes: tuple[int, int, int] = (400, 50, 50),
+    sizes: tuple[int, int, int] | None = None,
     folds: int | None = None,
     seed: int = 0,
     seen: Callable[[Letter], None] = lambda _: None,
 ) -> Report:
-    """Read mail, study it, and look at what went wrong."""
+    """Read mail, study it, and look at what went wrong; by ten folds, unless `sizes` asks for a split."""
     corpus: Corpus = read(mail, seen=seen)
-    study = by_folds(corpus, folds, seed) if folds else by_split(corpus, sizes, seed)
+    if sizes is None and folds is None:
+        folds = max(2, min(_FOLDS, len(corpus)))
+    study = by_folds(corpus, folds, seed) if folds else by_split(corpus, sizes or SIZES, seed)
     return Report(
         mail.name,
         len(corpus),

@@ -83,7 +83,7 @@ def test_the_numbers_are_those_of_scikit_learn(corpus: Corpus) -> None:
     assert found.accuracy == pytest.approx(metrics.accuracy_score(y, p > 0.5), abs=1e-12)
     assert found.unsure == np.sum((p < RULE.spam) & (p > RULE.ham))
     assert found.ham_called_spam == np.sum(p[~y] >= RULE.spam)
-    assert found.spam_missed == np.sum(p[y] <= RULE.ham)
+    assert found.spam_called_ham == np.sum(p[y] <= RULE.ham)
     ham, spam, _ = metrics.roc_curve(y, study.log_odds, drop_intermediate=False)
     np.testing.assert_allclose(np.array(roc_curve(study.log_odds, y)), np.column_stack([ham, spam]))
 

@@ -21,7 +21,7 @@ class Row(list[int]):
             Row.looks += 1
             yield count
 
-    def __getitem__(self, place):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, place):  # type: ignore[no-untyped-def]
         Row.looks += 1
         return super().__getitem__(place)
 

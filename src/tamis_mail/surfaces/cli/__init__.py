@@ -128,7 +128,15 @@ def _is_filter(words: list[str]) -> bool:
 
 
 def said_of(error: BaseException) -> str:
-    """One line on an error; one that nobody foresaw says how to find out more."""
+    """One line on an error, fit to be printed; one that nobody foresaw says how to find out more."""
+    text = _describe(error)
+    if text.isprintable():
+        return text
+    made: str = import_module("tamis_mail.mailbox.letter").printable(text)
+    return made
+
+
+def _describe(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, KeyboardInterrupt):
         return text or "interrupted"
@@ -138,7 +146,7 @@ def said_of(error: BaseException) -> str:
         if error.filename is None:
             return error.strerror
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
-        return f"{name if name.isprintable() else ascii(name)}: {error.strerror}"
+        return f"{name}: {error.strerror}"
     if isinstance(error, OSError | ValueError) or type(error).__module__.startswith("tamis_mail."):
         return text
     return f"unexpected {type(error).__name__}: {text} (TAMIS_DEBUG=1 shows where; please report it)"

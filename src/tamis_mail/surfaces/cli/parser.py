@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
+from tamis_mail.mailbox.letter import printable
 from tamis_mail.surfaces.cli.streams import columns
 
 __all__ = ["Parser", "add_quiet", "add_store"]
@@ -114,7 +115,7 @@ class Parser(argparse.ArgumentParser):
         return "\n".join(["examples:", *lines])
 
     def error(self, message: str) -> NoReturn:
-        self.exit(self.status, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(self.status, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 
 def add_store(parser: Parser) -> None:

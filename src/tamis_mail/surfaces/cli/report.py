@@ -26,11 +26,15 @@ _TOKENS = 4  # of each
 def configure(parser: Parser) -> None:
     """The options of `tamis report`."""
     parser.description = (
-        "Say how well mail can be told apart: learn some of it, choose the smoothing by some more, and judge "
-        "the rest, which was not looked at before. Nothing is learned for good; your store is not touched. "
-        "Without any mail named, the sample mailbox is taken.\n\n"
-        "With --folds every message is judged, by what all but its own fold teach. Counts can be subtracted, "
-        "so the mail is read once however many folds there are.\n\n"
+        "Say how well mail can be told apart: every message is judged by what all but its own fold teach, "
+        "one of ten. Counts can be subtracted, so the mail is read once however many folds there are. "
+        "Nothing is learned for good; your store is not touched. Without any mail named, the sample mailbox "
+        "is taken.\n\n"
+        "With --split some messages are learned, the smoothing is chosen by some more, and others are "
+        "judged, which were not looked at before; the rest is not used.\n\n"
+        "A miss is a message that is thought likelier to be what it is not: spam with a probability of spam "
+        "of at most one half, ham with more. Verdicts are more careful: between their thresholds mail is "
+        "unsure.\n\n"
         "A page with pictures is written besides; it holds subjects and words of the mail."
     )
     add_mail(parser)
@@ -38,11 +42,10 @@ def configure(parser: Parser) -> None:
     add(
         "--split",
         type=_split,
-        default=(400, 50, 50),
         metavar="A/B/C",
-        help="messages to learn, to choose by and to judge (default: 400/50/50; fewer in proportion)",
+        help="messages to learn, to choose by and to judge, such as 400/50/50 (fewer in proportion)",
     )
-    add("--folds", type=int, metavar="K", help="judge every message, by K folds")
+    add("--folds", type=int, metavar="K", help="judge every message, by K folds (default: 10)")
     add("--seed", type=int, default=0, metavar="N", help="another random choice (default: 0)")
     add("--html", metavar="FILE", help=f"where the page goes (default: {_PAGE}; with --json none)")
     add("--no-html", action="store_true", help="write no page")
@@ -51,7 +54,8 @@ def configure(parser: Parser) -> None:
     parser.examples = [
         ("tamis report", "try it on the sample mailbox"),
         ("tamis report ~/Maildir", "your mail, where a folder Junk is spam"),
-        ("tamis report --spam Junk --ham Inbox Archive --folds 10", "all of it, by ten folds"),
+        ("tamis report --spam Junk --ham Inbox Archive --folds 5", "by five folds"),
+        ("tamis report --split 400/50/50", "learn 400 messages, judge 50 others"),
         ("tamis report --json ~/Maildir | jq .measures", "for programs"),
     ]
 
@@ -60,6 +64,8 @@ def run(out: TextIO, options: Namespace) -> int:
     """Study the mail, and tell."""
     if options.no_html and options.html:
         options.parser.error("got --html and --no-html, expected one of them")
+    if options.folds is not None and options.split is not None:
+        options.parser.error("got --folds and --split, expected one of them")
     if options.folds is not None and options.folds < 2:
         options.parser.error(f"got --folds {options.folds}, expected 2 or more: try --folds 10")
     if options.seed < 0:
@@ -130,15 +136,16 @@ class _Page:
         if found.disputed:
             lines += self._said(f"{found.disputed:,} that are among spam and among ham were left out")
         if found.study.unused:
-            lines += self._said(f"not needed: {found.study.unused:,}; --folds 10 judges all")
+            lines += self._said(f"not needed: {found.study.unused:,}; without --split all are judged")
         return lines
 
     def _numbers(self) -> list[str]:
         one = self._found.study.measures
         rows = [
             ("accuracy", percent(one.accuracy), f"{one.right:,} of {one.messages:,}"),
+            ("misses", f"{one.misses:,}", ""),
             ("ham called spam", f"{one.ham_called_spam:,}", f"of {one.ham:,}"),
-            ("spam missed", f"{one.spam_missed:,}", f"of {one.spam:,}"),
+            ("spam called ham", f"{one.spam_called_ham:,}", f"of {one.spam:,}"),
             ("unsure", f"{one.unsure:,}", ""),
             ("ROC area", _number(one.roc_area), ""),
             ("log-loss", _number(one.log_loss), ""),
@@ -164,10 +171,11 @@ class _Page:
 
     def _misses(self) -> list[str]:
         found = self._found
-        total = found.study.measures.messages - found.study.measures.right
+        total = found.study.measures.misses
         if not total:
             return ["no misses"]
-        lines = [f"{total:,} misses" + (f", the worst {_SHOWN}:" if total > _SHOWN else ":")]
+        worst = f"; the worst {_SHOWN}:" if total > _SHOWN else ":"
+        lines = self._said(f"{total:,} misses, thought likelier to be what they are not{worst}")
         for miss in found.misses[:_SHOWN]:
             lines += self._miss(miss)
         return lines

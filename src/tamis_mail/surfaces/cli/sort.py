@@ -204,7 +204,8 @@ def _open(options: Namespace) -> AbstractContextManager["Sieve | None"]:
     path = options.store or import_module("tamis_mail.settings").default_path()
     if not import_module("tamis_mail.files").is_there(path):
         if not options.quiet:
-            hint = f"nothing has been learned yet ({path}): begin with tamis learn --help"
+            named: str = import_module("tamis_mail.mailbox.letter").printable(str(path))
+            hint = f"nothing has been learned yet ({named}): begin with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")
         return nullcontext()
     opened: Sieve = import_module("tamis_mail.sieve").Sieve.open(path, create=False, readonly=True)

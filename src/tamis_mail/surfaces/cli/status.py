@@ -36,7 +36,7 @@ def run(out: TextIO, options: Namespace) -> int:
         if options.json:
             out.write('{"store": null, "messages": 0, "labels": {}}\n')
             return 0
-        out.write(f"Nothing has been learned yet: there is no store at {path}.\n")
+        out.write(f"Nothing has been learned yet: there is no store at {printable(str(path))}.\n")
         out.write("Begin with:  tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox\n")
         return 0
     with Store(path, create=False, readonly=True) as store:

@@ -58,7 +58,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Do one of them."""
     said, status = _RUN[options.action](options)
     if not options.quiet or status:
-        out.writelines(f"{line}\n" for line in said)
+        out.writelines(f"{printable(line)}\n" for line in said)
     return status
 
 

@@ -126,7 +126,7 @@ def _lines(out: TextIO, found: Tuning, after: Rule, kept: bool, options: Namespa
         ("log-loss", f"{was.log_loss:.4f}", f"{would_be.log_loss:.4f}"),
         ("Brier score", f"{was.brier:.4f}", f"{would_be.brier:.4f}"),
         ("ham called spam", f"{was.ham_called_spam:,}", f"{would_be.ham_called_spam:,}"),
-        ("spam missed", f"{was.spam_missed:,}", f"{would_be.spam_missed:,}"),
+        ("spam missed", f"{was.spam_called_ham:,}", f"{would_be.spam_called_ham:,}"),
         ("unsure", f"{was.unsure:,}", f"{would_be.unsure:,}"),
     ]
     lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
