@@ -150,6 +150,7 @@ def test_words_of_an_import_leave_the_file_to_be_imported(typed: Type, tmp_path:
     answer = typed("store", "import", "--format", "spamassassin", "--words", ham, tmp_path / "missing")
     assert answer.status == 3
     assert f"{tmp_path / 'missing'}" in answer.err
+    assert "expected a message" not in answer.err  # it is not taken for mail whose words are tried
 
 
 def test_the_demo_advises_what_it_has(typed: Type, tmp_path: Path) -> None:
