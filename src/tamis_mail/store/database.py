@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tamis_mail.files import open_regular, refuse_irregular
 
@@ -71,6 +71,7 @@ class _Clock:
     """Says when a statement has run for too long."""
 
     __slots__ = ("_end", "seconds")
+    strikes: ClassVar[int] = 0  # how often it has said so
 
     def __init__(self) -> None:
         self.seconds = VERDICT_SECONDS
@@ -80,7 +81,9 @@ class _Clock:
         self._end = time.monotonic() + self.seconds
 
     def is_late(self) -> bool:
-        return time.monotonic() > self._end
+        late = time.monotonic() > self._end
+        _Clock.strikes += late
+        return late
 
 
 class Connection(sqlite3.Connection):
@@ -160,6 +163,8 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
             refuse_other_objects(connection, path)
             if writable:
                 _upgrade(connection, path)
+            if readonly:
+                connection.execute("PRAGMA query_only = ON")
         except BaseException:
             connection.close()
             raise
@@ -348,10 +353,23 @@ _HINTS = {
 
 
 @contextmanager
+def keep_interrupts() -> Iterator[None]:
+    """Let Ctrl-C through: SQLite swallows what is raised while it asks for the time, as "interrupted"."""
+    before = _Clock.strikes
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error) and _Clock.strikes == before:
+            raise KeyboardInterrupt from error
+        raise
+
+
+@contextmanager
 def explained(path: object) -> Iterator[None]:
     """Turn SQLite's errors into one line that says what to do."""
     try:
-        yield
+        with keep_interrupts():
+            yield
     except sqlite3.DatabaseError as error:
         text = " ".join(str(error).split())
         for sign, hint in _HINTS.items():

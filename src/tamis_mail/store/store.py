@@ -33,6 +33,7 @@ from tamis_mail.store.database import (
     StoreError,
     connect,
     explained,
+    keep_interrupts,
     reading,
     writing,
 )
@@ -197,9 +198,8 @@ class Store:
 
     def _shrink(self) -> None:
         """Give back to the disk what runs that were merged have left, if it is much."""
-        with suppress(
-            sqlite3.OperationalError
-        ):  # what was written is written: if another process is at work, the next one tidies
+        # What was written is written: if another process is at work, the next one tidies.
+        with suppress(sqlite3.OperationalError), keep_interrupts():
             (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             if free > 1000 and free * 4 > pages:

@@ -18,7 +18,7 @@ from tamis_mail.labels import GUESSES, SHARES, Label
 from tamis_mail.schema import MOST_EPOCHS, ROOM, TABLES
 from tamis_mail.store import runs, tables
 from tamis_mail.store.checking import Progress, check
-from tamis_mail.store.database import StoreError
+from tamis_mail.store.database import StoreError, keep_interrupts
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table
 
@@ -126,7 +126,7 @@ def compact(store: Store, progress: Progress | None = None) -> int:
         found = runs.all_runs(store.connection)
         if len({run.generation for run in found}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
-    with suppress(sqlite3.OperationalError):
+    with suppress(sqlite3.OperationalError), keep_interrupts():
         store.shrink()
     return _bytes(store)
 
@@ -178,9 +178,8 @@ def drop(store: Store, chosen: Chosen, progress: Progress | None = None) -> Prun
             )
         if features:
             writer.set("era", store.era() + 1)
-    with suppress(
-        sqlite3.OperationalError
-    ):  # another process is reading or writing: a later one gives the room back
+    # If another process is reading or writing, a later one gives the room back.
+    with suppress(sqlite3.OperationalError), keep_interrupts():
         store.shrink()
     return Pruned(features, entries, before, _bytes(store))
 

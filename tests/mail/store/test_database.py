@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -262,3 +262,30 @@ def test_names_that_sqlite_gives_a_meaning_of_its_own_are_no_stores(
         learn(store, [1])
     with Store(full) as store:
         assert remembered(store) == expected({1: "spam"})
+
+
+def test_an_interrupt_while_sqlite_asks_for_the_time_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with Store(path):
+        pass
+    with closing(database.connect(path)) as connection:
+
+        def interrupt() -> bool:
+            raise KeyboardInterrupt
+
+        connection.set_progress_handler(interrupt, 100)
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+        with pytest.raises(KeyboardInterrupt), database.explained(path):
+            connection.execute(endless)
+        with pytest.raises(KeyboardInterrupt), suppress(sqlite3.OperationalError), database.keep_interrupts():
+            connection.execute(endless)
+
+
+def test_a_store_that_is_opened_to_be_read_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with Store(path) as store:
+        learn(store, [1], "ham")
+    with Store(path, readonly=True) as store:
+        with pytest.raises(StoreError, match="cannot be written"):
+            learn(store, [2], "spam")
+        assert len(list(store.entries())) == 1

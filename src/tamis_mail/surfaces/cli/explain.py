@@ -1,6 +1,5 @@
 """a message → why it is spam, or is not, in words, sums and tokens."""
 
-import os
 import sys
 import time
 from argparse import Namespace
