@@ -1,12 +1,16 @@
 """What encoding bytes are in."""
 
 import codecs
-import time
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tamis.text import charset
 from tamis.text.charset import GUESSED, as_utf8, decode, guess
 from tests.text.test_language import SENTENCES
 
@@ -110,8 +114,42 @@ def test_languages_are_those_that_are_known() -> None:
     assert set(" ".join(GUESSED.values()).split()) <= set(SENTENCES)
 
 
-def test_one_byte_a_million_times_over_is_no_trouble() -> None:
-    begun = time.process_time()
-    for byte in (b"\xe4", b"\x80", b"\xff", b"a" * 999 + b"\xe4"):
-        guess(byte * (4_000_000 // len(byte)))
-    assert time.process_time() - begun < 20  # linear: some tenths of a second; were it quadratic, hours
+def count_steps(document: bytes) -> int:
+    """The lines of Python and the calls of C functions that it takes to guess an encoding."""
+    steps = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        nonlocal steps
+        steps += event == "line"
+        return trace
+
+    charset._guess.cache_clear()  # it keeps the guesses of words, which these documents share
+    before = sys.gettrace(), sys.getprofile()
+    sys.settrace(trace)
+    sys.setprofile(note)
+    try:
+        guess(document)
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    return steps
+
+
+@pytest.mark.parametrize(
+    "part", [b"\xe4", b"\x80", b"\xff", b"\xe4 ", b"a" * 999 + b"\xe4", b"a" * 999 + b" \xe4"]
+)
+def test_a_long_document_takes_no_more_steps_than_its_head(part: bytes) -> None:
+    guess(b"\xe4\xf6\xfc")  # loads the languages
+    head = 1 << 17
+    short, long = (part * (size // len(part)) for size in (head, 32 * head))
+    assert count_steps(long) <= count_steps(short) + 10
+
+
+def test_ascii_before_the_first_word_that_tells_is_passed_in_large_steps() -> None:
+    guess(b"\xe4\xf6\xfc")
+    short, long = (count_steps(b"plain " * (size // 6) + b"\xe4 ") for size in (1 << 17, 1 << 22))
+    assert long - short <= 8 * ((1 << 22) // (1 << 16))

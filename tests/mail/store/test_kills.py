@@ -36,11 +36,14 @@ def test_a_process_that_is_killed_leaves_a_store_that_is_whole(tmp_path: Path) -
         arguments = [sys.executable, "-c", CHILD, str(path), str(first)]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, bufsize=1) as child:
             assert child.stdout is not None
+            lines = []
             if kill:  # the first is killed while it makes the store, or soon after
                 assert child.stdout.readline() == "open\n"
-            time.sleep(dice.uniform(0, 0.25))
+                lines = [child.stdout.readline() for _ in range(dice.randint(0, 30))]
+            time.sleep(dice.uniform(0, 0.02))  # so that it is in the middle of something
             child.send_signal(signal.SIGKILL)
-            said = [int(line) for line in child.stdout.read().split("\n") if line.isdigit()]
+            lines += child.stdout.read().split("\n")
+            said = [int(line) for line in lines if line.strip().isdigit()]
         with Store(path) as store:
             assert upkeep.check(store) == []
             known = {entry.digest: entry.label for entry in store.entries()}
