@@ -44,3 +44,12 @@ def test_a_planted_violation_fails(tmp_path: Path, rule: str, lines: str) -> Non
 def test_what_obeys_passes(tmp_path: Path, name: str) -> None:
     lines = "from tamis._kernels import reference\n\n__all__ = ['reference']\n"
     assert broken_rules(tmp_path, name, lines) == []
+
+
+def test_programs_without_a_suffix_are_linted_too() -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--show-files", "tools"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    programs = [path for path in (ROOT / "tools").iterdir() if path.is_file()]
+    python = {path for path in programs if b"python" in path.read_bytes().partition(b"\n")[0]}
+    assert python
+    assert python <= {Path(path) for path in listed}
