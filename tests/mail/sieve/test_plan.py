@@ -1,0 +1,253 @@
+"""What a transaction answers, and how its work is divided."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tamis_mail import Receipt, Sieve, tokens
+from tamis_mail.bag import PAIRS, WORDS
+from tamis_mail.bag.arrays import views
+from tamis_mail.message import canonical, digest
+from tamis_mail.sample import messages
+from tamis_mail.sieve import jobs, plan, sieve
+from tamis_mail.sieve.hands import here
+from tamis_mail.sieve.plan import JOB, Plan
+from tamis_mail.sieve.pruning import prune
+from tamis_mail.store import StoreError, upkeep
+from tamis_mail.store.tables import Table
+from tamis_mail.verdict import Rule
+from tamis_mail.verdict.judging import others
+from tamis_mail.verdict.rule import questions, sides
+
+SAMPLE = [one.raw for one in messages()]
+LUNCH = b"Subject: Lunch?\n\nAt noon, as always?"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Sieve]:
+    with Sieve.open(tmp_path / "store") as opened:
+        yield opened
+
+
+def test_a_receipt_says_what_became_of_a_message(opened: Sieve) -> None:
+    name = digest(canonical(LUNCH))
+    assert opened.learn(LUNCH, "ham") == Receipt("learned", "ham", None, name)
+    assert opened.learn(LUNCH, "ham") == Receipt("known", "ham", "ham", name)
+    assert opened.learn(LUNCH, "spam") == Receipt("moved", "spam", "ham", name)
+    assert opened.forget(LUNCH) == Receipt("forgotten", None, "spam", name)
+    assert opened.forget(LUNCH) == Receipt("unknown", None, None, name)
+
+
+def test_a_message_known_by_other_tokens_is_not_taken_back(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.learn(LUNCH, "ham")
+    monkeypatch.setattr(tokens, "VERSION", tokens.VERSION + 1)
+    with pytest.raises(StoreError, match="learn your mail into a new store"):
+        opened.forget(LUNCH)
+    with pytest.raises(StoreError, match="learn your mail into a new store"):
+        opened.learn(LUNCH, "spam")
+    monkeypatch.undo()
+    assert opened.forget(LUNCH).before == "ham"
+
+
+def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
+    """How many messages each job counts when these are learned."""
+    sizes: list[int] = []
+
+    def note(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        for given in inputs:
+            sizes.append(len(given[0]))
+            yield next(here(job, [given]))
+
+    with opened.store.writing() as writer:
+        chosen = Plan(opened.store, writer, "")
+        receipts = chosen.carry_out((chosen.learn(raw, "ham") for raw in raws), note)
+    assert [receipt.action for receipt in receipts] == ["learned"] * len(raws)
+    return sizes
+
+
+def test_a_job_has_a_bounded_number_of_messages(opened: Sieve) -> None:
+    raws = [b"Subject: %d\n\nx" % number for number in range(2 * JOB + 1)]
+    assert job_sizes(opened, raws) == [JOB, JOB, 1]
+    assert upkeep.check(opened.store) == []
+
+
+def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
+    raws = [b"Subject: %d\n\n" % number + b"word " * 210_000 for number in range(6)]  # 1 MiB and a little
+    assert 3 * len(raws[0]) < plan.BYTES <= 4 * len(raws[0])
+    assert job_sizes(opened, raws) == [4, 2]
+
+
+def test_the_last_byte_fills_a_job(opened: Sieve, monkeypatch: pytest.MonkeyPatch) -> None:
+    raws = [b"Subject: %d\n\nx" % number for number in range(6)]
+    monkeypatch.setattr(plan, "BYTES", 2 * len(canonical(raws[0])))
+    assert job_sizes(opened, raws) == [2, 2, 2]
+
+
+def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: Sieve) -> None:
+    raws = [b"Subject: %d\n\nword%d" % (number, number) for number in range(JOB + 2)]
+    opened.learn_many(raws, "ham", processes=1)
+    upkeep.decay(opened.store)
+    assert upkeep.prune(opened.store).dropped > 0
+    assert opened.forget_many(raws, processes=1) == {"forgotten": JOB + 2}
+    assert [(label.weight, label.features) for label in opened.store.labels()] == [(0, 0)]
+    assert upkeep.check(opened.store) == []
+
+
+def test_features_of_many_messages_are_those_of_each() -> None:
+    plain = [canonical(raw) for raw in SAMPLE[: 2 * jobs._AT_ONCE + 1]]
+    together, alone = jobs.bags(plain), [jobs.bags([raw])[0] for raw in plain]
+    assert len(together) == len(plain)
+    assert all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
+    digests, bags = jobs.look(SAMPLE[:3])
+    assert digests == [digest(raw) for raw in plain[:3]]
+    assert all(np.array_equal(one, other) for one, other in zip(bags, alone, strict=False))
+    assert jobs.bags([]) == []
+
+
+def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
+    plain = [canonical(raw) for raw in SAMPLE[:5]]
+    changes: list[jobs.Change] = [((0, 1),), ((1, 2),), ((0, 1),), ((0, 3), (2, -5)), ()]
+    total: dict[int, list[int]] = {}
+    for raw, change in zip(plain, changes, strict=True):
+        for key in jobs.bags([raw])[0].tolist():
+            for column, units in change:
+                total.setdefault(key, [0, 0, 0])[column] += units
+    for chosen, width in ((slice(None), 3), (slice(0, 1), 1), (slice(1, 2), 2)):
+        counted = jobs.count(plain[chosen], changes[chosen], width)
+        assert counted.counts.shape[1] == width
+        if width == 3:
+            rows = dict(zip(counted.keys.tolist(), counted.counts.tolist(), strict=True))
+            assert {key: row for key, row in rows.items() if any(row)} == total
+        else:
+            assert counted.counts[:, width - 1].tolist() == [width] * len(jobs.bags(plain[chosen])[0])
+
+
+def test_many_are_judged_as_each_is(opened: Sieve) -> None:
+    for one in [*messages()][::10]:
+        opened.learn(one.raw, one.label)
+    asked = SAMPLE[1:60:20]
+    judged = jobs.judge(str(opened.store.path), asked)
+    assert [one.log_odds for one in judged] == pytest.approx([opened.sort(raw).log_odds for raw in asked])
+    assert jobs.judge(str(opened.store.path), []) == []
+
+
+def test_progress_is_told_after_each_transaction(opened: Sieve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sieve, "_LEARNED", 2)
+    monkeypatch.setattr(sieve, "JOB", 2)
+    monkeypatch.setattr(sieve, "_GUESSED", 2)
+    raws = [b"Subject: %d\n\nx" % number for number in range(5)]
+    told: list[int] = []
+    assert opened.learn_many(raws, "ham", processes=1, progress=told.append) == {"learned": 5}
+    assert opened.learn_many(raws[:1], "spam", processes=1, progress=told.append) == {"moved": 1}
+    new = [b"Subject: new %d\n\nx" % number for number in range(3)]
+    asked = [*raws[:2], *new]
+    opened.learn_unlabelled(asked, processes=1, progress=told.append)
+    assert opened.forget_many(raws, processes=1, progress=told.append) == {"forgotten": 5}
+    assert told == [2, 4, 5, 1, 2, 4, 5, 2, 4, 5]
+
+
+def test_transactions_are_shorter_where_labels_are_many(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sieve, "_LEARNED", 40)
+    monkeypatch.setattr(sieve, "JOB", 3)
+    raws = [b"Subject: %d\n\nx" % number for number in range(40)]
+    sizes = []
+    for labels in range(5):
+        told: list[int] = []
+        opened.forget_many(raws, processes=1, progress=told.append)
+        sizes.append((len(opened.store.labels()), told[0]))
+        opened.learn(b"Subject: of a label\n\n%d" % labels, f"label{labels}")
+    assert sizes == [(0, 40), (1, 40), (2, 40), (3, 40), (4, 20)]
+    for labels in range(5, 30):
+        opened.learn(b"Subject: of a label\n\n%d" % labels, f"label{labels}")
+    told = []
+    opened.forget_many(raws, processes=1, progress=told.append)
+    assert told[0] == 3  # never fewer than a job
+
+
+def test_a_label_of_which_all_was_forgotten_is_not_known_to_guess_by(opened: Sieve) -> None:
+    opened.learn(LUNCH, "ham")
+    opened.learn(b"Subject: Pills\n\nBuy.", "spam")
+    assert opened.learn_unlabelled([b"Subject: x\n\ny"], processes=1) == {"unsure": 1}
+    opened.forget(LUNCH)
+    with pytest.raises(StoreError, match="has not learned spam and other mail"):
+        opened.learn_unlabelled([b"Subject: x\n\ny"], processes=1)
+
+
+def test_messages_that_are_known_or_repeated_are_not_guessed(opened: Sieve) -> None:
+    opened.learn(LUNCH, "ham")
+    opened.learn(b"Subject: Pills\n\nBuy.", "spam")
+    asked = [LUNCH, b"Subject: x\n\ny", b"Subject: x\n\ny", b"Subject: z\n\ny"]
+    assert opened.learn_unlabelled(asked, processes=1) == {"unsure": 2, "known": 2}
+
+
+def test_a_store_is_made_unless_that_is_not_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoreError):
+        Sieve.open(tmp_path / "store", create=False)
+    monkeypatch.setenv("TAMIS_STORE", str(tmp_path / "own"))
+    with Sieve.open() as opened:
+        assert opened.store.path == tmp_path / "own"
+        opened.learn(LUNCH, "ham", source="here")
+        assert [entry.source for entry in opened.store.entries()] == ["here"]
+
+
+def rows_of(opened: Sieve) -> dict[int, tuple[int, ...]]:
+    """All counts, by key."""
+    return {
+        int(key): tuple(row)
+        for table in opened.store.tables()
+        for key, row in zip(table.keys, table.counts.tolist(), strict=True)
+    }
+
+
+@pytest.mark.parametrize("labels", [("spam", "ham"), ("spam", "ham", "work")])
+@pytest.mark.parametrize("bound", [0.5, 20.0, 40.0])
+def test_pruning_drops_just_what_weighs_little_by_the_definition(
+    opened: Sieve, bound: float, labels: tuple[str, ...]
+) -> None:
+    for number, raw in enumerate(SAMPLE[:120:2]):
+        opened.learn(raw, labels[number % len(labels)])
+    upkeep.decay(opened.store)
+    for number, raw in enumerate(SAMPLE[1:20:2]):
+        opened.learn(raw, labels[number % len(labels)])
+    before, unit, rule = rows_of(opened), opened.store.unit(), Rule.of(opened.store)
+    known = opened.store.labels()
+    least = bound / (rule.views[WORDS].scale + rule.views[PAIRS].scale)
+
+    def is_negligible(key: int, row: tuple[int, ...]) -> bool:
+        kind = int(views(np.array([key], np.uint64))[0])
+        if kind not in (WORDS, PAIRS) or sum(row) > unit:
+            return False
+        for name, rest in questions(others(known)):
+            one, other = sides(known, name, rest, unit, rule.guessed)
+            weight = rule.views[kind].weigh(
+                one.count(row), other.count(row), one.messages[kind], other.messages[kind]
+            )
+            if abs(weight) > least:
+                return False
+        return True
+
+    kept = {key: row for key, row in before.items() if not is_negligible(key, row)}
+    pruned = prune(opened.store, bound)
+    assert rows_of(opened) == kept
+    assert pruned.dropped == len(before) - len(kept)
+    assert pruned.dropped > 0 or bound < 20
+
+
+def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
+    for raw in SAMPLE[:20]:
+        opened.learn(raw, "ham")
+    upkeep.decay(opened.store)
+    assert prune(opened.store, 1000.0).dropped == 0
+
+
+def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
+    opened.learn(LUNCH, "ham")
+    (keys,) = jobs.bags([canonical(LUNCH)])
+    assert next(opened.store.tables()) == Table(np.sort(keys), np.ones((len(keys), 1), np.int64))
