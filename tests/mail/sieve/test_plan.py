@@ -82,10 +82,13 @@ def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
     assert job_sizes(opened, raws) == [4, 2]
 
 
-def test_the_last_byte_fills_a_job(opened: Sieve, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("more", "sizes"), [(-1, [2, 2, 2]), (0, [2, 2, 2]), (1, [3, 3])])
+def test_the_last_byte_fills_a_job(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch, more: int, sizes: list[int]
+) -> None:
     raws = [b"Subject: %d\n\nx" % number for number in range(6)]
-    monkeypatch.setattr(plan, "BYTES", 2 * len(canonical(raws[0])))
-    assert job_sizes(opened, raws) == [2, 2, 2]
+    monkeypatch.setattr(plan, "BYTES", 2 * len(canonical(raws[0])) + more)
+    assert job_sizes(opened, raws) == sizes
 
 
 def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: Sieve) -> None:
@@ -238,6 +241,12 @@ def test_pruning_drops_just_what_weighs_little_by_the_definition(
     assert rows_of(opened) == kept
     assert pruned.dropped == len(before) - len(kept)
     assert pruned.dropped > 0 or bound < 20
+
+
+@pytest.mark.parametrize("bound", [0.0, -0.5, float("nan")])
+def test_a_bound_that_is_not_above_zero_is_refused(opened: Sieve, bound: float) -> None:
+    with pytest.raises(ValueError, match="give log-odds above 0"):
+        prune(opened.store, bound)
 
 
 def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
