@@ -145,3 +145,8 @@ def test_a_pool_takes_a_few_inputs_ahead_and_no_more() -> None:
         assert [next(results) for _ in range(4)] == [1, 2, 3, 4]
         assert taken == 4 + 2 * 2
         results.close()  # type: ignore[attr-defined]
+
+
+def test_what_a_job_prints_does_not_get_between_the_results() -> None:
+    with pool.Pool(1) as workers:
+        assert list(workers.map(os.write, [(1, b"noise\n")] * 3)) == [6, 6, 6]

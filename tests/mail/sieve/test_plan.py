@@ -1,6 +1,7 @@
 """What a transaction answers, and how its work is divided."""
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -260,3 +261,20 @@ def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
     opened.learn(LUNCH, "ham")
     (keys,) = jobs.bags([canonical(LUNCH)])
     assert next(opened.store.tables()) == Table(np.sort(keys), np.ones((len(keys), 1), np.int64))
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        (Sieve.open, ["create", "readonly"]),
+        (Sieve.learn, ["source"]),
+        (Sieve.sort_many, ["processes"]),
+        (Sieve.learn_many, ["source", "processes", "progress"]),
+        (Sieve.learn_unlabelled, ["source", "processes", "progress"]),
+        (Sieve.forget_many, ["processes", "progress"]),
+    ],
+)
+def test_options_are_given_by_name(method: Callable[..., object], options: list[str]) -> None:
+    parameters = inspect.signature(method).parameters.values()
+    assert [each.name for each in parameters if each.kind is each.KEYWORD_ONLY] == options
+    assert not any(each.kind is each.POSITIONAL_ONLY for each in parameters)
