@@ -278,3 +278,11 @@ def test_options_are_given_by_name(method: Callable[..., object], options: list[
     parameters = inspect.signature(method).parameters.values()
     assert [each.name for each in parameters if each.kind is each.KEYWORD_ONLY] == options
     assert not any(each.kind is each.POSITIONAL_ONLY for each in parameters)
+
+
+def test_many_are_sorted_as_each_is(opened: Sieve) -> None:
+    for one in [*messages()][::25]:
+        opened.learn(one.raw, one.label)
+    asked = SAMPLE[1:60:20]
+    verdicts = list(opened.sort_many(asked, processes=1))
+    assert [each.log_odds for each in verdicts] == pytest.approx([opened.sort(raw).log_odds for raw in asked])

@@ -288,3 +288,9 @@ def test_a_store_that_is_being_read_can_be_compacted(store: Store) -> None:
     with Store(store.path) as reader, reader.reading():
         upkeep.compact(store)
     assert upkeep.check(store) == []
+
+
+def test_check_tells_how_far_it_is_by_the_last_key_that_it_read(store: Store) -> None:
+    told: list[float] = []
+    assert upkeep.check(store, told.append) == []
+    assert told == [float(table.keys[-1]) / (1 << 48) for table in store.tables()]
