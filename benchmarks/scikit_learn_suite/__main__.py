@@ -81,7 +81,8 @@ def run_tests(copy: Path, tests: list[str], *, ignore_wording: bool = False) -> 
     options += ["-p", "no:cacheprovider", "-p", "no:xdist", "-c", os.devnull, "--rootdir", str(copy.parent)]
     named = [f"{copy}::{test}" for test in tests] or [str(copy)]
     environment = os.environ | {"TAMIS_SUITE_OUTCOMES": str(outcomes)}
-    environment["PYTHONPATH"] = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
+    given = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    environment["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *given])
     if ignore_wording:
         environment["TAMIS_SUITE_IGNORE_WORDING"] = "1"
     ended = subprocess.run(

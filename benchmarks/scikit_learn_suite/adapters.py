@@ -101,7 +101,7 @@ class QuadraticDiscriminantAnalysis(tamis.GaussianDiscriminant):
         tol=1e-4,
         covariance_estimator=None,
     ) -> None:
-        super().__init__("full", estimate="mle", unbiased=True, shrinkage=shrinkage, priors=priors)
+        super().__init__("full", estimate="mle", shrinkage=shrinkage, priors=priors)
         self.solver = solver
         self.reg_param = reg_param
         self.store_covariance = store_covariance
