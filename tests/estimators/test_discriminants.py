@@ -254,7 +254,9 @@ def test_what_is_missing_is_refused_and_nothing_is_learned(covariance: Any) -> N
     holed = rows[60:].copy()
     holed[4, 2] = np.nan
     for verb in (model.partial_fit, model.fit, model.unlearn):
-        with pytest.raises(ValueError, match=r"column 2 holds NaN in row 4.*use covariance='diag'") as caught:
+        with pytest.raises(
+            ValueError, match=r"column 2 holds NaN in row 4.*GaussianDiscriminant\(covariance='diag'\)"
+        ) as caught:
             verb(holed, labels[60:])
         assert one_line(caught)
         assert model.statistic_ == before
@@ -368,6 +370,19 @@ def test_rows_without_labels_teach_too(covariance: Any) -> None:
     assert all_rows.score(rows, truth) > few.score(rows, truth)
     assert all_rows.n_iter_ > 1
     assert few.n_iter_ == 1
+
+
+def test_axes_of_the_classes_are_those_of_quadratic_discriminant_analysis() -> None:
+    rows, labels = clusters()
+    ours = GaussianDiscriminant("full", estimate="mle").fit(rows, labels)
+    theirs = QuadraticDiscriminantAnalysis(solver="eigen").fit(rows, labels)
+    for one, other in zip(ours.scalings_, theirs.scalings_, strict=True):
+        assert_allclose(one, other, rtol=1e-8)
+    for one, other in zip(ours.rotations_, theirs.rotations_, strict=True):
+        assert_allclose(np.abs(one), np.abs(other), atol=1e-8)
+    tied = GaussianDiscriminant("tied").fit(rows, labels)
+    assert not hasattr(tied, "scalings_")
+    assert not hasattr(tied, "rotations_")
 
 
 def test_priors_must_name_every_class_and_sum_to_one() -> None:

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tamis.estimators import FisherDiscriminant
+from tamis.estimators import FisherDiscriminant, GaussianDiscriminant
 from tests.estimators.test_discriminants import clusters, one_line
 
 
@@ -47,11 +47,10 @@ def test_a_projection_may_be_a_frame(library: Any) -> None:
 
 def test_directions_need_classes_to_tell_apart() -> None:
     rows, labels = clusters()
-    model = FisherDiscriminant(n_components=5).fit(rows, labels)
     with pytest.raises(
         ValueError, match="3 classes of 3 columns, expected a whole number from 1 to 2"
     ) as caught:
-        model.transform(rows)
+        FisherDiscriminant(n_components=5).fit(rows, labels)
     assert one_line(caught)
     with pytest.raises(ValueError, match="for 1 classes") as caught:
         FisherDiscriminant().fit(rows, np.zeros(120)).transform(rows)
@@ -67,3 +66,25 @@ def test_directions_are_learned_in_parts() -> None:
     wide = np.column_stack([rows, np.ones(120), rows[:, 0]])
     found, expected = FisherDiscriminant().fit(wide, labels).transform(wide), whole.transform(rows)
     assert_allclose(found, expected * np.sign((found * expected).sum(axis=0)), atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [0, 3, 1.5, True, "mle"])
+def test_a_number_of_components_that_does_not_fit_is_refused_in_fit(count: Any) -> None:
+    rows, labels = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
+    model = FisherDiscriminant(count)
+    with pytest.raises(
+        ValueError, match=r"^got n_components=.* for 3 classes of 4 columns, expected [^\n]* from 1 to 2"
+    ):
+        model.fit(rows, labels)
+    assert not hasattr(model, "classes_")
+    assert FisherDiscriminant(2).fit(rows, labels).transform(rows).shape == (30, 2)
+
+
+def test_advice_about_missing_values_names_no_parameter_that_there_is_not() -> None:
+    rows, labels = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
+    rows[4, 2] = np.nan
+    with pytest.raises(
+        ValueError, match=r"column 2 holds NaN in row 4.* or use GaussianDiscriminant\(covariance='diag'\)$"
+    ):
+        FisherDiscriminant().fit(rows, labels)
+    assert GaussianDiscriminant(covariance="diag").fit(rows, labels).predict(rows).shape == (30,)

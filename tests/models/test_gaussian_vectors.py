@@ -349,7 +349,9 @@ def test_missing_values_without_a_guess_are_refused() -> None:
     x, y = flowers()
     block, filed = GaussianVectors(columns=(4, 7, 9)), Filed.of(y)
     x[5, 1] = np.nan
-    with pytest.raises(ValueError, match=r"column 7 holds NaN in row 5, .* or use covariance='diag'"):
+    with pytest.raises(
+        ValueError, match=r"column 7 holds NaN in row 5, .* or use GaussianDiscriminant\(covariance='diag'\)"
+    ):
         block.observe(x, filed)
     with pytest.raises(ValueError, match="expected a Gaussian to guess them by"):
         block.share(x, Shares(filed.keys, np.eye(3)[y]))
@@ -380,7 +382,9 @@ def test_a_singular_covariance_is_named_with_its_remedy() -> None:
     ("options", "match"),
     [
         ({"covariance": "round"}, "expected one of full, tied, diag, spherical"),
-        ({"shrinkage": "auto", "estimate": "mle"}, "fourth moments, which no statistic keeps"),
+        ({"shrinkage": "auto"}, "expected estimate='mle'"),
+        ({"shrinkage": "auto", "estimate": "mle", "covariance": "diag"}, "expected 'tied' or 'full'"),
+        ({"shrinkage": "oas", "estimate": "mle"}, "expected a number from 0 to 1, or 'auto'"),
         ({"shrinkage": 1.5, "estimate": "mle"}, "expected a number from 0 to 1"),
         ({"floor": -1.0, "estimate": "mle"}, "expected a finite number, zero or above"),
         ({"shrinkage": 0.5}, "expected estimate='mle'"),

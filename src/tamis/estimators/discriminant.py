@@ -1,21 +1,26 @@
 """Gaussian discriminants: a multivariate Gaussian a class, and the directions that tell classes apart."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from tamis import validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.estimators import answers
 from tamis.estimators.generative import GenerativeClassifier
 from tamis.estimators.reading import Schema, class_probabilities, next_table
-from tamis.models import Block
+from tamis.linalg import eigen
+from tamis.models import Block, Generative
 from tamis.models.block import Estimate
-from tamis.models.fisher import Projection, discriminant
+from tamis.models.fisher import Projection, count_components, discriminant
 from tamis.models.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.shrinkage import LedoitWolf, Shrinkage, is_automatic
+from tamis.stats import Keys
 
 _BLOCK = "gaussian"
 
@@ -28,8 +33,11 @@ class GaussianDiscriminant(GenerativeClassifier):
     covariance : "tied", "full", "diag" or "spherical"
         One covariance for all classes (linear discriminant analysis), one each (quadratic), variances only
         (naive Bayes), or one variance a class.
-    shrinkage : float from 0 to 1, optional
-        How far covariances are drawn to a multiple of the identity, with estimate="mle".
+    shrinkage : float from 0 to 1 or "auto", optional
+        How far covariances are drawn to a multiple of the identity, with estimate="mle". "auto" draws that
+        of each class to a multiple of its variances, by Ledoit and Wolf's coefficient. `fit` chooses it from
+        the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep what was
+        chosen, and a class that comes later gets the mean.
     estimate : "mean", "map", "mle" or "predictive"
         All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
         columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
@@ -59,7 +67,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         self,
         covariance: Covariance = "tied",
         *,
-        shrinkage: float | None = None,
+        shrinkage: float | Literal["auto"] | None = None,
         estimate: Estimate = "mean",
         prior: NormalInverseWishart | None = None,
         strength: float = 1.0,
@@ -89,7 +97,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         block = GaussianVectors(
             covariance=self.covariance,
-            shrinkage=self.shrinkage,
+            shrinkage=self._shrinkage(),
             estimate=self.estimate,
             prior=self.prior,
             strength=self.strength,
@@ -97,6 +105,78 @@ class GaussianDiscriminant(GenerativeClassifier):
             exact=self.exact,
         )
         return {_BLOCK: block}
+
+    def _shrinkage(self) -> Shrinkage:
+        """As given; for "auto" what `fit` chose, once it has."""
+        fitted = self._state()
+        if is_automatic(self.shrinkage) and fitted is not None:
+            block = fitted.model.blocks[_BLOCK]
+            if isinstance(block, GaussianVectors) and isinstance(block.shrinkage, LedoitWolf):
+                return block.shrinkage
+        return self.shrinkage
+
+    def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
+        """As in every classifier; with shrinkage="auto" only after a `fit`, which chooses it."""
+        if is_automatic(self._shrinkage()):
+            raise ValueError(
+                "got partial_fit before fit with shrinkage='auto', expected fit first, which chooses it from "
+                "the rows: call fit with the first batch, or give a number from 0 to 1"
+            )
+        return super().partial_fit(X, y, classes, sample_weight)
+
+    def cross_validate(
+        self,
+        X: object,
+        y: object,
+        folds: int | str | ArrayLike = 5,
+        *,
+        sample_weight: object = None,
+        groups: object = None,
+        random_state: Any = None,
+    ) -> validate.HeldOut:
+        """As in every classifier; not with shrinkage="auto", which would have seen the fold's rows."""
+        if is_automatic(self.shrinkage):
+            raise ValueError(
+                "got shrinkage='auto' in cross_validate, expected a number from 0 to 1: folds are "
+                "subtracted, and 'auto' needs rows; give a number, or "
+                "use sklearn.model_selection.cross_val_predict"
+            )
+        return super().cross_validate(
+            X, y, folds, sample_weight=sample_weight, groups=groups, random_state=random_state
+        )
+
+    def _describe_choice(self) -> Any:
+        chosen = self._shrinkage()
+        if not isinstance(chosen, LedoitWolf):
+            return None
+        by_class, others = np.asarray(chosen.by_class), [chosen.later, chosen.overall]
+        return {"classes": chosen.keys, "by_class": by_class, "others": np.array(others)}
+
+    def _restore_choice(self, model: Generative, description: Any) -> Generative:
+        if description is None:
+            return model
+        keys, by_class = description["classes"], np.asarray(description["by_class"], dtype=np.float64)
+        later, overall = (float(value) for value in description["others"])
+        chosen = np.array([*by_class, later, overall])
+        if (
+            not isinstance(keys, Keys)
+            or by_class.shape != (len(keys),)
+            or not ((chosen >= 0) & (chosen <= 1)).all()
+        ):
+            raise ValueError("its shrinkage is not one number from 0 to 1 per class")
+        block: Any = model.blocks[_BLOCK]
+        return replace(
+            model, blocks={_BLOCK: replace(block, shrinkage=LedoitWolf(keys, by_class, later, overall))}
+        )
+
+    @property
+    def shrinkage_(self) -> Array:
+        """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
+        answers.fitted_attribute(self, "shrinkage_")
+        chosen, keys = self._shrinkage(), self._posterior().keys
+        if isinstance(chosen, LedoitWolf):
+            return chosen.coefficients(keys)
+        return np.full(len(keys), 0.0 if chosen is None else float(chosen))
 
     @property
     def priors_(self) -> Array:
@@ -113,6 +193,22 @@ class GaussianDiscriminant(GenerativeClassifier):
     def covariance_(self) -> Array:
         """One matrix if tied; else of each class a matrix, variances, or a variance."""
         return self._density("covariance_").covariance  # type: ignore[no-any-return]
+
+    @property
+    def scalings_(self) -> Any:
+        """Of each class's own covariance, the variances along its axes, largest first (columns,)."""
+        return [values[::-1] for values, _ in self._axes("scalings_")]
+
+    @property
+    def rotations_(self) -> list[Array]:
+        """Of each class's own covariance, the axes as columns (columns, columns), as `scalings_`."""
+        return [vectors[:, ::-1] for _, vectors in self._axes("rotations_")]
+
+    def _axes(self, name: str) -> list[tuple[Array, Array]]:
+        covariance = self._density(name).covariance
+        if self._blocks(self._checked().schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
+            raise AttributeError(f"{name} needs covariance='full': classes have no axes of their own")
+        return [eigen(one) for one in covariance]
 
     @property
     def coef_(self) -> Array:
@@ -170,7 +266,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         self,
         n_components: int | None = None,
         *,
-        shrinkage: float | None = None,
+        shrinkage: float | Literal["auto"] | None = None,
         exact: bool = False,
         priors: ArrayLike | Mapping[Any, float] | None = None,
         missing_label: object = None,
@@ -192,9 +288,13 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate: Estimate = "mean" if self.shrinkage is None else "mle"
         block = GaussianVectors(
-            covariance="tied", shrinkage=self.shrinkage, estimate=estimate, exact=self.exact
+            covariance="tied", shrinkage=self._shrinkage(), estimate=estimate, exact=self.exact
         )
         return {_BLOCK: block}
+
+    def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
+        if self.n_components is not None:
+            count_components(self.n_components, len(classes), schema.width)
 
     def transform(self, X: object) -> Array:
         """Rows along the directions (n, components)."""
@@ -231,5 +331,5 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         if fitted.projection is None:
             moments: Any = fitted.learned[_BLOCK]
             priors = class_probabilities(self.priors, self._posterior().keys)
-            fitted.projection = discriminant(moments, self.n_components, self.shrinkage, priors)
+            fitted.projection = discriminant(moments, self.n_components, self._shrinkage(), priors)
         return fitted.projection

@@ -54,6 +54,14 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
 
+    def _describe_choice(self) -> Any:
+        """What was chosen from the rows beside their sums, for a file; None for most."""
+        return None
+
+    def _restore_choice(self, model: Generative, description: Any) -> Generative:
+        """The model with what a file says was chosen."""
+        return model
+
     # ── the algebra ──
 
     def merge(self, *others: Self) -> Self:

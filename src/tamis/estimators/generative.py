@@ -50,6 +50,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         found = super()._model(schema, classes, declared)
         return replace(found, weighed=at_least_zero("unlabelled_weight", self.unlabelled_weight))
 
+    def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
+        """Raise if the parameters do not fit these columns and classes; for a face that has such ones."""
+
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels; where labels are missing, by EM.
@@ -64,8 +67,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if not len(filed.keys):
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
         model = self._model(schema, filed.keys, Keys(()))
+        self._refuse_classes(schema, filed.keys)
         evidence = Evidence(model.encode(table), filed, weighed)
-        statistic = model.observe(evidence.known())
+        known = evidence.known()
+        statistic = model.observe(known)
+        model = model.choose(known, statistic)
         posterior = model.infer(statistic)
         history = None
         if (filed.group < 0).any():
@@ -267,6 +273,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _candidate(self, fitted: Fitted, params: dict[str, Any]) -> Generative:
         other = clone(self).set_params(**params)
+        other._fitted = fitted  # which holds what was chosen from the rows
         found: Generative = other._model(fitted.schema, self._posterior().keys, fitted.declared)
         return found
 

@@ -109,6 +109,7 @@ def _content(model: Any) -> dict[str, Any]:
         "declared": fitted.declared,
         "history": _describe_history(fitted.history),
         "temperature": fitted.temperature,
+        "choice": model._describe_choice(),
     }
 
 
@@ -127,6 +128,7 @@ def _made(name: str, content: Any) -> Any:
     model = found._model(schema, Keys(()), Keys(()))
     if set(statistic.parts) != {CLASSES, *model.blocks}:
         raise TypeError("its statistic is of other columns")
+    model = found._restore_choice(model, content.get("choice"))
     fitted = Fitted(schema, model, statistic, declared, None, _read_history(content["history"]))
     fitted.temperature = float(content["temperature"])
     found._fitted = fitted

@@ -90,6 +90,10 @@ class Block(ABC, Generic[E, S]):
     def observe(self, rows: E, filed: Filed, weights: Array | None = None) -> S:
         """Sum the rows by label, exactly."""
 
+    def choose(self, rows: E, filed: Filed, weights: Array | None, statistic: S) -> Self:
+        """The block with what it chooses from the rows of this statistic; most choose nothing."""
+        return self
+
     def summed(self, sums: Tally) -> S:
         """The statistic of rows of which only their number and their sums by class are known (K, d).
 

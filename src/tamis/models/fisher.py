@@ -8,7 +8,7 @@ import numpy as np
 
 from tamis.arrays import Array, matrix, one_line
 from tamis.linalg import eigen, whitening
-from tamis.models.shrinkage import refuse_shrinkage, shrunk
+from tamis.models.shrinkage import LedoitWolf, Shrinkage, refuse_shrinkage, shrunk
 from tamis.stats import Keys, Moments
 
 
@@ -43,13 +43,13 @@ class Projection:
 def discriminant(
     statistic: Moments,
     n_components: int | None = None,
-    shrinkage: float | None = None,
+    shrinkage: Shrinkage = None,
     priors: Mapping[Any, float] | None = None,
 ) -> Projection:
     """Maximise the variance between classes over that within.
 
     Classes are weighed by `priors`, or by how much was seen of them. `shrinkage` acts on both covariances,
-    within classes and in all, as in scikit-learn's solver "eigen".
+    within classes and in all, as in scikit-learn's solver "eigen"; for "auto", give what `LedoitWolf` chose.
 
     >>> rows = [[0.0, 0.0], [2.0, 1.0], [0.0, 4.0], [2.0, 5.0]]
     >>> found = discriminant(Moments.observe(rows, by=["a", "a", "b", "b"], form="full"), shrinkage=0.5)
@@ -63,24 +63,23 @@ def discriminant(
             "form='full' and by=labels"
         )
     refuse_shrinkage(shrinkage)
-    most = min(len(statistic.keys) - 1, statistic.first.shape[-1])
-    given: object = most if n_components is None else n_components
-    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
-        raise ValueError(
-            f"got n_components={one_line(n_components)} for {len(statistic.keys)} classes of "
-            f"{statistic.first.shape[-1]} columns, expected a whole number from 1 to {most}, the smaller of "
-            "classes less one and columns"
-        )
-    count = int(given)
+    count = count_components(n_components, len(statistic.keys), statistic.first.shape[-1])
     scatter, weight = statistic.scatter, statistic.weight.value
     share = _shares(statistic.keys, weight, priors)
     # from the pooled mean, which is rounded once, so that a large one costs the differences nothing
     middle = statistic.pooled().mean
     apart = statistic.mean - middle
     shift = share @ apart
-    within = shrunk(np.tensordot(share / weight, scatter, axes=1), shrinkage)
     spread = np.sqrt(share)[:, None] * (apart - shift)
-    between = shrunk(spread.T @ spread, shrinkage)
+    within, between = np.tensordot(share / weight, scatter, axes=1), spread.T @ spread
+    if isinstance(shrinkage, LedoitWolf):
+        pooled = statistic.pooled()
+        n = pooled.weight.value
+        total = shrinkage.shrink_all(n * (within + between), pooled) / n
+        within = np.tensordot(share / weight, shrinkage.shrink_classes(statistic), axes=1)
+        between = total - within
+    else:
+        within, between = shrunk(within, shrinkage), shrunk(between, shrinkage)
     white = whitening(within, "covariance within classes")
     values, vectors = eigen(white.T @ between @ white)
     count = min(count, len(values))
@@ -88,16 +87,28 @@ def discriminant(
     directions = white @ vectors[:, best]
     largest = np.abs(directions).argmax(axis=0)
     directions = directions * np.where(directions[largest, np.arange(count)] < 0, -1.0, 1.0)
-    total = values.sum()
+    sum_of_values = values.sum()
     return Projection(
         statistic.keys,
         np.ascontiguousarray(directions),
         values[best],
-        values[best] / total if total > 0 else np.zeros(count),
+        values[best] / sum_of_values if sum_of_values > 0 else np.zeros(count),
         middle + shift,
         statistic.mean,
         scatter.sum(axis=0),
     )
+
+
+def count_components(n_components: object, classes: int, columns: int) -> int:
+    """How many directions to find, of classes and columns so many; all of them if None is given."""
+    most = min(classes - 1, columns)
+    given = most if n_components is None else n_components
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
+        raise ValueError(
+            f"got n_components={one_line(n_components)} for {classes} classes of {columns} columns, expected "
+            f"a whole number from 1 to {most}, the smaller of classes less one and columns"
+        )
+    return int(given)
 
 
 def _shares(keys: Keys, weight: Array, priors: Mapping[Any, float] | None) -> Array:

@@ -4,14 +4,14 @@ One statistic of the full form gives quadratic and linear discriminants (`covari
 Fisher's directions (`fisher.py`); one of the diagonal form gives "diag" and "spherical".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from tamis.arrays import Array, one_line
-from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
+from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart
 from tamis.linalg import Cholesky
 from tamis.models.block import Block, Density, Shares, refuse_strength
 from tamis.models.gaussian_columns import Student, known_spread
@@ -26,7 +26,8 @@ from tamis.models.gaussian_densities import (
     spherical_evidence,
 )
 from tamis.models.gaussian_shares import share_columns, share_vectors
-from tamis.models.shrinkage import refuse_shrinkage, shrunk
+from tamis.models.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrunk
+from tamis.models.tied_belief import expected_covariance, tied_evidence, update_tied
 from tamis.stats import Filed, Keys, Moments
 from tamis.tables import Table
 
@@ -35,7 +36,6 @@ COVARIANCES = ("full", "tied", "diag", "spherical")
 
 _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
 _SQUARABLE = 1e100  # below, sums of squares are far from the range's end
-_LOG_PI = float(np.log(np.pi))
 _REMEDY = (
     "set shrinkage (of a discriminant) or reg_covar (of a mixture), use another estimate than 'mle', give "
     "more rows than columns, or drop columns that repeat others"
@@ -48,17 +48,18 @@ class GaussianVectors(Block[Array, Moments]):
     """All columns together one Gaussian in each class.
 
     `covariance` is "full" (one a class), "tied" (one for all), "diag" or "spherical" (one variance a class).
-    The estimate "mle" may be mended by `shrinkage` toward the identity times the mean variance, as in
-    scikit-learn's LDA, by a `floor` that is added to every variance, as in its GaussianMixture, and be
-    `unbiased`. The other estimates have a prior for that: the one given, or one with the variances of
-    all classes together, without correlations, worth `strength` observations. If classes lie far `apart`, as
-    the components of a mixture do, it has the variances within them, and pulls their means as much less.
+    The estimate "mle" may be mended by `shrinkage` toward the identity times the mean variance, or with
+    "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA, by a `floor` that
+    is added to every variance, as in its GaussianMixture, and be `unbiased`. The other estimates have a prior
+    for that: the one given, or one with the variances of all classes together, without correlations, worth
+    `strength` observations. If classes lie far `apart`, as the components of a mixture do, it has the
+    variances within them, and pulls their means as much less.
     """
 
     kind: ClassVar[str] = "gaussian vectors"
 
     covariance: Covariance = "full"
-    shrinkage: float | Literal["auto"] | None = None  # 0 to 1
+    shrinkage: Shrinkage = None  # 0 to 1; "auto" until `choose`
     floor: float = 0.0
     unbiased: bool = False
     prior: NormalInverseWishart | None = None
@@ -72,6 +73,11 @@ class GaussianVectors(Block[Array, Moments]):
         if self.covariance not in COVARIANCES:
             raise ValueError(f"got covariance={self.covariance!r}, expected one of {', '.join(COVARIANCES)}")
         refuse_shrinkage(self.shrinkage)
+        if not self._squares and isinstance(self.shrinkage, str | LedoitWolf):
+            raise ValueError(
+                f"got shrinkage='auto' with covariance={self.covariance!r}, expected 'tied' or 'full': there "
+                "is no correlation to shrink; give a number, or None"
+            )
         if not (np.isfinite(self.floor) and self.floor >= 0):
             raise ValueError(f"got floor={self.floor!r}, expected a finite number, zero or above")
         if self.estimate != "mle" and (self.shrinkage or self.floor or self.unbiased):
@@ -113,6 +119,11 @@ class GaussianVectors(Block[Array, Moments]):
             self._refuse_missing(rows)  # which knows what to do about gaps
             raise
 
+    def choose(self, rows: Array, filed: Filed, weights: Array | None, statistic: Moments) -> Self:
+        if is_automatic(self.shrinkage) or isinstance(self.shrinkage, LedoitWolf):
+            return replace(self, shrinkage=LedoitWolf.choose(rows, filed, weights, statistic))
+        return self
+
     def _refuse_missing(self, rows: Array) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             suspect = np.isnan(rows.sum())
@@ -121,7 +132,7 @@ class GaussianVectors(Block[Array, Moments]):
             column = j if self.columns is None else self.columns[j]
             raise ValueError(
                 f"column {column} holds NaN in row {row}, expected finite numbers: drop or fill those rows, "
-                "or use covariance='diag'"
+                "or use GaussianDiscriminant(covariance='diag')"
             )
 
     def share(self, rows: Array, shares: Shares, given: Density[Array] | None = None) -> Moments:
@@ -158,9 +169,14 @@ class GaussianVectors(Block[Array, Moments]):
         tied = self.covariance == "tied"
         evidence = partial(self.log_evidence, statistic)
         if self.estimate == "mle":
+            if is_automatic(self.shrinkage):
+                raise ValueError(
+                    "got shrinkage='auto', which fit chooses from rows, expected a number from 0 to 1 for "
+                    "what was learned without: call fit, or give a number"
+                )
             mean, covariance = self._most_likely(seen, statistic.pooled())
         elif tied:
-            after = _tied(self.believed(statistic), seen)
+            after = update_tied(self.believed(statistic), seen)
             if self.estimate == "predictive":
                 return VectorStudent(keys, after.predictive(), evidence)
             mean, covariance = after.location, after.covariance(self.estimate == "map")
@@ -170,7 +186,7 @@ class GaussianVectors(Block[Array, Moments]):
                 return VectorStudent(keys, belief.predictive(), evidence)
             mean, covariance = belief.mode
             if self.estimate == "mean":
-                covariance = _expected(belief.scale, belief.freedom[:, None, None], mean.shape[1])
+                covariance = expected_covariance(belief.scale, belief.freedom[:, None, None], mean.shape[1])
         if tied:
             factor = _factor(covariance, "covariance that the classes share")
             return TiedNormal(keys, mean, covariance, factor, evidence)
@@ -210,7 +226,10 @@ class GaussianVectors(Block[Array, Moments]):
         weight = seen.weight.value  # (K,) full, (K, d) diagonal
         nothing = ~(weight > 0)
         fewer = np.where(nothing, 0.0, 1.0 if self.unbiased else 0.0)
-        own, scatter = weight[:, None] if self._squares else weight, seen.scatter
+        own = weight[:, None] if self._squares else weight
+        scatter = (
+            self.shrinkage.shrink_classes(seen) if isinstance(self.shrinkage, LedoitWolf) else seen.scatter
+        )
         mean = np.where(own > 0, seen.mean, np.where(pooled.weight.value > 0, pooled.mean, 0.0))
         if self.covariance == "tied":
             weight, fewer, scatter, nothing = (
@@ -242,6 +261,8 @@ class GaussianVectors(Block[Array, Moments]):
         """The covariance, or the variances, of all classes together; the identity if nothing was seen."""
         if not (pooled.weight.value > 0).any():
             return np.eye(pooled.first.shape[-1]) if self._squares else np.ones(pooled.first.shape)
+        if self._squares and isinstance(self.shrinkage, LedoitWolf):
+            return self.shrinkage.shrink_all(pooled.scatter, pooled) / pooled.weight.value
         if self._squares:
             return pooled.covariance
         variance = np.where(pooled.weight.value > 0, pooled.variance, 1.0)
@@ -249,9 +270,10 @@ class GaussianVectors(Block[Array, Moments]):
 
     def _mended(self, covariance: Array) -> Array:
         if self._squares:
-            covariance = shrunk(covariance, self.shrinkage)
+            if not isinstance(self.shrinkage, LedoitWolf):  # which has shrunk each class's
+                covariance = shrunk(covariance, self.shrinkage)
             return covariance + self.floor * np.eye(covariance.shape[-1])
-        if self.shrinkage:
+        if self.shrinkage and not isinstance(self.shrinkage, LedoitWolf):
             s = float(self.shrinkage)
             covariance = (1.0 - s) * covariance + s * covariance.mean(axis=-1, keepdims=True)
         return np.asarray(covariance + self.floor)
@@ -282,7 +304,7 @@ class GaussianVectors(Block[Array, Moments]):
         if self.covariance == "full":
             return float(belief.log_evidence(seen).sum())
         if self.covariance == "tied":
-            return _tied_evidence(belief, seen)
+            return tied_evidence(belief, seen)
         by_column = _by_column(belief, self.covariance == "spherical")
         if self.covariance == "diag":
             return float(by_column.log_evidence(seen).sum())
@@ -305,72 +327,6 @@ def _factor(covariance: Array, what: str) -> Cholesky:
             f"the {what} is singular but for rounding, expected all eigenvalues above zero: {_REMEDY}"
         )
     return factor
-
-
-def _expected(scale: Array, freedom: Array, d: int) -> Array:
-    """E[covariance] of an inverse Wishart; where it is infinite, the scale by the freedom that is left."""
-    left = freedom - (d + 1.0)
-    return np.asarray(scale / np.where(left > 0, left, freedom - (d - 1.0)))
-
-
-class _Tied(NamedTuple):
-    """Belief in one covariance, and in means that are normal about their locations given it."""
-
-    location: Array  # (K, d)
-    strength: Array  # (K,)
-    freedom: Array  # ()
-    scale: Array  # (d, d)
-    seen: int  # classes of which there were rows
-
-    def covariance(self, most_probable: bool) -> Array:
-        """Each mean that was updated has a density with |Σ|^(−½), which the mode of all together counts."""
-        d = len(self.scale)
-        if most_probable:
-            return np.asarray(self.scale / (self.freedom + d + 1.0 + self.seen))
-        return _expected(self.scale, self.freedom, d)
-
-    def predictive(self) -> MultivariateT:
-        freedom = self.freedom - (len(self.scale) - 1.0)
-        spread = (1.0 + 1.0 / self.strength) / freedom
-        return MultivariateT(freedom, self.location, spread[:, None, None] * self.scale)
-
-
-def _gathered(belief: NormalInverseWishart, seen: Moments) -> normals.Gathered:
-    weight = seen.weight.reindex(lambda words: words[..., None])
-    shift = normals.shift_of(weight, seen.first, belief.location)
-    return normals.gathered(belief.strength, seen.weight.value, shift, seen.scatter)
-
-
-def _tied(belief: NormalInverseWishart, seen: Moments) -> _Tied:
-    data = _gathered(belief, seen)
-    total = belief.strength + data.weight
-    return _Tied(
-        belief.location + (data.weight / total)[:, None] * data.shift,
-        total,
-        belief.freedom + data.weight.sum(),
-        belief.scale + data.growth.sum(axis=0),
-        int((data.weight > 0).sum()),
-    )
-
-
-def _tied_evidence(belief: NormalInverseWishart, seen: Moments) -> float:
-    """|S + W + UUᵀ| by the determinant lemma: means far from the location then cost no digits."""
-    data = _gathered(belief, seen)
-    d, n = belief.dimension, data.weight.sum()
-    within = data.scatter.sum(axis=0)
-    spread = Cholesky.of(belief.scale + within, "scale matrix with the scatter")
-    levers = spread.whiten(np.sqrt(data.pull)[:, None] * data.shift)  # (K, d)
-    products = levers @ levers.T if len(levers) < d else levers.T @ levers
-    rise = (
-        normals.log_determinant_rise(belief.factor, belief.scale, within)
-        + Cholesky.of(np.eye(len(products)) + products).log_determinant()
-    )
-    return float(
-        normals.log_multigamma_rise(belief.freedom, n, d)
-        - 0.5 * (belief.freedom + n) * rise
-        - 0.5 * n * (belief.factor.log_determinant() + d * _LOG_PI)
-        - 0.5 * d * np.log1p(data.weight / belief.strength).sum()
-    )
 
 
 def _by_column(belief: NormalInverseWishart, spherical: bool) -> NormalInverseGamma:

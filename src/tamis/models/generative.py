@@ -6,7 +6,7 @@ All labels: a classifier, in one pass. None: a mixture, by EM. Some: semi-superv
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,14 @@ class Generative:
     def observe(self, data: Evidence, given: "Posterior | None" = None, /) -> Joint:
         """Sum the rows by class; those without a label by what the given posterior thinks of them."""
         return self.expect(data, given)[0]
+
+    def choose(self, data: Evidence, statistic: Joint) -> "Generative":
+        """The model with what its blocks choose from rows with labels, of which they have this statistic."""
+        blocks = {
+            name: block.choose(data.rows.blocks[name], data.filed, data.weights, statistic[name])
+            for name, block in self.blocks.items()
+        }
+        return replace(self, blocks=blocks)
 
     def summed(self, sums: Tally) -> Joint:
         """The statistic of rows of which only their number and their sums by class are known (K, d)."""

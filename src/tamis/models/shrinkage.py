@@ -1,31 +1,134 @@
-"""covariances → covariances drawn to a multiple of the identity: few rows then make none singular."""
+"""covariances → covariances shrunk toward a simple target: few rows then make none singular.
 
+A number draws a covariance to a multiple of the identity. Ledoit and Wolf's coefficients are chosen from the
+rows, class by class; they draw it to a multiple of its own variances, as in scikit-learn's discriminants.
+"""
+
+from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from tamis.arrays import Array, one_line
+from tamis.stats import Filed, Keys, Moments
+from tamis.tables import runs
+
+_CELLS = 1 << 20  # standardised values in memory at a time
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
-def refuse_shrinkage(shrinkage: float | str | None) -> None:
-    """Raise unless it is a share, or none."""
-    if shrinkage is None:
-        return
-    if isinstance(shrinkage, str):
-        raise ValueError(
-            f"got shrinkage={shrinkage!r}, expected a number from 0 to 1: Ledoit and Wolf's choice needs "
-            "fourth moments, which no statistic keeps; give a number, or None for a prior in its place"
+@dataclass(frozen=True, slots=True, eq=False)
+class LedoitWolf:
+    """Coefficients of shrinkage, chosen from the standardised rows of each class."""
+
+    keys: Keys
+    by_class: Array  # (K,), from 0 to 1
+    later: float  # of a class that had no rows: the mean of the others by weight
+    overall: float  # of all rows together, about one mean
+
+    @classmethod
+    def choose(cls, rows: Array, filed: Filed, weights: Array | None, statistic: Moments) -> "LedoitWolf":
+        """Choose the coefficients from the rows (n, d) that the statistic is of, in two passes over them.
+
+        >>> rows = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [4.0, 5.0], [5.0, 4.0], [7.0, 9.0]])
+        >>> filed = Filed.of(["a", "a", "a", "b", "b", "b"])
+        >>> chosen = LedoitWolf.choose(rows, filed, None, Moments.observe(rows, by=filed, form="full"))
+        >>> chosen.by_class.round(3).tolist(), round(chosen.overall, 3)
+        ([1.0, 0.444], 0.389)
+        """
+        keys, pooled = statistic.keys, statistic.pooled()
+        assert keys is not None  # a block observes by label
+        weight, place = statistic.weight.value, keys.find(filed.keys)[filed.group]
+        each = np.ones(len(rows)) if weights is None else weights
+        found = np.array(
+            [
+                _coefficient(rows[place == k], each[place == k], mean, scatter)
+                for k, (mean, scatter) in enumerate(zip(statistic.mean, statistic.scatter, strict=True))
+            ]
         )
-    given: object = shrinkage
+        overall = _coefficient(rows, each, pooled.mean, pooled.scatter)
+        return cls(keys, found, float(weight @ found / weight.sum()), overall)
+
+    def coefficients(self, keys: Keys) -> Array:
+        """Of each of these classes (K,)."""
+        known = dict(zip(self.keys, self.by_class.tolist(), strict=True))
+        return np.array([known.get(key, self.later) for key in keys])
+
+    def shrink_classes(self, statistic: Moments) -> Array:
+        """The scatter of each class (K, d, d), shrunk."""
+        assert statistic.keys is not None
+        coefficients = self.coefficients(statistic.keys)
+        return _shrink_scatter(statistic.scatter, coefficients, statistic.mean, statistic.weight.value)
+
+    def shrink_all(self, scatter: Array, pooled: Moments) -> Array:
+        """A scatter about the mean of all rows together (d, d), shrunk."""
+        return _shrink_scatter(scatter, np.asarray(self.overall), pooled.mean, pooled.weight.value)
+
+
+Shrinkage = float | str | LedoitWolf | None
+
+
+def refuse_shrinkage(shrinkage: Shrinkage) -> None:
+    """Raise unless it is a number from 0 to 1, "auto", what was chosen for that, or None."""
+    if shrinkage is None or isinstance(shrinkage, LedoitWolf) or is_automatic(shrinkage):
+        return
+    given: Any = shrinkage
     if not isinstance(given, Real) or not 0.0 <= float(given) <= 1.0:
-        raise ValueError(f"got shrinkage={one_line(given)}, expected a number from 0 to 1")
+        raise ValueError(f"got shrinkage={one_line(given)}, expected a number from 0 to 1, or 'auto'")
 
 
-def shrunk(covariance: Array, shrinkage: float | str | None) -> Array:
+def is_automatic(shrinkage: object) -> bool:
+    """Whether it is to be chosen from the rows."""
+    return isinstance(shrinkage, str) and shrinkage == "auto"
+
+
+def shrunk(covariance: Array, shrinkage: Shrinkage) -> Array:
     """(1 − s) Σ + s tr(Σ)/d I, for matrices (..., d, d)."""
     refuse_shrinkage(shrinkage)
     if not shrinkage:
         return covariance
+    if isinstance(shrinkage, str | LedoitWolf):
+        raise ValueError("got shrinkage='auto' where no rows choose it, expected a number from 0 to 1")
     s, d = float(shrinkage), covariance.shape[-1]
     level = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / d
     return np.asarray((1.0 - s) * covariance + s * level * np.eye(d))
+
+
+def _is_constant(variance: Array, mean: Array, weight: Array) -> Array:
+    """Whether columns (..., d) vary by no more than rounding, by scikit-learn's rule."""
+    n = weight[..., None]
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~(variance > n * _EPSILON * variance + np.square(n * mean * _EPSILON)))
+
+
+def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Array) -> Array:
+    """(1 − s) S + s μ diag(S): μ is the share of the columns that vary; the others' variance counts as 1."""
+    squares, n = np.diagonal(scatter, axis1=-2, axis2=-1), weight[..., None]
+    constant = _is_constant(squares / np.where(n > 0, n, 1.0), mean, weight)
+    level = 1.0 - constant.mean(axis=-1, keepdims=True)
+    target = level * np.where(constant, n, squares)  # (..., d)
+    s = coefficient[..., None, None]
+    return np.asarray((1.0 - s) * scatter + s * (target[..., None, :] * np.eye(scatter.shape[-1])))
+
+
+def _coefficient(rows: Array, weights: Array, mean: Array, scatter: Array) -> float:
+    """Ledoit and Wolf's coefficient of standardised rows; a row of weight 2 is that row twice.
+
+    With z standardised, R their correlations and μ = tr R / d, it is the mean of ‖zzᵀ − R‖² over n ‖R − μI‖².
+    """
+    n, d = float(weights.sum()), len(mean)
+    if d < 2 or not n > 0:
+        return 0.0
+    variance = np.diagonal(scatter) / n
+    constant = _is_constant(variance, mean, np.asarray(n))
+    scale = np.where(constant, 1.0, np.sqrt(variance))
+    correlations = scatter / n / scale / scale[:, None]
+    apart = correlations - np.eye(d) * (np.trace(correlations) / d)
+    delta = float(np.square(apart).sum())
+    fourth = 0.0
+    for run in runs(len(rows), d, _CELLS):
+        lengths = np.square((rows[run] - mean) / scale).sum(axis=1)
+        fourth += float(weights[run] @ np.square(lengths))
+    beta = min(max(fourth / n - float(np.square(correlations).sum()), 0.0) / n, delta)
+    return 0.0 if beta == 0.0 else beta / delta
