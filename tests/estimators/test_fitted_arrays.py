@@ -71,6 +71,18 @@ def test_a_share_of_the_variance_is_met_as_in_scikit_learn(seed: int) -> None:
                 assert kind(share).fit(x).n_components_ == min(k + 2, n, d)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_decomposed_by_their_products_meet_a_share_to_the_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(3, 12)), int(rng.integers(2, 40))
+    x = rng.normal(size=(n, d)) * np.exp(rng.normal(size=d))
+    every = PCA(solver="rows").fit(x)
+    for k, share in enumerate(np.cumsum(every.explained_variance_ratio_)[:-1].tolist()):
+        if 0 < share < 1:
+            assert PCA(share, solver="rows").fit(x).n_components_ == min(k + 2, n, d)
+            assert PCA(np.nextafter(share, 0), solver="rows").fit(x).n_components_ == k + 1
+
+
 def test_attributes_that_scikit_learn_has_are_there() -> None:
     model, peer = GaussianDiscriminant(estimate="mle").fit(X, Y), LinearDiscriminantAnalysis().fit(X, Y)
     assert_allclose(model.priors_, peer.priors_)

@@ -159,6 +159,16 @@ def test_random_vectors_say_what_they_may_have_missed() -> None:
         randomized(Table.of(x), 0.5, None, np.random.default_rng(0))
 
 
+@pytest.mark.parametrize("weighed", [False, True])
+def test_the_variances_that_random_vectors_find_are_those_of_the_codes(weighed: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 80))  # a flat spectrum: the space is found roughly
+    weights = rng.integers(1, 4, 200).astype(float) if weighed else None
+    found = randomized(Table.of(x), 3, weights, rng)
+    spread = np.cov(found.codes(x).T, fweights=None if weights is None else weights.astype(int))
+    assert_allclose(spread, np.diag(found.variances), rtol=1e-10, atol=1e-12)
+
+
 def test_random_vectors_that_miss_nothing_say_so() -> None:
     x = np.random.default_rng(0).normal(size=(40, 2)) @ np.random.default_rng(1).normal(size=(2, 60))
     found = randomized(Table.of(x), 2, None, np.random.default_rng(0))

@@ -125,10 +125,17 @@ def from_rows(
         codes = replace(centred, roots=None).times(span.T)
         sums = Moments.observe(codes, weights, fold, form="full")
         tried = held_out_counts([sums.at(key) for key in sums.keys or ()], d)
-    k, _ = chosen(count if tried is None else tried.best, variances, centred.weight, rank, d)
+    wanted = count if tried is None else tried.best
+    by_share = isinstance(wanted, float) and whole(wanted) is None
+    k, _ = chosen(wanted, variances, centred.weight, rank, d)
+    if by_share:
+        k, _ = chosen(None, variances, centred.weight, rank, d)
     kept = centred.transposed_times(vectors[:, order[:k]]).T
     roots, directions = singular(kept)
-    found = _of(centred, roots, directions, total, freedom)
+    if by_share:  # of the variances that all components are reported with, so that a share is met to the bit
+        every = _of(centred, roots, directions, total, freedom)
+        k, _ = chosen(wanted, every.variances, centred.weight, rank, d, every.total)
+    found = _of(centred, roots[:k], directions[:k], total, freedom)
     return found if tried is None else replace(found, scores=tried.log_densities)
 
 
@@ -161,8 +168,10 @@ def randomized(
     space = orthonormal(centred.times(rng.normal(size=(d, width))))
     for _ in range(sweeps):
         space = orthonormal(centred.times(orthonormal(centred.transposed_times(space))))
-    roots, directions = singular(centred.transposed_times(space).T)
-    found = _of(centred, roots[:k], directions[:k], centred.squares(), freedom)
+    # the last decomposition is of the codes, so that the variances are theirs, however rough the space is
+    across = orthonormal(centred.transposed_times(space))
+    roots, turns = singular(centred.times(across))
+    found = _of(centred, roots[:k], turns[:k] @ across.T, centred.squares(), freedom)
     return replace(found, error=_largest_left(centred, found.directions, rng))
 
 
