@@ -119,6 +119,9 @@ def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
     return float(found[len(found) - allowed])
 
 
+_COLDEST = 2.0**-20  # temperatures are kept from here to its inverse
+
+
 @dataclass(frozen=True, slots=True)
 class Temperature:
     """Calibration by one number: log-joints are divided by it before they become probabilities.
@@ -134,6 +137,11 @@ class Temperature:
     """
 
     value: float
+
+    @property
+    def is_at_bound(self) -> bool:
+        """Whether `fit` found no minimum, and the value is held at one of its bounds, 2⁻²⁰ or 2²⁰."""
+        return not 2.0 * _COLDEST < self.value < 0.5 / _COLDEST
 
     def apply(self, log_joint: ArrayLike) -> Array:
         """The log-joint, cooled or heated; log p(x) of the result has no meaning, its probabilities do."""
@@ -172,7 +180,7 @@ class Temperature:
             spread = (p * np.square(logs - mean[:, None])).sum(axis=1)
             return float(w @ (mean - own)), float(w @ spread)
 
-        return cls(1.0 / _minimise(derivatives, 2.0**-20, 2.0**20))
+        return cls(1.0 / _minimise(derivatives, _COLDEST, 1.0 / _COLDEST))
 
 
 def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
@@ -219,7 +227,7 @@ def _checked_loss(loss: ArrayLike, classes: int) -> Array:
     costs = floats(loss, "the loss matrix")
     if costs.ndim != 2 or costs.shape[0] != classes:
         raise ValueError(
-            f"got a loss matrix of shape {costs.shape}, expected ({classes}, actions): a row a class"
+            f"got a loss matrix of shape {costs.shape}, expected ({classes}, actions): one row per class"
         )
     if not np.isfinite(costs).all():
         raise ValueError("the loss matrix holds NaN or ∞, expected finite costs: a very large one will do")

@@ -151,7 +151,7 @@ def test_a_temperature_stays_until_the_next_fit_or_other_parameters(tmp_path: Pa
 
 
 def test_calibration_learns_nothing_and_reads_only_what_was_learned() -> None:
-    rows, labels = documents()
+    rows, labels = overlapping()
     model = MultinomialNB().fit(rows, labels)
     before = model.statistic_
     assert model.calibrate(rows, labels).statistic_ == before

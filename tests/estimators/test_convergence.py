@@ -1,5 +1,6 @@
 """Nothing that iterates stops short in silence: it converges, or warns in one line and says what to do."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tamis.estimators import (
     FisherDiscriminant,
     GaussianDiscriminant,
     GaussianNB,
+    LogisticRegression,
     MatrixFactorization,
     Mixture,
     load,
@@ -172,3 +174,71 @@ def test_draws_are_as_many_as_asked_for_and_have_no_test_of_convergence() -> Non
     model = MatrixFactorization(2, method="gibbs", n_draws=5, burn_in=2, random_state=0).fit(pairs, values)
     assert model.n_iter_ == 7
     assert not hasattr(model, "converged_")
+
+
+# Temperatures
+
+
+def test_calibration_by_rows_that_are_all_told_right_says_so() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(0.0, 1.0, (30, 2)), rng.normal(40.0, 1.0, (30, 2))])
+    labels = np.repeat(["ham", "spam"], 30)
+    model = GaussianNB().fit(rows, labels)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.calibrate(rows, labels)
+    assert one_line(caught, "every row has its own class ahead", "held at 9.5e-07", "more rows", "infer()")
+    assert model.temperature_ == pytest.approx(2.0**-20)
+    assert model.infer().temperature_ == 1.0
+
+
+def test_calibration_by_rows_that_are_told_by_chance_says_so() -> None:
+    """Each row left out is told by its twin, which has the other label."""
+    rows = np.repeat(np.array([[0.0], [10.0], [20.0], [30.0]]), 2, axis=0)
+    labels = np.tile(["ham", "spam"], 4)
+    model = GaussianNB().fit(rows, labels)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.calibrate(rows, labels)
+    assert one_line(caught, "no better than by chance", "held at 1e+06", "more rows", "infer()")
+
+
+# A precision by evidence
+
+
+def test_evidence_that_has_not_settled_on_a_precision_says_so() -> None:
+    """With whatever number of steps: it warns, or alpha is that of as many steps as one likes."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 4))
+    y = (rng.random(60) < 1.0 / (1.0 + np.exp(-x @ [2.0, -1.0, 0.0, 0.0]))).astype(int)
+    settled = LogisticRegression("evidence", max_iter=1000).fit(x, y)
+    assert settled.converged_
+    quiet = 0
+    for most in range(1, 40):
+        model = LogisticRegression("evidence", max_iter=most)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(x, y)
+        assert model.converged_ == (not caught), most
+        if model.converged_:
+            quiet += 1
+            assert model.alpha_ == pytest.approx(settled.alpha_, rel=1e-2), most
+        else:
+            assert one_line(caught, "max_iter"), most
+    assert 0 < quiet < 39
+
+
+def test_evidence_settles_on_the_precision_of_largest_evidence() -> None:
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(8, 60)), int(rng.integers(1, 6))
+        x = rng.normal(size=(n, d)) * np.exp(rng.normal(size=d))
+        y = (rng.random(n) < 1.0 / (1.0 + np.exp(-x @ rng.normal(size=d)))).astype(int)
+        y[:2] = 0, 1
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = LogisticRegression("evidence", max_iter=1000).fit(x, y)
+        if caught:
+            assert not model.converged_, seed
+            continue
+        for factor in (0.9, 1.1):
+            other = LogisticRegression(factor * model.alpha_, max_iter=1000).fit(x, y)
+            assert other.log_evidence_ <= model.log_evidence_ + 1e-5, seed

@@ -93,8 +93,8 @@ def test_targets_that_cannot_be_squared_are_refused(family: Any, link: Any, unit
     [
         ({"family": ["poisson"]}, {}, r"got family=\['poisson'\], expected one of"),
         ({"link": ["log"]}, {}, r"got link=\['log'\] for 'gaussian', expected"),
-        ({}, {"offset": "a"}, "got offset='a', expected a number, or one a row"),
-        ({"family": "poisson"}, {"exposure": "a"}, "got exposure='a', expected a number, or one a row"),
+        ({}, {"offset": "a"}, "got offset='a', expected a number, or one per row"),
+        ({"family": "poisson"}, {"exposure": "a"}, "got exposure='a', expected a number, or one per row"),
     ],
 )
 def test_words_for_numbers_are_refused(params: Any, more: Any, said: str) -> None:
@@ -122,3 +122,81 @@ def test_summaries_of_perfect_fits_have_columns() -> None:
     assert float(rows[1][3]) > 1e6
     assert {len(line) for line in lines[5:]} == {len(lines[4])}
     assert len(lines[4]) <= 72
+
+
+# ── means that fall for ever ──
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_normal_targets_of_zero_or_less_whose_means_fall_for_ever_are_named(
+    intercept: bool, scale: float
+) -> None:
+    """Where a column is above 0, all targets are 0 or less: the likelihood rises as its coefficient falls."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = np.abs(rng.normal(size=(20, 2)))
+        x[:12, 1] = 0.0
+        y = np.where(x[:, 1] > 0, -0.5 * np.abs(rng.normal(size=20)), 1.0 + rng.random(20))
+        y[-1] = 0.0
+        model = tamis.GeneralizedLinear("gaussian", link="log", fit_intercept=intercept)
+        with pytest.warns(tamis.SeparationWarning, match="targets are 0 or less wherever column 1") as caught:
+            model.fit(x * [1.0, scale], 3.0 * y)
+        assert "\n" not in str(caught[0].message)
+        assert "set alpha above 0, or link='identity'" in str(caught[0].message)
+        assert not model.converged_
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a prior gives it an optimum
+            assert model.set_params(alpha=0.1).fit(x * [1.0, scale], 3.0 * y).converged_
+
+
+@pytest.mark.parametrize("above", [0.002, 0.02])
+def test_a_normal_mean_that_is_very_small_at_its_optimum_is_no_alarm(above: float) -> None:
+    """Two rows along one column: the target below 0 falls faster, and the one above 0 holds both far out."""
+    x, y = np.array([[0.0], [0.0], [1.25], [1.0]]), np.array([1.0, 1.2, -0.5, above])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = tamis.GeneralizedLinear("gaussian", link="log", dispersion=1.0).fit(x, y)
+    assert model.converged_
+    falling, held = model.predict(x)[2:]
+    assert held < 1e-4 * above
+    if above == 0.02:  # at 0.002 both slopes are lost in the rounding of the others
+        assert_allclose(1.25 * (falling + 0.5) * falling, (above - held) * held, rtol=1e-3)
+
+
+def test_counts_of_columns_that_are_nearly_alike_and_fall_for_ever_are_named() -> None:
+    x, y = np.array([[-1.98446, -1.95589], [-0.70393, -0.72207]]), [0, 2]
+    with pytest.warns(tamis.SeparationWarning, match="counts are 0 wherever columns 0, 1 say so"):
+        GeneralizedLinear("poisson", fit_intercept=False).fit(x, y)
+
+
+# ── rows that come later ──
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_later_rows_out_of_the_range_of_the_inverse_link_are_learned(intercept: bool) -> None:
+    """The coefficients so far would give them means below 0: steps begin elsewhere, and end at the mode."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.5, 2.0, (60, 2))
+    y = rng.gamma(9.0, 1.0 / (9.0 * (x @ [2.5, -0.5])))
+    later, targets = np.array([[0.1, 3.0], [0.1, 4.0], [0.2, 8.0]]), np.array([3.0, 4.0, 2.0])
+    model = tamis.GeneralizedLinear("gamma", fit_intercept=intercept, dispersion=1.0).fit(x, y)
+    at = np.append(model.coef_, model.intercept_) if intercept else model.coef_
+    before, after = (np.column_stack([one, np.ones(len(one))])[:, : len(at)] for one in (x, later))
+    assert (after @ at <= 0).any()
+    information = (before.T / np.square(before @ at)) @ before
+    model.partial_fit(later, targets)
+    assert model.converged_
+    found = np.append(model.coef_, model.intercept_) if intercept else model.coef_
+    assert (after @ found > 0).all()
+    slope = information @ (found - at) + (targets - 1.0 / (after @ found)) @ after
+    assert_allclose(slope, 0.0, atol=1e-5 * np.abs(information @ (found - at)).max())
+
+
+def test_later_rows_whose_means_would_overflow_are_learned() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 3.0, (50, 1))
+    model = tamis.GeneralizedLinear("poisson").fit(x, rng.poisson(np.exp(x[:, 0])))
+    model.partial_fit([[1000.0], [2.0]], [3, 2])
+    assert model.converged_
+    assert model.predict([[1000.0]])[0] == pytest.approx(3.0, rel=0.5)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn import linear_model
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from tamis import LogisticRegression
@@ -143,6 +144,20 @@ def test_a_warm_start_begins_where_the_last_fit_ended() -> None:
             assert model.coef_.shape[1] == 2
             model.fit(*drawn(5 - classes))  # and so do other classes
             assert len(model.classes_) == 5 - classes
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_step_and_another_from_there_are_two_steps(classes: int) -> None:
+    """No step is taken beyond those that max_iter allows and n_iter_ counts."""
+    X, y = drawn(classes)
+    model = LogisticRegression(solver="newton", max_iter=1, warm_start=True)
+    both = LogisticRegression(solver="newton", max_iter=2)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y).fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        both.fit(X, y)
+    assert_allclose(model.coef_, both.coef_, rtol=1e-9)
+    assert_allclose(model.coef_std_, both.coef_std_, rtol=1e-9)
 
 
 # ── one line ──

@@ -14,7 +14,7 @@ from tamis import protocols
 from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
 from tamis.arrays import Array
 from tamis.models.linear.fitting import Plan, UnidentifiedError, fit
-from tamis.models.linear.laplace import CurvedModel, Laplace, LinearRows
+from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, chosen_precision
 from tamis.models.linear.newton import Solver, minimise, solved
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
@@ -241,3 +241,22 @@ def test_no_step_goes_where_rounding_made_the_curvature_negative() -> None:
         warnings.simplefilter("error")
         step = solved(np.diag([4.0, -1e-18]), np.array([2.0, 1.0]))
     assert_allclose(step, [0.5, 0.0])
+
+
+@pytest.mark.parametrize("excess", [1e-3, 1e-5, 1e-7, -1e-3, -1e-5, -1e-7])
+def test_a_precision_by_evidence_is_a_fixed_point_however_slowly_it_is_approached(excess: float) -> None:
+    """Where pulls are as large as chance makes them, MacKay's steps change the precision by that share."""
+    values = np.array([1.0, 2.0, 0.5])
+    pulls = np.sqrt(values * (1.0 + excess))
+    curvature = Curvature(np.zeros(3), 3.0, 0.0, -pulls, values)
+    for start in (1.0, 50.0, 1e4):
+        prior = GaussianPrior(np.zeros(3), np.full(3, start))
+        found = chosen_precision(curvature, prior, np.ones(3, dtype=np.bool_))
+        slope = float((values / (values + found) - found * np.square(pulls / (values + found))).sum())
+        if found == pytest.approx(1e12):
+            assert slope >= 0  # evidence rises up to the bound
+        else:
+            size = float((values / (values + found)).sum())
+            assert abs(slope) < 1e-8 * size
+        if excess > 0:  # Σp² > Σv: there is a largest evidence
+            assert found < 1e11

@@ -2,7 +2,6 @@
 
 from tamis.estimators.categorical import CategoricalNB
 from tamis.estimators.coefficient_summary import CoefficientSummary
-from tamis.estimators.curved_face import SeparationWarning
 from tamis.estimators.discrete import BernoulliNB, ComplementNB, MultinomialNB, PoissonNB
 from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
 from tamis.estimators.explanation import Explanation
@@ -11,6 +10,7 @@ from tamis.estimators.factor_state import FoldedUser
 from tamis.estimators.generalized_linear import GeneralizedLinear
 from tamis.estimators.linear_explanation import LinearExplanation
 from tamis.estimators.linear_regression import BayesianLinearRegression
+from tamis.estimators.linear_warnings import SeparationWarning
 from tamis.estimators.logistic import LogisticRegression
 from tamis.estimators.matrix_factorization import MatrixFactorization
 from tamis.estimators.mixture import Mixture

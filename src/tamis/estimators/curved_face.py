@@ -10,16 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array
 from tamis.conjugate.distribution import tail_of
 from tamis.estimators import answers
 from tamis.estimators.curved_state import CurvedState
 from tamis.estimators.linear_face import LinearFace
+from tamis.estimators.linear_warnings import stronger, warn_of_fit
 from tamis.estimators.progress import watching
 from tamis.estimators.reading import Schema, at_least_zero, decay_factor, numbers
-from tamis.estimators.warning import warn
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, Laplace, LinearRows, combined, log_evidence
@@ -41,10 +40,6 @@ SOLVERS: dict[str, Solver] = {
 }
 _KEPT = ("auto", "full", "diagonal", "none")
 _VAST = 1e150  # beyond, squares and their sums are not finite
-
-
-class SeparationWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
-    """The classes do not overlap and there is no prior: the likelihood rises for ever."""
 
 
 class CurvedFace(LinearFace):
@@ -150,22 +145,9 @@ class CurvedFace(LinearFace):
                 more = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
                 raise ValueError(
                     f"columns {named}{more} are determined by the others, and alpha={weakest:g} leaves their "
-                    f"coefficients open: drop them, or {_stronger(weakest)}"
+                    f"coefficients open: drop them, or {stronger(weakest)}"
                 ) from None
-        if found.separating is not None:
-            _warn_of_separation(found, schema, _weakest(prior, rows))
-        elif found.endless:
-            warn(
-                "the classes lie apart, and evidence finds no end: it rises as the prior fades, and the "
-                "alpha found means nothing: set alpha",
-                SeparationWarning,
-            )
-        elif not found.converged:
-            warn(
-                f"stopped after max_iter={plan.max_iter} steps, {found.slack:.2g} standard deviations from "
-                "the top: raise max_iter, or scale the columns",
-                ConvergenceWarning,
-            )
+        warn_of_fit(found, schema, _weakest(prior, rows), plan)
         return found
 
     def _learned(
@@ -372,25 +354,6 @@ def _evidence(log_likelihood: float, found: Fit, design: Design) -> float:
 def _weakest(prior: GaussianPrior, rows: LinearRows) -> float:
     """The smallest prior precision of a coefficient."""
     return float(prior.diagonal.reshape(-1, rows.design.width)[:, : rows.design.columns].min())
-
-
-def _stronger(alpha: float) -> str:
-    return "set a larger alpha, such as 1e-6" if alpha else "set alpha above 0"
-
-
-def _warn_of_separation(found: Fit, schema: Schema, weakest: float) -> None:
-    columns = found.separating
-    if columns is None or not len(columns):
-        said = "the classes lie apart: a plane has all rows of each on its own side"
-    else:
-        named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
-        said = f"the classes do not overlap along columns {named}"
-    lack = f"with a prior as weak as alpha={weakest:g}" if weakest else "without a prior"
-    warn(
-        f"{said}, so that {lack} coefficients grow for ever and those found mean nothing: "
-        f"{_stronger(weakest)}",
-        SeparationWarning,
-    )
 
 
 def column_means(rows: LinearRows, values: NDArray[Any] | None) -> Array:

@@ -185,7 +185,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
             plan = replace(plan, tol=1e-4 * plan.tol)
         scaled = Scaled.of(rows, answer, prior)
         near = None if start is None else scaled.start(start)
-        begun = generalized.begin(scaled.rows, answer, scaled.prior) if near is None else near
+        begun = generalized.begin(scaled.rows, answer, scaled.prior, near)
         found = self._climbed(scaled.rows, answer, scaled.prior, begun, free, observed.schema, X, y, plan)
         return scaled.back(found, found.prior if free else prior)
 

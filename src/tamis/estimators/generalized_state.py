@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.estimators.curved_face import SeparationWarning
 from tamis.estimators.curved_state import CurvedState, continued, joined
+from tamis.estimators.linear_warnings import SeparationWarning
 from tamis.estimators.reading import Schema
 from tamis.estimators.warning import warn
 from tamis.models.linear import generalized
@@ -165,15 +165,17 @@ def decayed(before: GeneralizedState, after: GeneralizedState, factor: float) ->
 
 
 def told_of_end(rows: LinearRows, response: Response, found: Fit, scores: Array, schema: Schema) -> Fit:
-    """The fit; with a warning, and not converged, if counts leave coefficients without an end."""
+    """The fit; with a warning, and not converged, if targets of 0 or less leave it without an optimum."""
     columns = generalized.without_an_end(rows, response, found.prior, found.posterior, scores)
     if columns is None:
         return found
     named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
     said = f"column {named} says" if len(columns) == 1 else f"columns {named} say"
+    seen = "counts are 0" if response.family == "poisson" else "targets are 0 or less"
+    instead = "" if response.family == "poisson" else ", or link='identity'"
     warn(
-        f"counts are 0 wherever {said} so, so that without a prior coefficients grow for ever and those "
-        "found mean nothing: set alpha above 0",
+        f"{seen} wherever {said} so, so that without a prior coefficients grow for ever and those "
+        f"found mean nothing: set alpha above 0{instead}",
         SeparationWarning,
     )
     return replace(found, converged=False)

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide, validate
 from tamis.arrays import Array
@@ -24,12 +25,20 @@ from tamis.estimators.reading import (
     weights,
 )
 from tamis.estimators.state import Fitted
+from tamis.estimators.warning import warn
 from tamis.models import Evidence, Generative, em
 from tamis.models.generative import all_classes, classes_of
 from tamis.stats import Filed, Keys, Tally
 from tamis.tables import Table, runs
 
 _CELLS = 1 << 22  # log-probabilities in memory at a time
+_UNCALIBRATED = {
+    True: "every row has its own class ahead when it is left out, so that temperature_ is held at {:.2g} and "
+    "probabilities are nearly all 0 or 1",
+    False: "left-out rows are told no better than by chance, so that temperature_ is held at {:.2g} and all "
+    "classes are nearly as probable",
+}
+_REMEDY = "expected some rows told right and some wrong: calibrate with more rows, or undo it by infer()"
 
 
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -222,12 +231,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Make probabilities as sure as they are right, by rows that were learned, each left out in turn.
 
         One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
-        and `predict_log_proba` go by it. It changes no prediction.
+        and `predict_log_proba` go by it. It changes no prediction. Where all rows are told right, or told no
+        better than by chance, no temperature is the best: it is held at a bound, with a ConvergenceWarning.
         """
         fitted, evidence = self._checked(), self._evidence(X, y, sample_weight)
         model = self._model(fitted.schema, self._posterior().keys, fitted.declared)
         held = validate.leave_one_out(model, evidence, fitted.learned)
         found = decide.Temperature.fit(held.log_joint, held.group, held.weights)
+        if found.is_at_bound:
+            happened = _UNCALIBRATED[found.value < 1.0].format(found.value)
+            warn(f"{happened}, {_REMEDY}", ConvergenceWarning)
         self._fitted = fitted.after(posterior=self._posterior(), temperature=found.value)
         return self
 

@@ -42,7 +42,8 @@ _ROUNDS = 50  # of choosing a prior's precision and going to the top again
 _NEARBY = 1e-6  # decrement at which curvatures are as good as at the top: 1e-5 of them, for 16,000 rows
 _MEASURABLE = 1e-5  # relative change of the information: half as much of standard errors
 _SETTLED = 1e-3  # change of log α that ends them
-_APART, _PARABOLAS, _NEAR_ENOUGH = 0.4, 6, 1e-3  # of log α: three points of a parabola, and when to stop
+_APART, _PARABOLAS, _NEAR_ENOUGH = 0.4, 20, 1e-3  # of log α: three points of a parabola, and when to stop
+_FLAT_EVIDENCE = 1e-5  # of its logarithm: three points that differ by less are as good as each other
 _CONSTANT = 1e-13  # of a column's squares: what its mean leaves of them, if it is constant
 _LEAST_PRECISION = 1e-4  # of what one row tells of a coefficient: a prior of scores in the hundreds
 
@@ -76,6 +77,7 @@ class Fit:
     converged: bool
     separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap at all
     endless: bool = False  # whether evidence rises as the prior fades, for the classes lie apart
+    settled: bool = True  # whether evidence has settled on a precision, if it was to choose one
 
 
 class UnidentifiedError(ValueError):
@@ -112,7 +114,7 @@ def gaussian_prior(
     known = np.ones(()) if free else strength
     if known.shape not in ((), (columns,)):
         raise ValueError(
-            f"got alpha of shape {known.shape}, expected one number or one a column ({columns},)"
+            f"got alpha of shape {known.shape}, expected one number or one per column ({columns},)"
         )
     if not ((known >= 0) & (known < np.inf)).all():
         raise ValueError(f"got alpha={known.min():g}, expected finite numbers of at least 0")
@@ -217,33 +219,37 @@ def _fit(
     outcome = _climb(model, rows, start, near, watch)
     iterations = outcome.iterations
     curvature = _curvature(model, rows, outcome.last)
-    endless = False
+    endless, settled = False, True
     if free:
         left = replace(near, max_iter=near.max_iter - iterations)
-        model, outcome, curvature, more, endless = _by_evidence(model, rows, curvature, left, watch)
+        model, outcome, curvature, more, endless, settled = _by_evidence(model, rows, curvature, left, watch)
         iterations += more
     if whole:
         precision = model.prior.added_to(curvature.information)
         most = max(0, plan.max_iter - iterations)
         outcome = polish(model.objective(rows), outcome.last, precision, plan.tol, most, watch)
         iterations += outcome.iterations
-        posterior, taken_at = _at_the_mode(model, rows, outcome.last, curvature)
+        posterior, taken_at = _at_the_mode(model, rows, outcome, curvature)
     else:
         posterior = Laplace(outcome.last.parameters, curvature.information + model.prior.diagonal)
         taken_at = curvature.at
     if kept == "none":
         posterior = Laplace(posterior.mean, None)
-    return _judged(model, rows, outcome, posterior, taken_at, iterations, endless)
+    return _judged(model, rows, outcome, posterior, taken_at, iterations, endless, settled)
 
 
 def _at_the_mode(
-    model: CurvedModel, rows: LinearRows, last: Step, curvature: Curvature
+    model: CurvedModel, rows: LinearRows, outcome: Outcome, curvature: Curvature
 ) -> tuple[Laplace, Array]:
     """The last step of Newton's, the precision at the coefficients that it leads to, and where it was taken.
 
     The curvature at hand, taken a little earlier, is kept where standard errors cannot tell the difference.
+    Steps that were stopped early get no further one: it would not be counted, and might not descend.
     """
-    objective = model.objective(rows)
+    objective, last = model.objective(rows), outcome.last
+    if not outcome.converged:
+        precision = model.prior.added_to(objective.curvature(last.parameters))
+        return Laplace(last.parameters, precision), last.parameters
     loss, pull = model.prior.loss(last.parameters)
     here = replace(curvature, at=last.parameters, loss=last.value - loss, gradient=last.gradient - pull)
     posterior = model.infer(here)
@@ -262,11 +268,12 @@ def _by_evidence(
     curvature: Curvature,
     plan: Plan,
     watch: Watch | None,
-) -> tuple[CurvedModel, Outcome, Curvature, int, bool]:
+) -> tuple[CurvedModel, Outcome, Curvature, int, bool, bool]:
     """The same with the precision of all coefficients that makes the rows most probable.
 
     MacKay's fixed point comes near, for it takes the curvature to stand still; a parabola through three
-    precisions around it finds the top. Classes that lie apart may have no top: then the last says so.
+    precisions around it finds the top. Classes that lie apart may have no top: then the last but one is true.
+    The last is whether a top was found before steps ran out.
     """
     alike, taken, endless = _coefficients(rows, len(curvature.at)), 0, False
     told = model.objective(rows).diagonal(model.prior.mean)[alike].mean() / rows.weight
@@ -292,25 +299,28 @@ def _by_evidence(
         if endless or abs(log_precision - before) < _SETTLED or taken >= plan.max_iter:
             break
         before = log_precision
-    step = _APART
+    step, settled = _APART, False
     for _ in range(_PARABOLAS):
-        if endless or taken >= plan.max_iter:
+        if endless or settled or taken >= plan.max_iter:
             break
         left, right = (at(log_precision + side * step, curvature.at)[0] for side in (-1.0, 1.0))
         bend = left - 2.0 * best[0] + right
-        if not bend < 0.0:  # as flat as rounding
+        if taken >= plan.max_iter:  # these two may not be at their modes
             break
-        move = float(np.clip(0.5 * step * (left - right) / bend, -3.0 * step, 3.0 * step))
-        move = max(move, least - log_precision)
+        settled = max(abs(left - best[0]), abs(right - best[0])) <= _FLAT_EVIDENCE
+        move = 3.0 * step * np.sign(right - left)
+        if bend < 0.0:
+            move = np.clip(0.5 * step * (left - right) / bend, -3.0 * step, 3.0 * step)
+        move = max(float(move), least - log_precision)
         there = at(log_precision + move, curvature.at)
+        settled = settled or (bend < 0.0 and abs(move) < _NEAR_ENOUGH and log_precision > least)
         if there[0] < best[0]:
-            break
+            step *= 0.25
+            continue
         log_precision, best = log_precision + move, there
         endless = log_precision <= least + _SETTLED and on_own_sides(model.objective(rows), best[3].at)
         step = max(0.25 * step, abs(move))
-        if abs(move) < _NEAR_ENOUGH:
-            break
-    return best[1], best[2], best[3], taken, endless
+    return best[1], best[2], best[3], taken, endless, settled or endless
 
 
 def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch: Watch | None) -> Outcome:
@@ -337,6 +347,7 @@ def _judged(
     taken_at: Array,
     iterations: int,
     endless: bool = False,
+    settled: bool = True,
 ) -> Fit:
     loss = outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
     objective = model.objective(rows)
@@ -350,9 +361,10 @@ def _judged(
         float(np.sqrt(2.0 * max(outcome.last.decrement, 0.0))),
         posterior.mean - taken_at,
         iterations,
-        outcome.converged and found is None and not endless,
+        outcome.converged and found is None and not endless and settled,
         found,
         endless,
+        settled,
     )
 
 

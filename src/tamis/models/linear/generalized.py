@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 
 from tamis.arrays import Array
 from tamis.families.stirling import slope as digamma_less_log
-from tamis.linalg import eigen
 from tamis.models.linear.feasibility import find_interior
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.held_out import HeldOutNumbers
@@ -22,11 +21,10 @@ from tamis.models.linear.laplace import Laplace, LinearRows
 from tamis.models.linear.newton import WHOLE, minimise
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Bernoulli, Gaussian, Response
+from tamis.models.linear.unbounded import find_unbounded_columns
 
-_FAINT = 14.0  # e^−14 of the mean count: rows expected to hold so little may hold nothing at any coefficient
 _TRIGAMMA = 8  # Newton's steps to where the trigamma function has a value: five are enough
 _ALIKE = 1e-12  # of the targets: what is left of them without their mean is rounding, they are all alike
-_LOST = 1e-7  # information, of what there is where all means are alike, of a direction without an end
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -142,8 +140,14 @@ def null_scores(
     return np.full(len(targets), found) if offsets is None else found + offsets
 
 
-def begin(rows: LinearRows, response: Response, prior: GaussianPrior) -> Array:
-    """Parameters at which every score is in the link's range, and not far from where it should be."""
+def begin(rows: LinearRows, response: Response, prior: GaussianPrior, near: Array | None = None) -> Array:
+    """Parameters at which every score is in the link's range, and not far from where it should be.
+
+    They are `near`, the parameters of a model of other rows, if these rows are in range there too.
+    """
+    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
+    if near is not None and np.isfinite(objective.value_and_gradient(near)[0]):
+        return near
     start, design = prior.mean.copy(), rows.design
     base = rows.offsets
     if start.any():
@@ -155,7 +159,6 @@ def begin(rows: LinearRows, response: Response, prior: GaussianPrior) -> Array:
             found = level(response, shrunk, rows.weights, base)
         start[-1] += found
         return start
-    objective = Objective(design, rows.targets, response, prior, rows.weights, rows.offsets)
     mean = _between(response, np.array([np.average(rows.targets, weights=rows.weights)]), 0.5)
     for means in (_between(response, rows.targets, float(mean[0])), np.full(len(rows.targets), mean[0])):
         found_at = _least_squares(rows, response, prior, response.score(means))
@@ -295,32 +298,16 @@ def lack(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
 def without_an_end(
     rows: LinearRows, response: Response, prior: GaussianPrior, posterior: Laplace, scores: Array
 ) -> NDArray[np.int64] | None:
-    """Columns along which counts are only ever 0: without a prior their coefficients grow for ever."""
-    precision = posterior.precision
-    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
-    if response.family != "poisson" or not objective.flat().any():
+    """Columns along which targets are never above 0: without a prior their coefficients grow for ever."""
+    if response.link != "log" or response.family == "gamma":
         return None
-    none = not rows.targets.any()
+    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
+    none = response.family == "poisson" and not rows.targets.any()
     if none and objective.flat().all() and _all_vanish(rows, scores):
         return np.arange(rows.design.columns)
-    if precision is None or precision.ndim == 1:
+    if posterior.precision is None or posterior.is_diagonal:
         return None
-    flat: Array | float = 0.0 if rows.offsets is None else rows.offsets
-    if not none:
-        flat = null_scores(response, rows.targets, rows.weights, rows.offsets)
-    if float((scores - flat).min()) > -_FAINT:
-        return None
-    at = np.zeros(len(posterior.mean))
-    if rows.design.intercept and not none:
-        at[-1] = level(response, rows.targets, rows.weights, rows.offsets)
-    first = prior.added_to(objective.curvature(at))
-    scale = np.sqrt(np.diagonal(first))
-    own = eigen(first / (scale[:, None] * scale))[0]
-    values, vectors = eigen(precision / (scale[:, None] * scale))
-    if values[0] / (1.0 if none else values[-1]) > _LOST * own[0] / (1.0 if none else own[-1]):
-        return None
-    share = np.abs(vectors[:, 0])[: rows.design.columns]
-    return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
+    return find_unbounded_columns(objective, posterior.mean)
 
 
 def _all_vanish(rows: LinearRows, scores: Array) -> bool:

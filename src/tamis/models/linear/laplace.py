@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from tamis._kernels import threads
 from tamis.arrays import Array
@@ -21,6 +22,8 @@ from tamis.models.linear.softmax import Softmax
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _NOT_KEPT = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
+_FIXED_POINT_STEPS = 100  # 5 to 20 are usual; more where evidence hardly changes with the precision
+_FARTHEST = 690.0  # of log α, from 0: floats end a little further
 _PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
 
 
@@ -222,7 +225,8 @@ def chosen_precision(
     """The precision of the `alike` parameters (D,) by evidence, were the likelihood Gaussian from here on.
 
     In the eigenvectors of the information about the other parameters, which are taken for flat, evidence
-    has one unknown. MacKay's fixed point, α = γ / |w|², is found without going back to the rows.
+    has one unknown. MacKay's fixed point, α = γ / |w|², is found without going back to the rows; where his
+    steps are slow, in a bracket that shrinks to it. It is `most` if evidence rises up to there.
     """
     information = curvature.information
     if information.ndim == 1:
@@ -240,7 +244,7 @@ def chosen_precision(
         values, vectors = eigen(matrix)
         values, pulls = np.maximum(values, 0.0), vectors.T @ target_own
     alpha = float(prior.diagonal[alike].mean())
-    for _ in range(1000):
+    for _ in range(_FIXED_POINT_STEPS):
         weights = pulls / (values + alpha)
         counted = float((values / (values + alpha)).sum())
         size = float(weights @ weights)
@@ -248,7 +252,26 @@ def chosen_precision(
         if abs(np.log(new / alpha)) < 1e-10:
             return new
         alpha = new
-    return alpha
+    return _fixed_point_beyond(values, np.square(pulls), alpha, most)
+
+
+def _fixed_point_beyond(values: Array, squares: Array, alpha: float, most: float) -> float:
+    """The first precision from `alpha` on, in the direction of rising evidence, where it rises no more."""
+
+    def slope(log_alpha: float) -> float:  # of the log-evidence, twice and times α, by log α
+        at = np.exp(log_alpha)
+        return float(at * ((values * (values + at) - at * squares) @ np.square(1.0 / (values + at))))
+
+    before, limits = float(np.log(alpha)), (-_FARTHEST, float(np.log(most)))
+    rises = slope(before) > 0
+    reach = 0.1
+    while before != limits[rises]:
+        there = float(np.clip(before + (reach if rises else -reach), *limits))
+        if (slope(there) > 0) != rises:
+            low, high = sorted((before, there))
+            return float(np.exp(brentq(slope, low, high, xtol=1e-11, rtol=1e-14)))
+        before, reach = there, 1.5 * reach
+    return float(np.exp(before))
 
 
 def combined(parts: list[Laplace], factors: list[float], prior: GaussianPrior) -> Laplace:
