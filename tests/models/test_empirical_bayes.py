@@ -1,14 +1,17 @@
 """Hyper-parameters from groups by evidence, for every prior; and what is said where there are none."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
-from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
+from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart, simplex
+from tamis.conjugate.ascent import climb
 from tamis.conjugate.prior import Prior
 from tamis.stats import Moments, Tally
 
@@ -229,7 +232,7 @@ def test_what_never_happened_gets_next_to_nothing() -> None:
 
 
 def test_what_cannot_be_fitted_is_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="got a statistic without a batch axis, expected one group a row"):
+    with pytest.raises(ValueError, match="got a statistic without a batch axis, expected one group per row"):
         Beta.fit(Tally.observe([1, 0]))
     with pytest.raises(ValueError, match="got 3 groups without weight"):
         Gamma.fit(Tally.of(0.0, np.zeros((3, 1))))
@@ -239,3 +242,48 @@ def test_what_cannot_be_fitted_is_refused_in_words() -> None:
         NormalInverseGamma.fit(Moments.observe([[1.0, 2.0], [3.0, 2.0], [2.0, 2.0]], by=[0, 0, 1]))
     with pytest.raises(ValueError, match="waiting times that are all zero"):
         Gamma.fit(Tally.of(3.0, np.zeros((3, 1))), "exponential")
+
+
+# ── steps that end early ──
+
+
+def test_a_climb_whose_gains_are_lost_in_rounding_says_so() -> None:
+    """Two hills, of which one has values of few digits: its steps seem to gain nothing, far from the top."""
+
+    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
+        value, slope = -np.square(place).sum(axis=-1), -2.0 * place
+        return np.where(live == 0, value, np.round(value, -2)), slope
+
+    start = np.array([[3.0], [3.0]])
+    with pytest.warns(RuntimeWarning, match=r"still rises where steps ended.*\(1 of 2 beliefs\)") as caught:
+        top = climb(height, start, start - 9.0, start + 9.0)
+    assert len(caught) == 1
+    assert "\n" not in str(caught[0].message)
+    assert_allclose(top[0], 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("newton_steps", [1, 60])
+def test_a_dirichlet_of_hard_groups_is_at_the_top_of_its_evidence(
+    newton_steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rare categories, groups of very different sizes: nothing is warned of, and no slope is left.
+
+    Newton's steps only prepare for L-BFGS, which would warn: one of them is as good as sixty.
+    """
+    monkeypatch.setattr(simplex, "_NEWTON_STEPS", newton_steps)
+    for seed in range(12):
+        draw = np.random.default_rng(seed)
+        k = int(draw.integers(9, 40))
+        alpha = np.exp(draw.normal(0.0, 2.0, k))
+        sizes = np.exp(draw.uniform(1.0, 9.0, 25)).astype(int) + 2
+        counts = np.array([draw.multinomial(size, draw.dirichlet(alpha)) for size in sizes], dtype=float)
+        counts = counts[:, counts.any(axis=0)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = Dirichlet.fit(Tally.of(counts.sum(axis=1), counts)).concentration
+        total, weight = found.sum(), counts.sum(axis=1)
+        rises = special.digamma(found + counts) - special.digamma(found)
+        slopes = found * (rises - (special.digamma(total + weight) - special.digamma(total))[:, None])
+        left, size = slopes.sum(axis=0), np.abs(slopes).sum(axis=0)
+        inside = found > 2e-9 * total
+        assert np.abs(left[inside]).max() <= 1e-5 * max(1.0, size.max()), seed

@@ -38,11 +38,16 @@ def climb(height: Height, start: Array, lower: Array, upper: Array) -> Array:
     value, slope = height(place, live)
     memory: list[_Secant] = []
     idle = np.zeros(len(top), dtype=np.int64)
+    unfinished = np.zeros(len(top), dtype=np.bool_)
     for _ in range(_STEPS):
         held = ((place <= low) & (slope < 0)) | ((place >= high) & (slope > 0))
         free = np.where(held, 0.0, slope)
-        going = (np.abs(free).max(axis=-1) > _FLAT * (1.0 + np.abs(value))) & (idle < _IDLE)
-        top[live] = place
+        steepness = np.abs(free).max(axis=-1) / (1.0 + np.abs(value))
+        going = (steepness > _FLAT) & (idle < _IDLE)
+        top[live], unfinished[live] = (
+            place,
+            steepness > _STEEP,
+        )  # of those that stop now, this is the last word
         if not going.any():
             break
         live, place, low, high, idle = live[going], place[going], low[going], high[going], idle[going]
@@ -58,8 +63,8 @@ def climb(height: Height, start: Array, lower: Array, upper: Array) -> Array:
         place, value, slope = reached, risen, steeper
     else:
         free = np.where(((place <= low) & (slope < 0)) | ((place >= high) & (slope > 0)), 0.0, slope)
-        warn_where(np.abs(free).max(axis=-1) > _STEEP * (1.0 + np.abs(value)), UNFINISHED, depth=5)
-    top[live] = place
+        top[live], unfinished[live] = place, np.abs(free).max(axis=-1) > _STEEP * (1.0 + np.abs(value))
+    warn_where(unfinished, UNFINISHED, depth=5)
     return top
 
 
@@ -136,8 +141,9 @@ OVERDISPERSED = (
     "it is held at a millionth; fit each group by itself, or set a prior by from_mean"
 )
 UNFINISHED = (
-    f"the evidence still rises after {_STEPS} steps, expected a top: what was reached is near it at best; "
-    "drop categories or columns that hardly occur, or set a prior by from_mean"
+    f"the evidence still rises where steps ended, after {_STEPS} or where rounding hides what they gain, "
+    "expected a top: what was reached is near it at best; drop categories or columns that hardly occur, or "
+    "set a prior by from_mean"
 )
 SINGLES = (
     "every group is one observation, expected several in some to tell groups apart by: "
