@@ -193,7 +193,7 @@ def weights(data: object, n: int) -> Array | None:
         return None
     given = to_numpy(data)
     if given.shape != (n,):
-        raise ValueError(f"got weights of shape {given.shape}, expected one a row: ({n},)")
+        raise ValueError(f"got weights of shape {given.shape}, expected one per row: ({n},)")
     values = _floats(given, "weights", lambda index, value: f"weight {index[0]} is {value}")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
@@ -365,13 +365,13 @@ def _items(labels: Any) -> list[Any] | NDArray[Any]:
         return list(labels.tolist())  # None where the mask is set
     if not isinstance(labels, Iterable) or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(
-            f"got labels of type {type(labels).__name__}, expected one label a row, in their order"
+            f"got labels of type {type(labels).__name__}, expected one label per row, in their order"
         )
     if not isinstance(labels, np.ndarray) and not hasattr(labels, "__array__"):
         return list(labels)
     values = to_numpy(labels)
     if values.ndim != 1:
-        raise ValueError(f"got labels of shape {values.shape}, expected one label a row: pass one column")
+        raise ValueError(f"got labels of shape {values.shape}, expected one label per row: pass one column")
     if values.dtype.kind in "US":  # a dictionary is faster than sorting strings
         return list(values.tolist())
     if values.dtype.kind in "biuf":

@@ -236,7 +236,9 @@ def _refuse_few(draws: int, least: int) -> None:
 def _evaluate(function: Function, sample: Any, draws: int) -> Array:
     values = floats(function(sample), "the function's value")
     if values.shape[:1] != (draws,):
-        raise ValueError(f"the function gave shape {values.shape} for {draws} draws, expected a row a draw")
+        raise ValueError(
+            f"the function gave shape {values.shape} for {draws} draws, expected one row per draw"
+        )
     return values
 
 

@@ -239,7 +239,7 @@ def _refuse_twins(data: Any) -> None:
     names = list(getattr(data, "column_names", getattr(data, "columns", ())))
     if len(set(names)) < len(names):
         twin = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"got two columns named {twin!r}, expected one name a column: rename one of them")
+        raise ValueError(f"got two columns named {twin!r}, expected one name per column: rename one of them")
 
 
 def _refuse_broken(indptr: NDArray[np.int64], indices: NDArray[Any], entries: int, columns: int) -> None:

@@ -119,7 +119,7 @@ def _grouped(n: int, folds: int, rng: np.random.Generator | None, groups: object
 
 def _refuse_unless_one_each(given: int, n: int, what: str) -> None:
     if given != n:
-        raise ValueError(f"got {given} {what} for {n} rows, expected one a row")
+        raise ValueError(f"got {given} {what} for {n} rows, expected one per row")
 
 
 def cross_validate(model: Generative, evidence: Evidence, fold: ArrayLike) -> HeldOut:

@@ -239,7 +239,7 @@ def test_what_is_missing_is_refused_with_its_column(basis: Any) -> None:
         (PolynomialBasis(0), "got degree=0, expected a whole number of at least 1"),
         (PolynomialBasis(scale="unit"), "got scale='unit', expected 'range', \\(centre, half-width"),  # type: ignore[arg-type]
         (PolynomialBasis(scale=(0.0, 0.0)), "and no width of 0"),
-        (PolynomialBasis(scale=([1.0, 2.0, 3.0], 1.0)), "each a number or one a column"),
+        (PolynomialBasis(scale=([1.0, 2.0, 3.0], 1.0)), "each a number or one per column"),
         (GaussianBasis(0), "got centres=0, expected a whole number of at least 1"),
         (GaussianBasis([]), "got 0 centres, expected at least 1"),
         (GaussianBasis([1.0, 1.0]), "got centres with a place twice"),
@@ -250,7 +250,7 @@ def test_what_is_missing_is_refused_with_its_column(basis: Any) -> None:
         (GaussianBasis(width=0.0), "got width=0.0, expected numbers above 0"),
         (
             GaussianBasis(width=[1.0, 2.0, 3.0]),
-            "got width of shape \\(3,\\), expected a number, one a column",
+            "got width of shape \\(3,\\), expected a number, one per column",
         ),
         (GaussianBasis(placed="randomly"), "got placed='randomly'"),  # type: ignore[arg-type]
         (SigmoidBasis([[1.0], [1.0, 2.0]]), "rows of several lengths, expected one length"),

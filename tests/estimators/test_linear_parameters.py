@@ -136,7 +136,7 @@ def test_plain_mistakes_are_said_in_a_line(model: Any) -> None:
             model.sample_coefficients(bad)
         with pytest.raises(ValueError, match=r"got a coverage of .*, expected between 0 and 1"):
             model.coef_interval(bad)
-    with pytest.raises(ValueError, match=r"got y of shape \(50, 0\), expected one target a row or more"):
+    with pytest.raises(ValueError, match=r"got y of shape \(50, 0\), expected one target per row or more"):
         model.fit(X, np.empty((50, 0)))
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"X has no column 'b', .*: add it$"):

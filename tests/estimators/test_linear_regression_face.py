@@ -116,7 +116,7 @@ def test_several_targets_have_an_axis() -> None:
         assert_allclose(model.coef_[k], alone.coef_, rtol=1e-9)
         assert_allclose(model.log_evidence_[k], alone.log_evidence_, rtol=1e-9)
     assert model.score(X, BOTH) > 0.8
-    with pytest.raises(ValueError, match="got 1 targets a row, expected 2"):
+    with pytest.raises(ValueError, match="got 1 targets per row, expected 2"):
         model.partial_fit(X, Y)
 
 

@@ -110,7 +110,7 @@ def test_bad_parameters_are_refused(more: dict[str, Any], said: str) -> None:
 def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactorization) -> None:
     for said, wrong in [
         ("both in X and as y", lambda: made().fit(FEW, [1.0, 2.0, 3.0])),
-        ("expected one a pair", lambda: made().fit([("a", "x")], [1.0, 2.0])),
+        ("expected one per pair", lambda: made().fit([("a", "x")], [1.0, 2.0])),
         ("at least 0", lambda: made().fit(FEW, sample_weight=[1.0, -1.0, 1.0])),
         ("all zero", lambda: made().fit(FEW, sample_weight=np.zeros(3))),
         ("no column 'who'", lambda: made(columns={"user": "who", "item": "item"}).fit(timed())),

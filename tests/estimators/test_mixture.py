@@ -321,7 +321,7 @@ def test_held_out_rows_tell_how_many_components_there_are() -> None:
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"n_components": 11}, "n_samples=10 rows for n_components=11, expected at least a row each"),
+        ({"n_components": 11}, "n_samples=10 rows for n_components=11, expected one per component"),
         ({"n_components": 0}, "n_components=0, expected a whole number"),
         ({"n_components": 1.5}, "n_components=1.5, expected a whole number"),
         ({"covariance": "round"}, "covariance='round', expected one of"),

@@ -180,9 +180,9 @@ def test_data_of_another_shape_are_refused(data: Any, kind: type[Exception], exp
 @pytest.mark.parametrize(
     ("weights", "kind", "expected"),
     [
-        ([1.0, 2.0], ValueError, "got weights of shape (2,), expected one a row: (3,)"),
-        ([[1.0], [2.0], [3.0]], ValueError, "got weights of shape (3, 1), expected one a row: (3,)"),
-        (2.0, ValueError, "got weights of shape (), expected one a row: (3,)"),
+        ([1.0, 2.0], ValueError, "got weights of shape (2,), expected one per row: (3,)"),
+        ([[1.0], [2.0], [3.0]], ValueError, "got weights of shape (3, 1), expected one per row: (3,)"),
+        (2.0, ValueError, "got weights of shape (), expected one per row: (3,)"),
         ([1.0, np.nan, 1.0], ValueError, "weight 1 is nan, expected a finite number: drop or mend that row"),
         (
             [1.0, 2.0, -np.inf],
@@ -207,7 +207,7 @@ def test_weights_are_one_finite_number_a_row(weights: Any, kind: type[Exception]
 @pytest.mark.parametrize(
     ("labels", "kind", "expected"),
     [
-        (["a", "b"], ValueError, "got 2 labels for 3 rows, expected one a row"),
+        (["a", "b"], ValueError, "got 2 labels for 3 rows, expected one per row"),
         (["a", None, "b"], ValueError, "label 1 is None, expected a value: drop the row, or label it"),
         ([1.0, 2.0, np.nan], ValueError, "label 2 is nan, expected a value: drop the row, or label it"),
         (
@@ -235,15 +235,15 @@ def test_weights_are_one_finite_number_a_row(weights: Any, kind: type[Exception]
             TypeError,
             "label 0 is ['a']: an argument must be a string, a number or another hashable value",
         ),
-        (good, ValueError, "got labels of shape (3, 2), expected one label a row: pass one column"),
+        (good, ValueError, "got labels of shape (3, 2), expected one label per row: pass one column"),
         (
             pd.DataFrame(good),
             TypeError,
-            "got labels of type DataFrame, expected one label a row, in their order",
+            "got labels of type DataFrame, expected one label per row, in their order",
         ),
-        ("abc", TypeError, "got labels of type str, expected one label a row, in their order"),
-        ({1, 2, 3}, TypeError, "got labels of type set, expected one label a row, in their order"),
-        (7, TypeError, "got labels of type int, expected one label a row, in their order"),
+        ("abc", TypeError, "got labels of type str, expected one label per row, in their order"),
+        ({1, 2, 3}, TypeError, "got labels of type set, expected one label per row, in their order"),
+        (7, TypeError, "got labels of type int, expected one label per row, in their order"),
     ],
 )
 def test_labels_are_one_value_a_row(labels: Any, kind: type[Exception], expected: str) -> None:
@@ -267,7 +267,7 @@ def test_squares_that_leave_the_range_of_floats_are_refused() -> None:
 def test_counts_and_rows_must_match() -> None:
     assert (
         refusal(lambda: Tally.count(["a", "b"], by=["x"]))
-        == "got 1 labels for 2 values, expected one a value"
+        == "got 1 labels for 2 values, expected one per value"
     )
     message = refusal(lambda: Gram.observe(good, [1.0]))
     assert message == "got 3 rows of features and 1 of targets, expected as many"

@@ -66,7 +66,7 @@ MINIMAL = Categorical([0.2, 0.3, 0.5], minimal=True).observe([0, 1, 2, 2])
         (lambda: Dirichlet([1, 1, 1]).log_density([1.0]), "got probabilities of shape (1,), expected 3"),
         (
             lambda: DirichletMultinomial(1, 1.0),
-            "got a concentration of shape (), expected one number a category",
+            "got a concentration of shape (), expected one number per category",
         ),
         (lambda: Beta(1, 1).interval([0.5, 0.9]), "got coverages of shape (2,), expected one number"),  # type: ignore[arg-type]
         (lambda: Beta(1, 1).interval(1.5), "got a coverage of 1.5, expected between 0 and 1"),

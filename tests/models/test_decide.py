@@ -146,7 +146,7 @@ def test_the_search_for_a_temperature_goes_on_to_its_bound(seed: int) -> None:
     [
         (lambda: probabilities([[0.0, np.nan]]), "holds NaN"),
         (lambda: probabilities(np.zeros((2, 0))), "expected \\(\\.\\.\\., classes\\)"),
-        (lambda: decide([[0.0, 0.0]], loss=[[0.0, 1.0]]), "a row a class"),
+        (lambda: decide([[0.0, 0.0]], loss=[[0.0, 1.0]]), "one row per class"),
         (lambda: decide([[0.0, 0.0]], loss=[[0.0, np.inf], [1.0, 0.0]]), "finite costs"),
         (lambda: decide([[0.0, 0.0]], reject=-1.0), "cost of declining"),
         (lambda: threshold([1.0], [True], 1.5), "between 0 and 1"),

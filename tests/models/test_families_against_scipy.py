@@ -342,7 +342,7 @@ def test_a_column_of_points_meets_a_row_of_members() -> None:
         (lambda: Bernoulli([0.5, 1.5]), "got a probability of 0.5 to 1.5, expected between 0 and 1"),
         (lambda: Categorical([0.5, 0.6]), "sum to 1.1, expected 1: divide them by their sum"),
         (lambda: Categorical([1.5, -0.5]), "got a probability of -0.5, expected at least 0"),
-        (lambda: Categorical(0.5), r"shape \(\), expected one a category"),
+        (lambda: Categorical(0.5), r"shape \(\), expected one per category"),
         (lambda: Categorical([0.5, 0.5]).with_natural([np.nan, 0.0]), "NaN or all −∞"),
         (lambda: Multinomial(2.5, [0.5, 0.5]), "got 2.5 trials, expected a whole number"),
         (lambda: Multinomial(0, [0.5, 0.5]).with_mean([0, 0]), "got 0 trials, expected at least 1"),

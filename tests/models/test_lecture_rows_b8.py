@@ -147,7 +147,7 @@ RNG = np.random.default_rng(0)
     ("call", "message"),
     [
         (lambda: monte_carlo(lambda x: x, lambda rng, n: rng.random(n), 1, rng=RNG), "at least 2"),
-        (lambda: monte_carlo(np.mean, lambda rng, n: rng.random(n), 9, rng=RNG), "a row a draw"),
+        (lambda: monte_carlo(np.mean, lambda rng, n: rng.random(n), 9, rng=RNG), "one row per draw"),
         (lambda: metropolis(lambda x: -np.inf, 0.0, 20, rng=RNG), "finite"),
         (lambda: metropolis(lambda x: 0.0, 0.0, 20, rng=RNG, scale=0.0), "above zero"),
         (lambda: metropolis(lambda x: 0.0, 0.0, 3, rng=RNG), "at least 10"),

@@ -288,7 +288,7 @@ def test_the_columns_that_others_determine_are_named() -> None:
     [
         ({"alpha": -1.0}, "got alpha=-1, expected finite numbers of at least 0"),
         ({"alpha": "much"}, "got alpha='much', expected a number, an array of them, or 'evidence'"),
-        ({"alpha": [1.0, 2.0]}, r"got alpha of shape \(2,\), expected one number or one a column \(4,\)"),
+        ({"alpha": [1.0, 2.0]}, r"got alpha of shape \(2,\), expected one number or one per column \(4,\)"),
         ({"beta": 0.0}, "got beta=0, expected finite numbers above 0"),
         (
             {"beta": "none"},

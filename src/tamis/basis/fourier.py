@@ -50,7 +50,7 @@ class FourierBasis(Basis):
             period = positive("period", self.period)
             if period.shape not in ((), (columns,)):
                 raise ValueError(
-                    f"got period of shape {period.shape}, expected a number, or one a column ({columns},)"
+                    f"got period of shape {period.shape}, expected a number, or one per column ({columns},)"
                 )
         return {
             "period": np.broadcast_to(period, (columns,)).copy(),

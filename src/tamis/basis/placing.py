@@ -122,8 +122,8 @@ def spread(what: str, given: Array, shape: tuple[int, int]) -> Array:
         return np.broadcast_to(given, shape)
     except ValueError:
         raise ValueError(
-            f"got {what} of shape {given.shape}, expected a number, one a column ({shape[1]},), one a centre "
-            f"({shape[0]}, 1), or both {shape}"
+            f"got {what} of shape {given.shape}, expected a number, one per column ({shape[1]},), one per "
+            f"centre ({shape[0]}, 1), or both {shape}"
         ) from None
 
 

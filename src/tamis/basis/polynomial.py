@@ -101,7 +101,7 @@ class PolynomialBasis(Basis):
             given = [finite("scale", part) for part in scale]
             if any(part.shape not in ((), (columns,)) for part in given) or not given[1].all():
                 raise ValueError(
-                    f"got scale={scale!r}, expected (centre, half-width), each a number or one a column "
+                    f"got scale={scale!r}, expected (centre, half-width), each a number or one per column "
                     f"({columns},), and no width of 0"
                 )
             centre, width = (np.broadcast_to(part, (columns,)).copy() for part in given)

@@ -51,7 +51,7 @@ class Dirichlet(Prior):
     ) -> None:
         alpha = positive(concentration, "concentration")
         if alpha.ndim == 0 or alpha.shape[-1] < 1:
-            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number a category")
+            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
         refuse_unless_named(keys, alpha.shape[0] if alpha.ndim > 1 else None, "keys")
         refuse_unless_named(terms, alpha.shape[-1], "terms")
         object.__setattr__(self, "concentration", parameter(alpha, "concentration"))

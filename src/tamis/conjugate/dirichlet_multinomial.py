@@ -27,7 +27,7 @@ class DirichletMultinomial(Distribution):
     def __init__(self, trials: ArrayLike, concentration: ArrayLike) -> None:
         alpha = positive(concentration, "concentration")
         if alpha.ndim == 0 or alpha.shape[-1] < 1:
-            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number a category")
+            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
         n, alpha = together(trials=counted(trials, "trials")[..., None], concentration=alpha)
         object.__setattr__(self, "trials", n[..., 0])
         object.__setattr__(self, "concentration", alpha)

@@ -187,7 +187,7 @@ def refuse_unless_grouped(weight: Array) -> None:
     """Raise if a statistic has no axis of groups, or a column has no weight in any of them."""
     if weight.ndim == 0:
         raise ValueError(
-            "got a statistic without a batch axis, expected one group a row: observe with by=labels"
+            "got a statistic without a batch axis, expected one group per row: observe with by=labels"
         )
     empty = ~(weight > 0).any(axis=0)
     if empty.any():

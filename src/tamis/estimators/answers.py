@@ -216,5 +216,5 @@ def fold_of_each(
         return validate.split(rows, int(np.asarray(folds)), rng, group if groups is None else None, groups)
     _, fold = Keys.of(np.asarray(folds))
     if len(fold) != rows:
-        raise ValueError(f"got {len(fold)} folds for {rows} rows, expected one a row")
+        raise ValueError(f"got {len(fold)} folds for {rows} rows, expected one per row")
     return fold

@@ -232,7 +232,7 @@ def ratings(values: Any, rows: int, what: str = "rating") -> Array:
         raise _no_numbers(values, what) from None
     if found.shape != (rows,):
         raise ValueError(
-            f"got {what}s of shape {found.shape} for {rows} pairs, expected one a pair: ({rows},)"
+            f"got {what}s of shape {found.shape} for {rows} pairs, expected one per pair: ({rows},)"
         )
     if not np.isfinite(found).all():
         row = int(np.argmax(~np.isfinite(found)))

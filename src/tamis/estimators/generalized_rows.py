@@ -94,10 +94,10 @@ def refuse_another(asked: Response, learned: Response) -> None:
 
 def _column(given: object, rows: int, name: str) -> Array:
     if np.ndim(given) == 0 and not isinstance(given, Real):  # type: ignore[arg-type]
-        raise ValueError(f"got {name}={given!r}, expected a number, or one a row")
+        raise ValueError(f"got {name}={given!r}, expected a number, or one per row")
     values = np.asarray(arrays.matrix(given).values if np.ndim(given) else np.full((rows, 1), given))  # type: ignore[arg-type]
     if values.shape != (rows, 1):
-        raise ValueError(f"got {name} of shape {values.shape} for {rows} rows, expected one number a row")
+        raise ValueError(f"got {name} of shape {values.shape} for {rows} rows, expected one number per row")
     found = np.ascontiguousarray(values[:, 0], dtype=np.float64)
     if not np.isfinite(found).all():
         row = int(np.argmin(np.isfinite(found)))

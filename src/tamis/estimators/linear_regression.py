@@ -384,5 +384,5 @@ def _alike(part: Gram, fitted: Regression) -> Gram:
     """The sums, if they are of as many targets as those that were learned."""
     learned = fitted.statistic.targets
     if part.targets != learned:
-        raise ValueError(f"got {part.targets} targets a row, expected {learned}, as were learned")
+        raise ValueError(f"got {part.targets} targets per row, expected {learned}, as were learned")
     return part

@@ -167,7 +167,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         if (filed.group < 0).any():
             row = int(np.argmax(filed.group < 0))
             raise ValueError(
-                f"label {row} is missing, expected one a row: y holds NaN or None, drop that row"
+                f"label {row} is missing, expected one per row: y holds NaN or None, drop that row"
             )
         return filed
 

@@ -195,7 +195,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         keys = self._components()
         if table.rows < len(keys):
             raise ValueError(
-                f"got n_samples={table.rows} rows for n_components={len(keys)}, expected at least a row each"
+                f"got n_samples={table.rows} rows for n_components={len(keys)}, expected one per component"
             )
         if self.n_init < 1:
             raise ValueError(f"got n_init={self.n_init}, expected at least 1")

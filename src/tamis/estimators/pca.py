@@ -307,7 +307,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         given, codes = self._components(), numbers(Table.of(X))
         if codes.shape[1] != given.count:
             raise ValueError(
-                f"got codes of {codes.shape[1]} columns, expected {given.count}, one a component"
+                f"got codes of {codes.shape[1]} columns, expected {given.count}, one per component"
             )
         return given.rows(codes * given.scale if self.whiten else codes)
 

@@ -157,12 +157,12 @@ def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str, 
 def labels(y: object, rows: int, missing_label: object = None) -> Filed:
     """Labels by value; -1 stands where one is missing: None, NaN or NA, or what `missing_label` names."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None: pass one label a row")
+        raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     if type(y) is np.ndarray or hasattr(y, "__array__"):
         y = _one_column(y)
     keys, group = Keys.encode(y)
     if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one a row")
+        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
     if any(isinstance(key, float) and not key.is_integer() for key in keys):
         raise ValueError(_CONTINUOUS)
     if missing_label is not None and missing_label in keys:
@@ -202,12 +202,14 @@ def _one_column(y: Any) -> Any:
 def targets(y: object, rows: int, several: bool = True) -> Array:
     """Numbers to be predicted: (n,), or (n, q) of several at once where the model takes them."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None: pass one number a row")
+        raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
     read = arrays.matrix(y, target=True)
     if len(read.values) != rows:
-        raise ValueError(f"got {len(read.values)} targets for {rows} rows, expected one a row")
+        raise ValueError(f"got {len(read.values)} targets for {rows} rows, expected one per row")
     if read.values.shape[1] == 0:
-        raise ValueError(f"got y of shape {read.values.shape}, expected one target a row or more: pass (n,)")
+        raise ValueError(
+            f"got y of shape {read.values.shape}, expected one target per row or more: pass (n,)"
+        )
     if not np.isfinite(read.values).all():
         row, column = np.argwhere(~np.isfinite(read.values))[0].tolist()
         raise ValueError(

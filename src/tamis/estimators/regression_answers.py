@@ -54,7 +54,7 @@ def fold_of_kept(
 def _each(given: Any, rows: int, name: str) -> NDArray[Any]:
     found = np.asarray(given)
     if found.shape != (rows,):
-        raise ValueError(f"got {name} of shape {found.shape} for {rows} rows, expected one a row")
+        raise ValueError(f"got {name} of shape {found.shape} for {rows} rows, expected one per row")
     return found
 
 

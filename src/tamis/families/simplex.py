@@ -20,7 +20,9 @@ def checked(probabilities: ArrayLike) -> Array:
     """The probabilities (..., categories), checked: not below 0, and summing to 1."""
     p = parameter(probabilities, "probabilities")
     if p.ndim == 0 or p.shape[-1] == 0:
-        raise ValueError(f"got probabilities of shape {p.shape}, expected one a category: (..., categories)")
+        raise ValueError(
+            f"got probabilities of shape {p.shape}, expected one per category: (..., categories)"
+        )
     if not (p >= 0).all():
         raise ValueError(f"got a probability of {p.min()}, expected at least 0")
     total = p.sum(axis=-1, keepdims=True)

@@ -113,7 +113,7 @@ class FullNormal(Density[Array]):
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
-            "explain needs covariance='tied', 'diag' or 'spherical': with one covariance a class the "
+            "explain needs covariance='tied', 'diag' or 'spherical': with one covariance per class the "
             "log-odds are no sum over columns"
         )
 

@@ -185,6 +185,6 @@ def _places(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]
     """The index of each row's label among the classes; -1 where it is missing or none of them."""
     keys, group = Keys.encode(y)
     if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one a row")
+        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
     place = np.array([classes.index(key) if key in classes else -1 for key in keys] + [-1], dtype=np.int64)
     return place[group]

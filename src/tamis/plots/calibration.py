@@ -43,7 +43,7 @@ class CalibrationDisplay:
         p = floats(probability, "the probabilities")
         if truth.shape != p.shape or truth.ndim != 1 or not len(p):
             raise ValueError(
-                f"got {truth.shape} flags and {p.shape} probabilities, expected one of each a row"
+                f"got {truth.shape} flags and {p.shape} probabilities, expected one of each per row"
             )
         if not ((p >= 0) & (p <= 1)).all():
             raise ValueError("got a probability below 0 or above 1, expected predict_proba's, or exp of logs")

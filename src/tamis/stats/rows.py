@@ -52,7 +52,7 @@ class Rows:
             weight_bounds, _, _ = _kernels.span(weight_column)
         keys, group = (None, None) if by is None else Keys.of(by)
         if group is not None and len(group) != len(table.values):
-            raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one a row")
+            raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one per row")
         return cls(table, bounds, top, weight_column, weight_bounds, group, keys, present)
 
     def beside(self, table: Matrix) -> "Rows":

@@ -62,7 +62,7 @@ class Tally(Sums):
         weighed = arrays.weights(weights, len(codes))
         keys, group = (None, np.zeros(len(codes), dtype=np.int64)) if by is None else Keys.of(by)
         if len(group) != len(codes):
-            raise ValueError(f"got {len(group)} labels for {len(codes)} values, expected one a value")
+            raise ValueError(f"got {len(group)} labels for {len(codes)} values, expected one per value")
         shape = (len(terms),) if keys is None else (len(keys), len(terms))
         cell = group * len(terms) + codes
         cells = int(np.prod(shape, dtype=np.int64))

@@ -298,10 +298,10 @@ def _classes(learned: Learned) -> Keys:
 def _labels(y: object, rows: int) -> Filed:
     """Labels by value, one a row."""
     if y is None:
-        raise ValueError("requires y to be passed, but the target y is None: pass one label a row")
+        raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     keys, group = Keys.encode(column_or_1d(y, warn=True))
     if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one a row")
+        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
     if (group < 0).any():
         raise ValueError(
             f"Input y contains NaN: label {int(np.argmax(group < 0))} is missing, expected all of them"

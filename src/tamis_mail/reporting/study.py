@@ -89,7 +89,7 @@ def by_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) 
     _refuse_unless_both(corpus)
     if not 2 <= folds <= len(corpus):
         raise ValueError(
-            f"got --folds {folds}, expected 2 or more and at most one a message ({len(corpus):,}): "
+            f"got --folds {folds}, expected 2 or more and at most one per message ({len(corpus):,}): "
             "try --folds 10"
         )
     order = mixed(corpus.is_spam, seed)

@@ -71,7 +71,7 @@ def cross_validate(
     """
     part_of = np.asarray(fold, dtype=np.int64)
     if part_of.shape != (len(x),):
-        raise ValueError(f"got {part_of.size} folds for {len(x)} rows, expected one a row")
+        raise ValueError(f"got {part_of.size} folds for {len(x)} rows, expected one per row")
     parts = Gram.observe(x, y, weights, by=part_of, exact=model.exact)
     folds = np.unique(part_of).tolist()
     if len(folds) < 2:

@@ -45,7 +45,7 @@ def coefficients(alpha: object, prior: object, d: int, q: int, usual: float | No
     if isinstance(strength, str):
         return _diagonal(np.zeros((q, d)), np.ones(d), None, free=True)
     if strength.shape not in ((), (d,)):
-        raise ValueError(f"got alpha of shape {strength.shape}, expected one number or one a column ({d},)")
+        raise ValueError(f"got alpha of shape {strength.shape}, expected one number or one per column ({d},)")
     if not ((strength >= 0) & (strength < np.inf)).all():
         raise ValueError(f"got alpha={strength.min():g}, expected finite numbers of at least 0")
     return _diagonal(np.zeros((q, d)), np.broadcast_to(strength, (d,)), strength)
@@ -54,7 +54,7 @@ def coefficients(alpha: object, prior: object, d: int, q: int, usual: float | No
 def noise_precision(beta: Array, q: int) -> Array:
     """β of each target (q,)."""
     if beta.shape not in ((), (q,)):
-        raise ValueError(f"got beta of shape {beta.shape}, expected one number or one a target ({q},)")
+        raise ValueError(f"got beta of shape {beta.shape}, expected one number or one per target ({q},)")
     if not ((beta > 0) & (beta < np.inf)).all():
         raise ValueError(f"got beta={beta.min():g}, expected finite numbers above 0")
     return np.broadcast_to(beta, (q,)).copy()
@@ -86,7 +86,7 @@ def _given(prior: object, d: int, q: int) -> Coefficients:
     mean, spread = arrays.floats(prior[0], "mean of the prior"), arrays.floats(prior[1], "prior")
     if mean.shape not in ((), (d,), (q, d)) or not np.isfinite(mean).all():
         raise ValueError(
-            f"got a prior mean of shape {mean.shape}, expected finite numbers, one a column ({d},)"
+            f"got a prior mean of shape {mean.shape}, expected finite numbers, one per column ({d},)"
         )
     means = np.broadcast_to(mean, (q, d)).copy()
     if spread.shape == (d,):
