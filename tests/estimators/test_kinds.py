@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_allclose
 
 from tamis import CategoricalNB, Mixture, NaiveBayes, load
 from tests.estimators.faces import same
@@ -214,3 +215,21 @@ def test_an_array_of_floats_says_that_it_holds_numbers() -> None:
     model = NaiveBayes().fit(np.array([[np.nan, 1.0], [np.nan, 2.0]]), [0, 1])
     with pytest.raises(TypeError, match="column 0 holds 'red'"):
         model.partial_fit([["red", 1.0]], [0])
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("late", [["red", "green"], [True, False]], ids=["words", "flags"])
+def test_a_mixture_gives_a_column_without_values_its_kind_when_one_comes(covariance: Any, late: Any) -> None:
+    """Later rows have words in it; a row of nothing but its word is then told by the word."""
+    rng = np.random.default_rng(0)
+    side = np.repeat([0, 1], 30)
+    x, y = 8.0 * side + rng.normal(size=60), rng.normal(size=60)
+    model = Mixture(2, covariance=covariance, random_state=0)
+    model.fit(pd.DataFrame({"x": x, "y": y, "late": [None] * 60}))
+    before = model.means_[:, :2]
+    model.partial_fit(pd.DataFrame({"x": x, "y": y, "late": [late[k] for k in side]}))
+    assert_allclose(model.means_, before, atol=0.5)
+    far = model.predict(pd.DataFrame({"x": [0.0, 8.0], "y": [0.0, 0.0], "late": late}))
+    only = pd.DataFrame({"x": [np.nan, np.nan], "y": [np.nan, np.nan], "late": late})
+    assert model.predict(only).tolist() == far.tolist()
+    assert sorted(far.tolist()) == [0, 1]

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -172,3 +173,49 @@ def test_a_pseudo_count_for_each_column_of_flags_is_that_of_each_column_alone(co
 def test_what_is_wrong_with_min_categories_is_said(alone: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tamis.CategoricalNB(min_categories=alone).fit(X, CLASSES)
+
+
+# ── one line ──
+
+
+WRONG = ["many", -1, 2.5, None, [1, 2], [[1, 2], [3, 4]], np.nan, np.ones((2, 2))]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("name", ["max_iter", "n_init", "tol", "random_state"])
+def test_wrong_parameters_of_a_mixture_are_named_in_one_line(name: str, wrong: Any) -> None:
+    if (name == "random_state" and wrong is None) or (name == "tol" and repr(wrong) == "2.5"):
+        return
+    with pytest.raises((ValueError, TypeError), match=f"^got {name}=.*expected") as caught:
+        tamis.Mixture(2, **{name: wrong}).fit(np.random.default_rng(0).normal(size=(20, 2)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        tamis.BayesianLinearRegression,
+        tamis.GeneralizedLinear,
+        tamis.LogisticRegression,
+        tamis.PCA,
+        tamis.MatrixFactorization,
+        tamis.Mixture,
+    ],
+)
+def test_matrices_as_parameters_are_named_in_one_line(make: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 5, (20, 3)).astype(np.float64) + rng.random((20, 3))
+    for name in make().get_params(deep=False):
+        for wrong in (np.ones((2, 2)), [[1.0, 2.0], [3.0, 4.0]]):
+            with pytest.raises((ValueError, TypeError), match=name.removesuffix("_init")) as caught:
+                make(**{name: wrong}).fit(rows, np.arange(20) % 2)
+            assert "\n" not in str(caught.value), (name, str(caught.value))
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag"])
+def test_a_discriminant_asks_for_nan_only_where_it_takes_nan(covariance: Any) -> None:
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"])
+    model = tamis.GaussianDiscriminant(covariance).fit(rows, np.arange(20) % 2)
+    with pytest.raises(ValueError, match="X has no column 'b'") as caught:
+        model.predict(rows[["a"]])
+    assert ("NaN" in str(caught.value)) == (covariance == "diag")

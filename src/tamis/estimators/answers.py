@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from tamis import validate
-from tamis.arrays import Array
+from tamis.arrays import Array, one_line
 from tamis.estimators.explanation import Explanation, pairs
 from tamis.estimators.reading import Schema, label_array
 from tamis.estimators.state import Fitted
@@ -180,8 +180,13 @@ def generator(random_state: Any) -> np.random.Generator:
     """NumPy's generator from whatever scikit-learn calls a random state."""
     if isinstance(random_state, np.random.Generator):
         return random_state
-    if random_state is None or isinstance(random_state, int | np.integer):
+    if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
         return np.random.default_rng(random_state)
+    if not isinstance(random_state, np.random.RandomState) and random_state is not np.random:
+        raise ValueError(
+            f"got random_state={one_line(random_state)}, expected None, a whole number of at least 0, or a "
+            "generator of NumPy"
+        )
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
 
 

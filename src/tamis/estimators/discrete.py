@@ -88,7 +88,10 @@ class MultinomialNB(DiscreteClassifier):
     """
 
     _alpha_per_column = True
-    _takes_missing = False
+
+    @property
+    def _takes_missing(self) -> bool:
+        return False
 
     def __init__(
         self,

@@ -60,6 +60,10 @@ class GaussianDiscriminant(GenerativeClassifier):
     """
 
     @property
+    def _takes_missing(self) -> bool:
+        return self.covariance in ("diag", "spherical")
+
+    @property
     def _sparse(self) -> bool:
         return False
 
@@ -299,7 +303,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     def transform(self, X: object) -> Array:
         """Rows along the directions (n, components)."""
         fitted = self._checked()
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
         return self._projection("transform").transform(fitted.model.encode(table, learn=False).blocks[_BLOCK])
 
     @property

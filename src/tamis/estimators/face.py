@@ -36,8 +36,12 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
         """Whether sparse rows are taken."""
         return True
 
+    @property
+    def _takes_missing(self) -> bool:
+        """Whether NaN is taken, for a value that is missing."""
+        return True
+
     _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters that say how rows are summed
-    _takes_missing: ClassVar[bool] = True  # whether NaN is taken, for a value that is missing
 
     max_iter: int
     tol: float

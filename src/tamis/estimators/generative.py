@@ -13,6 +13,7 @@ from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.face import GenerativeFace
+from tamis.estimators.options import refuse_em_options
 from tamis.estimators.progress import watching, with_callbacks
 from tamis.estimators.reading import (
     Schema,
@@ -84,6 +85,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         posterior = model.infer(statistic)
         history = None
         if (filed.group < 0).any():
+            refuse_em_options(self)
             with watching(self, self.max_iter, X, y) as watch:
                 outcome = em.run(model, evidence, posterior, self.max_iter, self.tol, watch=watch)
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history

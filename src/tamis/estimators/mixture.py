@@ -13,6 +13,7 @@ from tamis.conjugate import NormalInverseWishart
 from tamis.estimators import answers
 from tamis.estimators.columns import column_families
 from tamis.estimators.face import GenerativeFace
+from tamis.estimators.options import refuse_em_options, whole_number
 from tamis.estimators.progress import Watch, watching, with_callbacks
 from tamis.estimators.reading import Schema, at_least_zero, first_table, next_table, weights
 from tamis.estimators.state import Fitted
@@ -32,6 +33,7 @@ from tamis.models.gaussian_densities import precision_factors_of, precisions_of,
 from tamis.models.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.size import parameters
 from tamis.stats import Filed, Joint, Keys
+from tamis.tables import Table
 
 
 class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -176,10 +178,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return super()._model(schema, classes, self._components())
 
     def _components(self) -> Keys:
-        k: Any = self.n_components
-        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"got n_components={k!r}, expected a whole number of at least 1")
-        return Keys(tuple(range(int(k))))
+        return Keys(tuple(range(whole_number("n_components", self.n_components))))
 
     @with_callbacks
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
@@ -197,8 +196,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             raise ValueError(
                 f"got n_samples={table.rows} rows for n_components={len(keys)}, expected one per component"
             )
-        if self.n_init < 1:
-            raise ValueError(f"got n_init={self.n_init}, expected at least 1")
+        refuse_em_options(self)
         model = self._model(schema, keys, keys)
         evidence = _unlabelled(model.encode(table), keys, weighed)
         rng = answers.generator(self.random_state)
@@ -256,7 +254,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Share more rows among the components as they are, and add them: one step of online EM."""
         if self._state() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
-        self._fitted = self._checked().after(self.statistic_ + self._shared(X, sample_weight))
+        fitted = self._checked()
+        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        fitted = self._decided(fitted, fitted.schema.decided_by(table))
+        self._fitted = fitted.after(fitted.learned + self._shared(fitted, table, sample_weight))
         return self
 
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
@@ -265,7 +266,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         Not exact, for the shares have moved since; a new `fit` without the rows is.
         """
         fitted = self._checked()
-        rest = fitted.learned - self._shared(X, sample_weight)
+        rest = fitted.learned - self._shared(fitted, self._next_table(X, fitted), sample_weight)
         fitted.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
         if not counted.weight.value > 0:
@@ -276,11 +277,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self._fitted = fitted.after(rest)
         return self
 
-    def _shared(self, X: object, sample_weight: object) -> Joint:
-        fitted = self._checked()
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
+    def _shared(self, fitted: Fitted, table: Table, sample_weight: object) -> Joint:
         weighed = weights(sample_weight, table.rows)
-        posterior = self._posterior()
+        posterior = self._inferred(fitted) if fitted.posterior is None else fitted.posterior
         evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
         return fitted.model.guess(evidence, posterior, self.hard)[0]
 
@@ -330,6 +329,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """log p(x) of each row under a mixture fitted to the other folds: EM has no subtraction."""
         table, schema = first_table(X, self._sparse)
         weighed = weights(sample_weight, table.rows)
+        refuse_em_options(self)
         model = self._model(schema, Keys(()), Keys(()))
         fold = validate.split(table.rows, folds, answers.generator(random_state))
         found = np.empty(table.rows)

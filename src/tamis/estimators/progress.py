@@ -7,10 +7,12 @@ import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, TextIO
 
 from sklearn.base import BaseEstimator
 
+from tamis.estimators.options import refuse_matrices
 from tamis.progress import Line
 
 Watch = Callable[[Any], None]
@@ -66,8 +68,14 @@ CallbackSupport: type = _callbacks.CallbackSupportMixin if _callbacks is not Non
 
 
 def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """scikit-learn's decorator of the same name, where there is one."""
-    return method if _callbacks is None else _callbacks.with_callbacks(method)
+    """scikit-learn's decorator of the same name, where there is one; matrices as parameters are refused."""
+
+    @wraps(method)
+    def checked(face: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
+        refuse_matrices(face.get_params(deep=False))
+        return method(face, *args, **kwargs)
+
+    return checked if _callbacks is None else _callbacks.with_callbacks(checked)
 
 
 @contextmanager

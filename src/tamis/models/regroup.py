@@ -1,12 +1,15 @@
 """statistic of blocks of columns → the statistic that the same rows have when columns change their block.
 
-Only columns of which nothing was seen may change: what they leave behind is zero, and so is what they bring.
+Only columns of which nothing was seen may change: what they leave behind is zero, or was filled in by EM and
+is left out, and what they bring is zero.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.models.block import Block
 from tamis.models.category_columns import CategoryColumns
@@ -14,6 +17,7 @@ from tamis.models.gaussian_columns import GaussianColumns
 from tamis.models.generative import CLASSES, Generative
 from tamis.models.rate_columns import RateColumns
 from tamis.stats import Exact, Joint, Keys, Moments, Sums, Tally
+from tamis.stats.products import triangle
 
 
 def regroup(statistic: Joint, before: Generative, after: Generative, width: int) -> Joint:
@@ -59,8 +63,10 @@ def _moved(part: Any, source: Sequence[int]) -> Sums:
         terms, index = Keys.of([(place[column], value) for column, value in pairs])
         total = part.total.spread(index, len(terms), axis=-1)
         return Tally(weight=part.weight, total=total, keys=part.keys, terms=terms)
-    if not isinstance(part, Moments) or part.form == "full":
+    if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
         raise ValueError(_refusal("gaussian"))
+    if part.form == "full":
+        return _kept(part, np.array(source, dtype=np.int64))
     old = np.array([place for place in source if place >= 0], dtype=np.int64)
     new = np.flatnonzero(np.array(source) >= 0)
 
@@ -71,6 +77,19 @@ def _moved(part: Any, source: Sequence[int]) -> Sums:
     return Moments(
         weight=moved(part.weight), first=moved(part.first), second=second, form=part.form, keys=part.keys
     )
+
+
+def _kept(part: Moments, columns: NDArray[np.int64]) -> Moments:
+    """The full form of these columns alone: sums of the others, that EM has filled in, are left out."""
+    width = part.first.shape[-1]
+    place = np.zeros((width, width), dtype=np.int64)
+    place[triangle(width)] = np.arange(width * (width + 1) // 2)
+    rows, others = triangle(len(columns))
+    packed = place[columns[rows], columns[others]]
+    second = None if part.second is None else part.second.reindex(lambda words: words[..., packed])
+    first = part.first.reindex(lambda words: words[..., columns])
+    rounded = None if part.rounded is None else part.rounded[..., columns]
+    return replace(part, first=first, second=second, rounded=rounded)
 
 
 def _refusal(kind: str) -> str:

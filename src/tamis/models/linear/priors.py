@@ -82,7 +82,8 @@ def evidence_or(given: object, name: str, words: tuple[str, ...]) -> Any:
 
 def _given(prior: object, d: int, q: int) -> Coefficients:
     if not isinstance(prior, Sequence) or len(prior) != 2:
-        raise ValueError(f"got prior={prior!r}, expected a mean and a covariance: prior=(m0, S0)")
+        given = arrays.one_line(prior)
+        raise ValueError(f"got prior={given}, expected a mean and a covariance: prior=(m0, S0)")
     mean, spread = arrays.floats(prior[0], "mean of the prior"), arrays.floats(prior[1], "prior")
     if mean.shape not in ((), (d,), (q, d)) or not np.isfinite(mean).all():
         raise ValueError(
