@@ -17,6 +17,7 @@ silent        no optimum exists, and the library does not say so
 """
 
 import argparse
+import multiprocessing
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from tamis import GeneralizedLinear, SeparationWarning
 from tamis.models.linear.responses import RESPONSES, Response
 
 PAIRS = {f"{family}-{link}": kind for (family, link), kind in RESPONSES.items()}
+CHUNK = 125  # seeds that one process takes at a time
 OUTCOMES = ("converged", "unconverged", "false alarm", "named", "silent")
 
 
@@ -126,6 +128,8 @@ def has_optimum(kind: Response, case: Case, near: np.ndarray | None = None) -> b
         )
         return bool(inside.status == 0 and -inside.fun > 1e-7)
     if kind.family == "gaussian" and kind.link == "log" and (y <= 0).any():
+        if recedes(free, np.where(y <= 0, -ones, zeros), zeros):  # downhill for ever, from every point
+            return False
         return gaussian_log_has_optimum(kind, case, near)
     return True
 
@@ -144,21 +148,22 @@ def objective(kind: Response, case: Case, at: np.ndarray) -> tuple[float, np.nda
 
 
 def gaussian_log_has_optimum(kind: Response, case: Case, near: np.ndarray | None) -> bool:
-    """Search from several starts for a point of zero gradient and positive definite Hessian.
+    """Whether a fit has an optimum where it ended, or, without one, whether a search from several starts finds any.
 
-    The objective is not convex, so that no linear program decides. A mean that falls for ever leaves a Hessian that
-    dies out, which is told from a proper one by its smallest eigenvalue, in units of the columns' squares.
+    The objective is not convex, so that no linear program decides, and a fit answers for where it has ended. From there
+    Newton's method goes on in extended precision. Where means of targets of 0 or less fall for ever, their scores move by
+    ½ to 1 each step (the slope of a row is (m − y) m, its bend (2m − y) m, m → 0); at an optimum steps shrink to nothing.
     """
+    if near is not None:
+        return converges(case, near)
     rng = np.random.default_rng(0)
     rows = case.rows
     level = np.log(max(float(np.mean(np.abs(case.y))), 1e-3))
     goal, *_ = np.linalg.lstsq(rows, np.full(len(rows), level), rcond=None)
     sizes = np.sqrt(np.square(rows).mean(axis=0))
-    best = (np.inf, False)
+    best = (np.inf, goal)
     for number in range(6):
         start = goal + (0.0 if number == 0 else 0.5) * rng.normal(size=len(goal)) / sizes
-        if number == 0 and near is not None:
-            start = near
         found = minimize(
             lambda at: objective(kind, case, at * 1.0)[:2],
             start,
@@ -166,27 +171,53 @@ def gaussian_log_has_optimum(kind: Response, case: Case, near: np.ndarray | None
             method="BFGS",
             options={"maxiter": 500, "gtol": 1e-10},
         )
-        at = found.x
-        for _ in range(50):  # Newton's steps, where they descend
-            value, gradient, hessian = objective(kind, case, at)
-            step = np.linalg.lstsq(hessian, gradient, rcond=1e-14)[0]
-            if not objective(kind, case, at - step)[0] <= value:
-                break
-            at = at - step
-        value, _, hessian = objective(kind, case, at)
-        proper = np.linalg.eigvalsh(hessian / np.outer(sizes, sizes))[0] > 1e-6 * np.square(
-            np.abs(case.y).max()
-        )
-        if value < best[0] - 1e-9 * max(1.0, abs(value)):
-            best = (value, bool(proper))
-        if (
-            number == 0
-            and near is not None
-            and proper
-            and np.abs(at - near).max() < 1e-4 * np.abs(near).max()
-        ):
+        best = min(best, (float(found.fun), found.x), key=lambda each: each[0])
+    return converges(case, best[1])
+
+
+def converges(case: Case, near: np.ndarray) -> bool:
+    """Whether Newton's steps from there, in extended precision, become next to nothing, at a definite Hessian."""
+    wide = np.longdouble
+    rows, y = case.rows.astype(wide), case.y.astype(wide)
+    offsets = np.zeros(len(y), wide) if case.offsets is None else case.offsets.astype(wide)
+    weights = np.ones(len(y), wide) if case.weights is None else case.weights.astype(wide)
+    at, precision = near.astype(wide), case.precision.astype(wide)
+    for _ in range(20):
+        mean = np.exp(rows @ at + offsets)
+        gradient = (weights * (mean - y) * mean) @ rows + precision * at
+        hessian = (rows.T * (weights * (2 * mean - y) * mean)) @ rows + np.diag(precision)
+        step = solve_definite(hessian, gradient)
+        if step is None:
+            return False
+        length = float(np.abs(rows @ step).max())
+        if length < 1e-9:
             return True
-    return best[1]
+        at = at - step / max(1.0, length)
+    return False
+
+
+def solve_definite(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray | None:
+    """Solve by Cholesky's factor, in the precision of the matrix and in the scale of its diagonal; None if indefinite."""
+    diagonal = np.diagonal(matrix)
+    if not (diagonal > 0).all():
+        return None
+    scale = 1 / np.sqrt(diagonal)
+    left, right = matrix * np.outer(scale, scale), vector * scale
+    size = len(right)
+    lower = np.zeros_like(left)
+    for j in range(size):
+        pivot = left[j, j] - lower[j, :j] @ lower[j, :j]
+        if not pivot > 1e-18:
+            return None
+        lower[j, j] = np.sqrt(pivot)
+        lower[j + 1 :, j] = (left[j + 1 :, j] - lower[j + 1 :, :j] @ lower[j, :j]) / lower[j, j]
+    half = np.zeros_like(right)
+    for j in range(size):
+        half[j] = (right[j] - lower[j, :j] @ half[:j]) / lower[j, j]
+    found = np.zeros_like(right)
+    for j in reversed(range(size)):
+        found[j] = (half[j] - lower[j + 1 :, j] @ found[j + 1 :]) / lower[j, j]
+    return found * scale
 
 
 # ── what does the library do? ──
@@ -206,7 +237,7 @@ def outcome(kind: Response, case: Case) -> tuple[str, int]:
     kinds = {each.category for each in caught}
     near = np.append(model.coef_, model.intercept_) if case.intercept else model.coef_
     if SeparationWarning in kinds:
-        return ("false alarm" if has_optimum(kind, case) else "named"), model.n_iter_
+        return ("false alarm" if has_optimum(kind, case, near) else "named"), model.n_iter_
     if not has_optimum(kind, case, near):
         return "silent", model.n_iter_
     stopped = ConvergenceWarning in kinds or not model.converged_ or not is_stationary(kind, case, model)
@@ -254,30 +285,53 @@ def derivatives(kind: Response, scores: np.ndarray, y: np.ndarray) -> tuple[np.n
     return (mean - y) * mean, (2.0 * mean - y) * mean
 
 
+def count(chunk: tuple[str, bool, range]) -> tuple[str, bool, Counter[str], list[str], int]:
+    """Count the outcomes of some seeds; also name the failing ones, and the most steps of those that converged."""
+    name, hard, seeds = chunk
+    kind = PAIRS[name]()
+    counts: Counter[str] = Counter()
+    bad, most = [], 0
+    for seed in seeds:
+        what, steps = outcome(kind, draw(kind, seed, hard))
+        counts[what] += 1
+        if what not in ("converged", "named"):
+            bad.append(f"{what}: seed {seed}")
+        most = max(most, steps) if what == "converged" else most
+    return name, hard, counts, bad, most
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fits", type=int, default=10_000, help="of each pair")
     parser.add_argument("--pairs", nargs="+", choices=sorted(PAIRS), default=list(PAIRS))
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--show", type=int, default=5, help="failing cases to name")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_args()
     print("| response | draws | fits | " + " | ".join(OUTCOMES) + " | most steps |")
-    print("|---" * (len(OUTCOMES) + 4) + "|")
-    for name in given.pairs:
-        kind = PAIRS[name]()
-        for hard in (False, True):
-            counts: Counter[str] = Counter()
-            bad, most = [], 0
-            for seed in range(given.first, given.first + given.fits // 2):
-                what, steps = outcome(kind, draw(kind, seed, hard))
-                counts[what] += 1
-                if what not in ("converged", "named"):
-                    bad.append(f"{what}: seed {seed}")
-                most = max(most, steps) if what == "converged" else most
-            cells = [str(counts[each]) for each in OUTCOMES]
+    print("|---" * (len(OUTCOMES) + 4) + "|", flush=True)
+    seeds = range(given.first, given.first + given.fits // 2)
+    chunks = [
+        (name, hard, seeds[start : start + CHUNK])
+        for name in given.pairs
+        for hard in (False, True)
+        for start in range(0, len(seeds), CHUNK)
+    ]
+    counts: dict[tuple[str, bool], Counter[str]] = {}
+    failures: dict[tuple[str, bool], list[str]] = {}
+    most: dict[tuple[str, bool], int] = {}
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        for name, hard, counted, bad, steps in pool.imap_unordered(count, chunks):
+            half = name, hard
+            counts.setdefault(half, Counter()).update(counted)
+            failures.setdefault(half, []).extend(bad)
+            most[half] = max(most.get(half, 0), steps)
+            if counts[half].total() < len(seeds):
+                continue
+            cells = [str(counts[half][each]) for each in OUTCOMES]
             draws = "hard" if hard else "plain"
-            print(f"| {name} | {draws} | {sum(counts.values())} | {' | '.join(cells)} | {most} |", flush=True)
-            for each in bad[: given.show]:
+            print(f"| {name} | {draws} | {len(seeds)} | {' | '.join(cells)} | {most[half]} |", flush=True)
+            for each in failures[half][: given.show]:
                 print(f"    {name} {draws} {each}", flush=True)
 
 

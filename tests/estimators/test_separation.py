@@ -181,7 +181,7 @@ def test_steps_of_evidence_count() -> None:
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 @pytest.mark.parametrize("kept", ["full", "diagonal"])
-@pytest.mark.filterwarnings("ignore::tamis.estimators.curved_face.SeparationWarning")
+@pytest.mark.filterwarnings("ignore::tamis.SeparationWarning")
 def test_classes_that_lie_apart_leave_a_wide_posterior(classes: int, kept: Any) -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
