@@ -202,9 +202,11 @@ class Table:
 def _of_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
+    _refuse_broken(data)
     matrix = data.tocsr()  # of CSR this is the caller's own, whose arrays nobody may write to
     n, d = matrix.shape
-    _refuse_broken(np.asarray(matrix.indptr, dtype=np.int64), matrix.indices, len(matrix.data), int(d))
+    if matrix is not data:
+        _refuse_broken(matrix)
     if not _is_canonical(matrix):
         matrix = arrays.scipy_sparse().csr_array(
             (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
@@ -242,16 +244,42 @@ def _refuse_twins(data: Any) -> None:
         raise ValueError(f"got two columns named {twin!r}, expected one name per column: rename one of them")
 
 
-def _refuse_broken(indptr: NDArray[np.int64], indices: NDArray[Any], entries: int, columns: int) -> None:
-    """Raise for a sparse matrix that points outside itself, which SciPy does not look for."""
-    # what is negative is large when it has no sign
-    unsigned = np.ascontiguousarray(indices).view(f"u{indices.dtype.itemsize}")
-    inside = not len(indices) or int(unsigned.max()) < columns
-    if not inside or indptr[0] < 0 or indptr[-1] > entries or (np.diff(indptr) < 0).any():
+def _refuse_broken(matrix: Any) -> None:
+    """Raise for a sparse matrix that points outside itself: SciPy does not check, neither does tocsr()."""
+    rows, columns = matrix.shape
+    if matrix.format == "coo":
+        entries = len(matrix.data)
+        sound = all(
+            len(places) == entries and _are_below(places, side)
+            for places, side in zip((matrix.row, matrix.col), (rows, columns), strict=True)
+        )
+    elif matrix.format in ("csr", "csc", "bsr"):
+        lines, places = (columns, rows) if matrix.format == "csc" else (rows, columns)
+        if matrix.format == "bsr":
+            lines, places = lines // matrix.data.shape[1], places // matrix.data.shape[2]
+        indptr, indices = matrix.indptr, matrix.indices
+        sound = (
+            indptr.shape == (lines + 1,)
+            and indices.ndim == 1
+            and indptr[0] >= 0
+            and indptr[-1] <= min(len(indices), len(matrix.data))
+            and bool((indptr[1:] >= indptr[:-1]).all())
+            and _are_below(indices, places)
+        )
+    else:
+        return
+    if not sound:
         raise ValueError(
             "the sparse matrix has indices outside its shape, expected a sound one: build it anew, or call "
             "its check_format()"
         )
+
+
+def _are_below(indices: NDArray[Any], size: int) -> bool:
+    """Whether all are integers from 0 to below the size, by one look: what is negative is large unsigned."""
+    if indices.dtype.kind not in "iu":
+        return False
+    return not len(indices) or int(np.asarray(indices).view(f"u{indices.dtype.itemsize}").max()) < size
 
 
 def _of_frame(frame: Any) -> Table:

@@ -3,11 +3,15 @@
 `reference` (NumPy) serves until enough work has passed to pay for loading Numba, then `compiled` does.
 Both give the same bits, so the choice can be seen on a clock and nowhere else. (`log_sum_rows` alone is left
 to the exp and log of each, and may differ in its last digits.)
+
+Indices are checked here, and sizes where they must agree: compiled code reads and writes wherever an index
+says. (1,000,000 entries of a sparse matrix: 0.1 ms of the 8 ms that their sums take.)
 """
 
 import numpy as np
 
 from tamis._kernels import reference
+from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.door import Door
 from tamis._kernels.reference import Floats, Indices, Words
 
@@ -55,6 +59,7 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
     """Settled sums of the rows of (n, m) values, by group: words (length, groups * m) and their position."""
+    _refuse_groups(group, groups, len(values))
     kernel = _door.kernels(values.size).deposit
     settled: tuple[Words, int] = kernel(values, bounds, _ONE_GROUP if group is None else group, groups)
     return settled
@@ -64,6 +69,7 @@ def deposit_powers(
     values: Floats, bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int, Words, int]:
     """Settled sums of the values, and of their exact squares."""
+    _refuse_groups(group, groups, len(values))
     kernel = _door.kernels(2 * values.size).deposit_powers
     settled: tuple[Words, int, Words, int] = kernel(
         values, bounds, _ONE_GROUP if group is None else group, groups
@@ -75,6 +81,8 @@ def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int]:
     """Settled sums of exact products x * y; `y` has the shape of `x`, or one column for all of them."""
+    _refuse_groups(group, groups, len(x))
+    refuse_unless(y.shape in (x.shape, (len(x), 1)), "factors")
     kernel = _door.kernels(x.size).deposit_products
     settled: tuple[Words, int] = kernel(
         x, x_bounds, y, y_bounds, _ONE_GROUP if group is None else group, groups
@@ -94,8 +102,13 @@ def deposit_sparse(
     """Settled sums of the rows of a sparse matrix (CSR), times their weights, by group and column.
 
     Words are (length, groups * columns); indices are int32 or int64. Entries named twice are added. All
-    numbers must be finite, and indices in their ranges: nobody checks them here.
+    numbers must be finite.
     """
+    refuse_unless(len(indices) == len(values), "indices and values")
+    refuse_broken_rows(indptr, len(indices))
+    refuse_outside("columns", indices, columns)
+    _refuse_groups(group, groups, len(indptr) - 1)
+    _refuse_weights(weights, len(indptr) - 1)
     kernel = _door.kernels(values.size + groups * columns // 4).deposit_sparse
     weigh = _ONE_EACH if weights is None else weights
     rows = _ONE_GROUP if group is None else group
@@ -112,9 +125,12 @@ def deposit_codes(
 ) -> tuple[Words, int]:
     """Settled weights of the rows in each category of (n, d) codes, by group; -1 is missing.
 
-    Category c of column j is cell offsets[j] + c of the offsets[d] cells that a group has. Codes and
-    weights are not checked here.
+    Category c of column j is cell offsets[j] + c of the offsets[d] cells that a group has. Weights must be
+    finite.
     """
+    _refuse_codes(codes, offsets, int(offsets[-1]))
+    _refuse_groups(group, groups, len(codes))
+    _refuse_weights(weights, len(codes))
     kernel = _door.kernels(codes.size + groups * int(offsets[-1]) // 4).deposit_codes
     weigh = _ONE_EACH if weights is None else weights
     settled: tuple[Words, int] = kernel(codes, offsets, weigh, _ONE_GROUP if group is None else group, groups)
@@ -128,6 +144,8 @@ def gaussian_scores(
 
     What is missing (NaN) in a row is left out of its sums.
     """
+    shape = (len(constant), x.shape[1])
+    refuse_unless(mean.shape == precision.shape == log_scale.shape == shape, "parameters")
     kernel = _door.kernels(x.size * len(constant) // _SCORE).gaussian_scores
     scores: Floats = kernel(x, mean, precision, log_scale, constant)
     return scores
@@ -135,6 +153,8 @@ def gaussian_scores(
 
 def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
     """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K); a code of -1 adds nothing."""
+    _refuse_codes(codes, offsets, len(table))
+    refuse_unless(table.shape[1] == len(constant), "scores")
     kernel = _door.kernels(codes.size * len(constant) // _SCORE).gather_scores
     scores: Floats = kernel(codes, offsets, table, constant)
     return scores
@@ -154,12 +174,14 @@ def settle(words: Words, low: int) -> tuple[Words, int]:
 
 def combine(a: Words, a_low: int, b: Words, b_low: int, sign: int) -> tuple[Words, int]:
     """Settled a + sign * b."""
+    refuse_unless(a.shape[1] == b.shape[1], "sums")
     settled: tuple[Words, int] = _door.kernels(a.size + b.size).combine(a, a_low, b, b_low, sign)
     return settled
 
 
 def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words, int]:
     """Settled products of cells and factors, exact down to `keep` words from each cell's first."""
+    refuse_unless(factors.shape == words.shape[1:], "sums and factors")
     settled: tuple[Words, int] = _door.kernels(20 * words.size).multiply(words, low, factors, keep)
     return settled
 
@@ -168,3 +190,20 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     """Each number correctly rounded, and what the rounding left."""
     pair: tuple[Floats, Floats] = _door.kernels(words.size).read(words, low)
     return pair
+
+
+def _refuse_groups(group: Words | None, groups: int, rows: int) -> None:
+    if group is not None and group.size:
+        refuse_unless(len(group) == rows, "rows and groups")
+        refuse_outside("groups", group, groups)
+
+
+def _refuse_weights(weights: Floats | None, rows: int) -> None:
+    refuse_unless(weights is None or len(weights) in (0, rows), "rows and weights")
+
+
+def _refuse_codes(codes: Words, offsets: Words, cells: int) -> None:
+    """Raise if a code leads outside its cells; what is below 0 is missing."""
+    refuse_unless(len(offsets) == codes.shape[1] + 1, "codes and offsets")
+    if codes.size:
+        refuse_beyond("categories", codes.max(axis=0) + offsets[:-1], cells)

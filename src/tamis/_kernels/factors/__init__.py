@@ -7,6 +7,7 @@ equations; they round differently, and agree to some 1e-12.
 import numpy as np
 
 from tamis._kernels import threads
+from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.door import Door
 from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
@@ -49,6 +50,10 @@ def solve_rows(
     start = np.zeros(k) if pull is None else pull
     shake = _NOTHING if noise is None else noise
     known = np.zeros(len(other)) if shift is None else shift
+    refuse_unless(len(indices) == len(weights) == len(pulls), "entries")
+    refuse_unless(other.shape[1] == k and start.shape == (k,) and len(known) == len(other), "rows")
+    refuse_unless(more.shape in ((0, 0), (k, k)) and shake.shape in ((0, 0), (n, k)), "equations")
+    _refuse_places(indptr, indices, n, len(other))
 
     def solve(first: int, last: int) -> None:
         kernels.solve_rows(
@@ -71,6 +76,9 @@ def row_squares(
 
     u is the row (n, k + 1), v is other[index] (m, k + 1); the last of each is its offset.
     """
+    refuse_unless(len(indices) == len(weights) == len(targets), "entries")
+    refuse_unless(rows.shape[1] == other.shape[1], "rows")
+    _refuse_places(indptr, indices, len(rows), len(other))
     out = np.empty(len(rows))
     work = len(indices) * rows.shape[1]
     kernels = _door.kernels(work // _SCORE)
@@ -114,6 +122,10 @@ def top_rows(scores: Floats, count: int) -> Words:
 
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
     """left[i] · right[j] of each pair (n,); 0 where i or j is −1."""
+    refuse_unless(left.shape[1] == right.shape[1], "rows")
+    refuse_unless(len(i) == len(j), "pairs")
+    refuse_beyond("rows", i, len(left))
+    refuse_beyond("rows", j, len(right))
     out = np.empty(len(i))
     work = len(i) * left.shape[1] // _SCORE
     kernels = _door.kernels(work)
@@ -126,3 +138,9 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
     else:
         threads.in_row_chunks(len(i), len(i) * left.shape[1], lane)
     return out
+
+
+def _refuse_places(indptr: Words, indices: Words, rows: int, others: int) -> None:
+    refuse_unless(len(indptr) == rows + 1, "rows")
+    refuse_broken_rows(indptr, len(indices))
+    refuse_outside("rows of the other side", indices, others)
