@@ -66,15 +66,21 @@ _LABEL, _DIGEST = b"tamis sha256 ", 64
 _CHUNK = 1 << 20
 _START = b"PK\x03\x04"  # of a ZIP archive that is not empty
 _FORGED = (  # what zipfile and json say of files made by hand; a RecursionError is a RuntimeError
+    AttributeError,
     BadZipFile,
     EOFError,
     LookupError,
+    MemoryError,
     NotImplementedError,
     OverflowError,
     RuntimeError,
+    TypeError,
     ValueError,
     struct.error,
 )
+# A bracket of JSON is a list or dict of some 70 bytes in memory. `pack` writes about eight letters for each;
+# a list of empty lists has three.
+_BRACKETS, _LETTERS = 1 << 16, 6
 _AGAIN = "copy it anew, or save the model again"
 
 
@@ -248,13 +254,15 @@ def _contents(archive: ZipFile, size: int) -> tuple[Content, Arrays]:
     if [member.filename for member in members[1:]] != expected or len(set(expected)) < len(expected):
         raise _not_ours("it holds other members than its manifest names")
     arrays = {
-        name: _array(archive, member, dtype, shape, digest)
+        name: _array(archive, member, dtype, shape, digest, size)
         for member, (name, dtype, shape, digest) in zip(members[1:], announced, strict=True)
     }
     return manifest["content"], arrays
 
 
 def _checked(raw: bytes) -> Content:
+    if raw.count(b"[") + raw.count(b"{") > _BRACKETS + len(raw) // _LETTERS:
+        raise _not_ours("its manifest is of too many lists")
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
         raise _not_ours("its manifest is no object")
@@ -289,7 +297,7 @@ def _announced(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
 
 
 def _array(
-    archive: ZipFile, member: ZipInfo, dtype: str, shape: tuple[int, ...], digest: str
+    archive: ZipFile, member: ZipInfo, dtype: str, shape: tuple[int, ...], digest: str, size: int
 ) -> NDArray[Any]:
     kind = np.dtype(dtype)
     if len(shape) > 32:
@@ -299,6 +307,8 @@ def _array(
         raise _not_ours(
             f"{member.filename!r} has {member.file_size} bytes and announces {len(header) + length}"
         )
+    if 0 in shape and prod(side for side in shape if side) > size:  # no bytes, and sides of any length
+        raise _not_ours(f"{member.filename!r} is larger than the file")
     raw = _taken(archive, member)
     numbers = memoryview(raw)[len(header) :]
     if raw[: len(header)] != header or sha256(numbers).hexdigest() != digest:

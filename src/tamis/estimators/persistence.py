@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from tamis.estimators import files, values
+from tamis.estimators import files, saved, saved_classifiers, values
 from tamis.estimators.reading import Schema
+from tamis.estimators.schema import Anything, Group, Record, Series, Text, check
 from tamis.estimators.state import Fitted
 from tamis.models.em import History
-from tamis.models.generative import CLASSES
-from tamis.stats import Joint, Keys
+from tamis.stats import Keys
 
 # The only classes that a file can name, and where they live.
 FACES = {
@@ -50,6 +50,17 @@ TRANSFORMERS = {
 _PIPELINE = "Pipeline"  # scikit-learn's, of these
 _TELLING = MODELS | TRANSFORMERS
 _KNOWN = (*FACES, *_TELLING, _PIPELINE)
+_TOLD = Record({"params": Anything(), "state": Anything()})
+_STEPS = Record(
+    {
+        "steps": Series(
+            list,
+            Group({"name": Text(), "kind": Text((*FACES, *_TELLING)), "content": Anything()}),
+            "steps",
+        )
+    }
+)
+_LONGEST = 300  # characters of what is wrong, which may repeat what a file says
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -73,19 +84,29 @@ def save(model: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Any:
-    """Read a model that `save` wrote."""
+    """Read a model that `save` wrote. The file may come from a stranger: no code in it runs.
+
+    Whatever is wrong with what a file holds is a ValueError that names the file. Sizes, types and ranges are
+    checked before a model is made of it (see `saved`), and no number in it makes a model larger than the file
+    and some 32 MB. What a model learns later goes by the parameters that the file holds: see `get_params`.
+    """
     manifest, arrays = files.read(path)
     name = manifest.get("face")
     if not isinstance(name, str) or name not in _KNOWN:
-        raise ValueError(f"{path} holds a {name!r}, expected one of {', '.join(_KNOWN)}: fetch the file anew")
-    content = values.unpack(manifest.get("content"), arrays)
-    try:
-        if name != _PIPELINE:
-            return _made(name, content)
-        return Pipeline([(step, _made(kind, part)) for step, kind, part in content["steps"]])
-    except (TypeError, KeyError, ValueError, AttributeError) as problem:
         raise ValueError(
-            f"{path} does not hold a {name} as this tamis knows it ({problem}): was it made by a newer one?"
+            f"{path} holds a {str(name)[:40]!r}, expected one of {', '.join(_KNOWN)}: fetch the file anew"
+        )
+    length = Path(path).stat().st_size
+    try:
+        content = values.unpack(manifest.get("content"), arrays)
+        if name != _PIPELINE:
+            return _made(name, content, length)
+        check(_STEPS, content, "the pipeline", length)
+        return Pipeline([(step, _made(kind, part, length)) for step, kind, part in content["steps"]])
+    except Exception as problem:  # noqa: BLE001 (a stranger's file can make any line of a constructor fail)
+        said = " ".join(str(problem).split())[:_LONGEST] or type(problem).__name__
+        raise ValueError(
+            f"{path} does not hold a {name} as this tamis knows it ({said}): was it made by a newer one?"
         ) from None
 
 
@@ -113,23 +134,25 @@ def _content(model: Any) -> dict[str, Any]:
     }
 
 
-def _made(name: str, content: Any) -> Any:
-    """The model that a file holds."""
+def _made(name: str, content: Any, length: int) -> Any:
+    """The model that a file of so many bytes holds."""
+    home = (FACES | _TELLING)[name]
+    kind = getattr(importlib.import_module(home), name)
     if name in _TELLING:
-        found = getattr(importlib.import_module(_TELLING[name]), name)(**content["params"])
+        check(_TOLD, content, name, length)
+        check(saved.STATES[name], content["state"], name, length)
+        found = _constructed(kind, content["params"], length)
         found._restore(content["state"])
         return found
-    found = getattr(importlib.import_module(FACES[name]), name)(**content["params"])
-    width, kinds, names, library = content["schema"]
-    statistic, declared = content["statistic"], content["declared"]
-    if not isinstance(statistic, Joint) or not isinstance(declared, Keys):
-        raise TypeError("no statistic")
-    schema = Schema(width, kinds, names, library)
+    saved_classifiers.check_face(content, length)
+    found = _constructed(kind, content["params"], length)
+    schema = Schema(*content["schema"])
+    statistic = content["statistic"]
     model = found._model(schema, Keys(()), Keys(()))
-    if set(statistic.parts) != {CLASSES, *model.blocks}:
-        raise TypeError("its statistic is of other columns")
+    saved_classifiers.check_statistic(model, statistic, schema.width, length)
     model = found._restore_choice(model, content.get("choice"))
-    fitted = Fitted(schema, model, statistic, declared, None, _read_history(content["history"]))
+    history = _read_history(content["history"])
+    fitted = Fitted(schema, model, statistic, content["declared"], None, history)
     fitted.temperature = float(content["temperature"])
     found._fitted = fitted
     return found
@@ -145,7 +168,17 @@ def _describe_history(history: History | None) -> dict[str, Any] | None:
     }
 
 
-def _read_history(told: dict[str, Any] | None) -> History | None:
-    if told is None:
+def _read_history(content: dict[str, Any] | None) -> History | None:
+    if content is None:
         return None
-    return History(tuple(told["log_likelihoods"].tolist()), float(told["weight"]), bool(told["converged"]))
+    return History(tuple(content["log_likelihoods"].tolist()), float(content["weight"]), content["converged"])
+
+
+def _constructed(kind: Any, params: Any, length: int) -> Any:
+    """A model of these parameters, which it checks itself when it needs them."""
+    if type(params) is not dict:
+        raise ValueError("it has no parameters")
+    for name, rule in saved.PARAMETERS.items():
+        if name in params:
+            check(rule, params[name], name, length)
+    return kind(**params)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
 from tamis.estimators.files import DTYPES, Arrays
-from tamis.estimators.fitting_parts import refuse_unfit
 from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
+from tamis.stats.fit import refuse_unfit
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 

@@ -16,7 +16,7 @@ It adds up as they do, so a table that lost or changed rows is refused, however 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from math import prod
 from typing import Any, TypeVar
@@ -25,9 +25,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.stats.digits import gather
 from tamis.stats.exact import Exact
+from tamis.stats.fit import FITS
 from tamis.stats.keys import Keys
+from tamis.stats.moments import Moments
 from tamis.stats.sums import Sums
+from tamis.stats.tally import Tally
 
 try:
     import pyarrow as pa
@@ -41,6 +45,15 @@ _FORMAT = 1
 _BITS = 32  # of a digit
 _TERMED = "total"  # the part whose last axis terms name
 _CHECK, _CHECKS = "check", 1 << 31
+_HEADER: dict[str, type] = {
+    "format": int,
+    "kind": str,
+    "filed": bool,
+    "termed": bool,
+    "traits": dict,
+    "shapes": dict,
+}
+_ABSENT: dict[type, dict[str, Any]] = {Moments: {"second": None}}
 _COLUMNS: dict[str, Any] = {
     "part": pa.string(),
     "cell": pa.int64(),
@@ -172,27 +185,45 @@ def _digits_of(statistic: Sums, number: int, name: str) -> Integers:
 
 
 def from_arrow(kind: type[S], table: Any) -> S:
-    """The statistic of this kind that the digits add up to."""
+    """The statistic of this kind that the digits add up to; the table may come from a stranger."""
     if not isinstance(table, pa.Table):
         try:
             table = pa.table(table)
         except (TypeError, ValueError):
             raise TypeError(f"got a {type(table).__name__}, expected a table made by to_arrow()") from None
+    try:
+        return _summed(kind, table)
+    except _RefusedError as refusal:
+        raise ValueError(str(refusal)) from None
+    except Exception as problem:  # noqa: BLE001 (columns may be of any type that Arrow has, or will have)
+        said = " ".join(str(problem).split())[:200]
+        raise ValueError(str(_altered(f"columns that cannot be read ({said})"))) from None
+
+
+def _summed(kind: type[S], table: pa.Table) -> S:
+    table.validate(full=True)  # what a file of Arrow holds is not looked at when it is read
     header, rows = _checked(kind, table)
     keys, label = rows.label.keys() if header["filed"] else (None, np.zeros_like(rows.cell))
     terms, term = rows.term.keys() if header["termed"] else (None, np.zeros_like(rows.cell))
-    fields: dict[str, Any] = {} if terms is None else {"terms": terms}
+    sums: dict[str, Any] = {"keys": keys, **({} if kind is not Tally else {"terms": terms})}
     for number, (name, rest) in enumerate(header["shapes"].items()):
         here = rows.part.index == number
         named = terms if name == _TERMED else None
         shape = (*([] if keys is None else [len(keys)]), *rest, *([] if named is None else [len(named)]))
-        low, high = int(rows.word[here].min(initial=0)), int(rows.word[here].max(initial=0))
-        words = np.zeros((high - low + 1, prod(shape)), dtype=np.int64)
-        cell = label[here] * prod(rest) + rows.cell[here]
-        cell = cell if named is None else cell * len(named) + term[here]
-        np.add.at(words, (rows.word[here] - low, cell), rows.digits[here])
-        fields[name] = Exact.of_words(words.reshape(len(words), *shape), low)
-    return kind(keys=keys, **fields, **header["traits"])._pruned()
+        cells = rows.cell[here]
+        if len(cells) and (cells.min() < 0 or cells.max() >= prod(rest)):
+            raise _altered(f"a cell of {name!r} outside its shape {tuple(rest)}")
+        if (label[here] < 0).any() or (named is not None and (term[here] < 0).any()):
+            raise _altered(f"a digit of {name!r} without its label or term")
+        cells = label[here] * prod(rest) + cells
+        cells = cells if named is None else cells * len(named) + term[here]
+        try:
+            sums[name] = gather(rows.word[here], cells, rows.digits[here], shape)
+        except ValueError as problem:
+            raise _altered(f"{problem} of {name!r}") from None
+    if not FITS[kind](**{**_ABSENT.get(kind, {}), **sums, **header["traits"]}):
+        raise _altered("sums whose shapes do not fit each other")
+    return kind(**sums, **header["traits"])._pruned()
 
 
 def _terms(statistic: Sums) -> Keys | None:
@@ -223,27 +254,52 @@ def _checked(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits
     """The header, and the rows it describes: all of them, and none that it does not."""
     written = (table.schema.metadata or {}).get(b"tamis")
     if written is None:
-        raise ValueError(
+        raise _RefusedError(
             "got a table without the metadata of to_arrow(), expected it kept: "
             "call table.replace_schema_metadata(original.schema.metadata)"
         )
     try:
         header: dict[str, Any] = json.loads(written)
         version, name = header["format"], header["kind"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _altered("metadata that cannot be read") from None
     if version != _FORMAT:
-        raise ValueError(f"got a table of format {version}, expected {_FORMAT}: read it with a newer tamis")
+        raise _RefusedError(
+            f"got a table of format {str(version)[:40]}, expected {_FORMAT}: read it with a newer tamis"
+        )
     if name != kind.__name__:
-        raise ValueError(
+        name = str(name)[:40]
+        raise _RefusedError(
             f"got a table of {name}, expected one of {kind.__name__}: read it by {name}.from_arrow"
         )
+    _refuse_other_header(kind, header)
     rows = _decoded(table, [*header["shapes"], _CHECK])
     checks = rows.part.index == len(header["shapes"])
     found, rows = rows.digits[checks], rows.only(~checks)
     if int(found.sum()) % _CHECKS != rows.check(written):
         raise _altered("other rows than were written, or rows of a statistic of another form")
     return header, rows
+
+
+def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
+    """Raise for a header that is not one of this kind of statistic."""
+    names = {field.name: field.type for field in fields(kind)}
+    sound = header.keys() == _HEADER.keys() and all(
+        type(header[name]) is expected for name, expected in _HEADER.items()
+    )
+    if (
+        not sound
+        or not header["shapes"].keys() <= names.keys()
+        or not header["traits"].keys() <= names.keys()
+    ):
+        raise _altered("metadata of another statistic")
+    for name, shape in header["shapes"].items():
+        if names[name] not in (Exact, Exact | None):
+            raise _altered(f"a sum called {name!r}")
+        if type(shape) is not list or len(shape) > 16 or not all(type(n) is int and n >= 0 for n in shape):
+            raise _altered(f"a shape of {name!r} that is none")
+        if prod(n for n in shape if n) >= 1 << 40:
+            raise _altered(f"a shape of {name!r} that no memory holds")
 
 
 def _decoded(table: pa.Table, parts: list[str]) -> _Digits:
@@ -276,8 +332,12 @@ def _decoded(table: pa.Table, parts: list[str]) -> _Digits:
     )
 
 
-def _altered(found: str) -> ValueError:
-    return ValueError(f"got a table with {found}, expected it as to_arrow() made it: fetch it anew")
+class _RefusedError(ValueError):
+    """What is wrong with a table, as the caller is told."""
+
+
+def _altered(found: str) -> _RefusedError:
+    return _RefusedError(f"got a table with {found}, expected it as to_arrow() made it: fetch it anew")
 
 
 def _scalars(keys: Keys | None, what: str) -> Any:

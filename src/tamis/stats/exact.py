@@ -21,6 +21,10 @@ from tamis._kernels import Floats, Words
 # exact. Scaling again and again (decay) would grow without end; it is cut here, 2**-224 below the first bit.
 _KEEP = 8
 _HALF = 1 << 31
+# No sum has words farther from the point, on either side: a product of four floats has 4 * 1126 bits below
+# it, and the kernels cut what is scaled down long before. What comes from outside is checked against this
+# bound, because the sum of two numbers takes all the words between them.
+FARTHEST = 160
 
 
 @dataclass(frozen=True, slots=True, eq=False)

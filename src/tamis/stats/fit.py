@@ -1,13 +1,20 @@
-"""Parameters from a file → whether they fit each other, so that no kernel is given what it would choke on."""
+"""Do the parts of a statistic fit each other? Asked of what comes from outside, before a kernel sees it."""
 
 from collections.abc import Callable
+from itertools import zip_longest
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
+from tamis.stats.exact import FARTHEST, Exact
+from tamis.stats.gram import Gram
+from tamis.stats.joint import Joint
+from tamis.stats.keys import Keys
+from tamis.stats.moments import Moments
+from tamis.stats.tally import Tally
 
-_WORDS = 1 << 26  # position of a sum's first word: its exponent is an int32, in Arrow too
+_CELLS = 1 << 20  # of a prior whose parameters are broadcast to each other: 8 MB
 
 
 def refuse_unfit(kind: type, parameters: dict[str, Any]) -> None:
@@ -15,7 +22,11 @@ def refuse_unfit(kind: type, parameters: dict[str, Any]) -> None:
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):
             raise ValueError(f"a {kind.__name__} whose {name} are no Keys")
-    if kind in _FITS and not _FITS[kind](**parameters):
+    shapes = [given.shape for given in parameters.values() if isinstance(given, np.ndarray)]
+    cells = prod(map(max, zip_longest(*shapes, fillvalue=1)))  # a prior's are saved with one batch shape
+    if kind not in FITS and cells > max([_CELLS, *map(prod, shapes)]):
+        raise ValueError(f"a {kind.__name__} whose parameters do not fit each other")
+    if kind in FITS and not FITS[kind](**parameters):
         raise ValueError(f"a {kind.__name__} whose parts do not fit each other")
 
 
@@ -26,7 +37,7 @@ def _are_settled(words: Any, low: Any) -> bool:
     digits, last = words[:-1], words[-1]
     return (
         isinstance(low, int | np.integer)
-        and abs(int(low)) < _WORDS
+        and -FARTHEST <= int(low) <= int(low) + len(words) <= FARTHEST
         and digits.min(initial=0) >= 0
         and digits.max(initial=0) < 1 << 32
         and last.min(initial=0) >= -(1 << 31)
@@ -62,7 +73,14 @@ def _fit_gram(
 
 
 def _fit_rounded(rounded: Any, first: Exact) -> bool:
-    return rounded is None or (rounded.shape == first.shape and bool((rounded >= 0.0).all()))
+    """Whether these are squares, one for each sum in `first`, or None."""
+    return rounded is None or (
+        isinstance(rounded, np.ndarray)
+        and rounded.dtype == np.float64
+        and rounded.shape == first.shape
+        and bool(np.isfinite(rounded).all())
+        and rounded.min(initial=0.0) >= 0.0
+    )
 
 
 def _fit_joint(parts: Any) -> bool:
@@ -70,7 +88,13 @@ def _fit_joint(parts: Any) -> bool:
     return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
 
 
-_FITS: dict[type, Callable[..., bool]] = {
+def _named(names: Keys | None, part: Exact, axis: int = 0) -> bool:
+    """Whether the axis has these names, if any."""
+    return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
+
+
+# By kind, whether these are parameters of one.
+FITS: dict[type, Callable[..., bool]] = {
     Keys: lambda values: type(values) is tuple and len(set(values)) == len(values),
     Exact: _are_settled,
     Tally: _fit_tally,
@@ -78,8 +102,3 @@ _FITS: dict[type, Callable[..., bool]] = {
     Gram: _fit_gram,
     Joint: _fit_joint,
 }
-
-
-def _named(names: Keys | None, part: Exact, axis: int = 0) -> bool:
-    """Whether the axis has these names, if any."""
-    return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))

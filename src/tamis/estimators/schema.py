@@ -1,0 +1,330 @@
+"""What a file must hold, said once: a rule per field, and one function that checks a value against its rules.
+
+A file may come from a stranger, so nothing that it holds reaches a model before its rule has passed. A rule
+names the type of a value, its range, and the sizes of its axes. A size is a number, or a name: the first
+value that has the name says how long that axis is, and every later one must agree. The size "bytes" is known
+beforehand. It is the length of the file, which bounds what a number in it may make a model allocate.
+
+    Record({"users": Ids("users"), "factors": Numbers("f8", "users", "rank")})
+
+`saved.py` declares the rules of every model that can be saved.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tamis.stats import Keys, Sums
+
+Sizes = dict[str, int]
+Size = int | str
+Bound = float | str | None  # a number, the name of a size, or none
+
+ROOM = 1 << 22  # cells, of 32 MB: what a small file may make a model allocate, besides what it holds itself
+
+
+class Rule(Protocol):
+    """What a value must be; `check` raises a ValueError that names the place of a value that is not."""
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None: ...
+
+
+def check(rule: Rule, value: Any, place: str, length: int) -> Sizes:
+    """Raise a ValueError if the value breaks the rule; else the sizes that it has.
+
+    `length` is that of the file in bytes.
+
+    >>> check(Numbers("f8", "rows", 2), np.zeros((3, 2)), "mean", 1000)
+    {'bytes': 1000, 'rows': 3}
+    >>> check(Numbers("f8", "rows", 2), np.zeros((3, 4)), "mean", 1000)
+    Traceback (most recent call last):
+    ...
+    ValueError: mean is of shape (3, 4), expected (rows, 2)
+    """
+    sizes: Sizes = {"bytes": length}
+    rule.check(value, place, sizes)
+    return sizes
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An array of one of some types (as NumPy abbreviates them) and of these axes."""
+
+    kinds: str  # as "f8", or "f8 f4"
+    shape: tuple[Size, ...]
+    finite: bool
+    least: Bound
+    below: Bound
+
+    def __init__(
+        self, kinds: str, *shape: Size, finite: bool = True, least: Bound = None, below: Bound = None
+    ) -> None:
+        for name, given in (
+            ("kinds", kinds),
+            ("shape", shape),
+            ("finite", finite),
+            ("least", least),
+            ("below", below),
+        ):
+            object.__setattr__(self, name, given)
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not np.ndarray or value.dtype.str[1:] not in self.kinds.split():
+            kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
+            raise ValueError(f"{place} is {kind}, expected an array of {self.kinds}")
+        _fit(value.shape, self.shape, place, sizes)
+        if not value.size:
+            return
+        if self.finite and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{place} holds NaN or infinity, expected finite numbers")
+        if self.least is not None and not value.min() >= (least := _number(self.least, sizes)):
+            raise ValueError(f"{place} holds {value.min()}, expected at least {least}")
+        if self.below is not None and not value.max() < (below := _number(self.below, sizes)):
+            raise ValueError(f"{place} holds {value.max()}, expected below {below}")
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number, an integer too, in a range."""
+
+    least: Bound = None
+    most: Bound = None
+    nan: bool = False
+    infinite: bool = False
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) not in (int, float):
+            raise ValueError(f"{place} is {_kind(value)}, expected a number")
+        if value != value:
+            if not self.nan:
+                raise ValueError(f"{place} is NaN, expected a number")
+            return
+        try:
+            endless = abs(float(value)) == float("inf")
+        except OverflowError:
+            endless = True
+        if endless and not self.infinite:
+            raise ValueError(f"{place} is not finite, expected a finite number")
+        _within(value, self.least, self.most, place, sizes)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An integer in a range; `named` makes it a size."""
+
+    least: Bound = 0
+    most: Bound = None
+    named: str = ""
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not int:
+            raise ValueError(f"{place} is {_kind(value)}, expected a whole number")
+        _within(value, self.least, 2**62 if self.most is None else self.most, place, sizes)
+        if self.named:
+            _fit((value,), (self.named,), place, sizes)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false; `named` makes it a size of 1 or 0."""
+
+    named: str = ""
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not bool:
+            raise ValueError(f"{place} is {_kind(value)}, expected true or false")
+        if self.named:
+            _fit((int(value),), (self.named,), place, sizes)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string, one of some if these are given."""
+
+    among: tuple[str, ...] = ()
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not str or (self.among and value not in self.among):
+            expected = f"one of {', '.join(self.among)}" if self.among else "a string"
+            raise ValueError(f"{place} is {_kind(value)}, expected {expected}")
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Keys, as many as the size says."""
+
+    size: Size
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not Keys:
+            raise ValueError(f"{place} is {_kind(value)}, expected keys")
+        _fit((len(value),), (self.size,), place, sizes)
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A statistic of one kind, whose sums have these shapes; what a file may lack is in `optional`."""
+
+    kind: type[Sums]
+    shapes: Mapping[str, tuple[Size, ...]]
+    filed: bool | None = None  # whether labels name the first axis; None: as it comes
+    traits: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not self.kind:
+            raise ValueError(f"{place} is {_kind(value)}, expected {self.kind.__name__}")
+        if self.filed is not None and (value.keys is not None) != self.filed:
+            raise ValueError(f"{place} is {'not ' * self.filed}filed by label, expected the contrary")
+        for name, expected in self.traits.items():
+            if getattr(value, name) != expected:
+                raise ValueError(f"{place}.{name} is {getattr(value, name)!r}, expected {expected!r}")
+        parts = value.parts()
+        if parts.keys() != self.shapes.keys():
+            raise ValueError(f"{place} has sums {', '.join(parts)}, expected {', '.join(self.shapes)}")
+        for name, part in parts.items():
+            _fit(part.shape, self.shapes[name], f"{place}.{name}", sizes)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """None."""
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if value is not None:
+            raise ValueError(f"{place} is {_kind(value)}, expected nothing")
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any value: the model's own checks of its parameters come later."""
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        """All is well."""
+
+
+@dataclass(frozen=True)
+class Either:
+    """The first of some rules that the value keeps."""
+
+    rules: tuple[Rule, ...]
+
+    def __init__(self, *rules: Rule) -> None:
+        object.__setattr__(self, "rules", rules)
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        for rule in self.rules[:-1]:
+            tried = dict(sizes)
+            try:
+                rule.check(value, place, tried)
+            except ValueError:
+                continue
+            sizes.update(tried)
+            return
+        self.rules[-1].check(value, place, sizes)
+
+
+def maybe(rule: Rule) -> Rule:
+    """The rule, or nothing."""
+    return Either(Nothing(), rule)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A tuple or list of values that keep one rule; as many as the size says."""
+
+    kind: type[list[Any]] | type[tuple[Any, ...]]
+    rule: Rule
+    size: Size
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not self.kind:
+            raise ValueError(f"{place} is {_kind(value)}, expected a {self.kind.__name__}")
+        _fit((len(value),), (self.size,), place, sizes)
+        for number, item in enumerate(value):
+            self.rule.check(item, f"{place}[{number}]", dict(sizes))
+
+
+@dataclass(frozen=True)
+class Group:
+    """A tuple of values, each with its own rule and a name for messages."""
+
+    rules: Mapping[str, Rule]
+    optional: int = 0  # so many at the end may be missing
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        most = len(self.rules)
+        if type(value) is not tuple or not most - self.optional <= len(value) <= most:
+            raise ValueError(f"{place} is {_kind(value)}, expected a tuple of {', '.join(self.rules)}")
+        for (name, rule), item in zip(self.rules.items(), value, strict=False):
+            rule.check(item, f"{place}.{name}", sizes)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A dict of these names and no others, and what must hold between its sizes."""
+
+    rules: Mapping[str, Rule]
+    optional: tuple[str, ...] = ()
+    holds: Mapping[str, Callable[[Mapping[str, int]], bool]] = field(default_factory=dict)
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if type(value) is not dict:
+            raise ValueError(f"{place} is {_kind(value)}, expected a dict")
+        if missing := [name for name in self.rules if name not in value and name not in self.optional]:
+            raise ValueError(f"{place} has no {missing[0]!r}")
+        if unknown := [name for name in value if name not in self.rules]:
+            raise ValueError(f"{place} has {str(unknown[0])[:40]!r}, expected {', '.join(self.rules)}")
+        for name, rule in self.rules.items():
+            if name in value:
+                rule.check(value[name], f"{place}.{name}", sizes)
+        for claim, holds in self.holds.items():
+            if not holds(sizes):
+                raise ValueError(f"{place} has other sizes than fit together, expected {claim}")
+
+
+@dataclass(frozen=True)
+class Also:
+    """A rule, and a look at the value that no other rule can take; it says what is wrong, or nothing."""
+
+    rule: Rule
+    complaint: Callable[[Any, Mapping[str, int]], str | None]
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        self.rule.check(value, place, sizes)
+        if said := self.complaint(value, sizes):
+            raise ValueError(f"{place} {said}")
+
+
+def _fit(found: tuple[int, ...], expected: tuple[Size, ...], place: str, sizes: Sizes) -> None:
+    """Name the sizes that have no name yet; raise if the others differ."""
+    known = [sizes.get(side, -1) if isinstance(side, str) else side for side in expected]
+    if len(found) != len(known) or any(side not in (-1, own) for own, side in zip(found, known, strict=True)):
+        names = ", ".join(
+            f"{side}={sizes[side]}" if isinstance(side, str) and side in sizes else str(side)
+            for side in expected
+        )
+        raise ValueError(f"{place} is of shape {found}, expected ({names})")
+    for own, side in zip(found, expected, strict=True):
+        if isinstance(side, str) and sizes.setdefault(side, own) != own:  # named twice in one shape
+            raise ValueError(f"{place} is of shape {found}, expected as much of each {side}")
+
+
+def _within(value: float, least: Bound, most: Bound, place: str, sizes: Sizes) -> None:
+    low, high = (None if bound is None else _number(bound, sizes) for bound in (least, most))
+    if (low is not None and not value >= low) or (high is not None and not value <= high):
+        shown = value if abs(value) < 2**64 else "far too large"
+        raise ValueError(f"{place} is {shown}, expected from {low} to {high}")
+
+
+def _number(bound: float | str, sizes: Sizes) -> float:
+    return sizes[bound] if isinstance(bound, str) else bound
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return repr(value[:40])
+    return f"a {type(value).__name__}"
