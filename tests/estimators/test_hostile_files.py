@@ -267,6 +267,22 @@ def test_kinds_are_of_a_closed_list_and_one_may_be_unknown(forge: Any) -> None:
     refuse(load, "expected one of number")
 
 
+@pytest.mark.parametrize("name", ["LogCounts", "UnitLength", "30-TokenCounts"])
+def test_names_of_columns_beyond_number_are_refused(forge: Any, name: str) -> None:
+    forged, load = forge(name)
+    state = dict(forged.manifest["content"]["content"]["dict"])["state"]["dict"]
+    state[:] = [[field, 2**31 if field == "width" else value] for field, value in state]
+    model = load()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="got 2147483648 columns without names") as caught:
+            model.get_feature_names_out()
+        assert tracemalloc.get_traced_memory()[1] < MOST
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_changed_files_and_tables_are_refused_or_serve(
     files: list[Seed], statistics: list[Table], tmp_path: Path, seed: int

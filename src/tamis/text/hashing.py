@@ -14,6 +14,7 @@ from tamis.text.tokenizer import Counted
 
 _LEAST = -(2**31)  # has no absolute value among 32-bit integers; scikit-learn puts it here, too
 _MANY = 4  # times as many tokens are remembered as columns are to have names, before the rarest are dropped
+_NAMED = 1 << 24  # columns whose names are made, at most: so many take about 1 GB
 
 
 class Buckets(NamedTuple):
@@ -34,6 +35,15 @@ def buckets(names: Names, width: int) -> Buckets:
     hashed = kernels.hashes(*names).view(np.int32).astype(np.int64)
     columns = np.where(hashed == _LEAST, (-_LEAST - 1 - (width - 1)) % width, np.abs(hashed) % width)
     return Buckets(columns, hashed < 0)
+
+
+def refuse_many_names(width: int) -> None:
+    """Raise if names of so many columns would fill the memory; a file of 1 kB may announce 2**31 columns."""
+    if width > _NAMED:
+        raise ValueError(
+            f"got {width} columns without names of their own, expected at most {_NAMED} to name: name the "
+            "columns that you need by their numbers, or set n_features lower and fit again"
+        )
 
 
 class Hashed:
@@ -69,6 +79,7 @@ class Hashed:
     @property
     def names(self) -> NDArray[np.object_]:
         """The tokens of each column, the most frequent first; its number where none is remembered."""
+        refuse_many_names(self.width)
         found = np.array([f"#{k}" for k in range(self.width)], dtype=object)
         ranked = sorted(self.often.items(), key=lambda item: (-item[1], item[0]))
         known: dict[int, list[str]] = {}

@@ -17,6 +17,7 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.stats import Keys, Tally
 from tamis.tables import Table
+from tamis.text.hashing import refuse_many_names
 from tamis.text.matrix import csr
 
 
@@ -108,6 +109,13 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         """The weighted rows, in SciPy's CSR."""
         self._check()
         return self._weigh(self._next(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the columns; x0, x1, … if they have none."""
+        if input_features is None and not hasattr(self, "feature_names_in_"):
+            refuse_many_names(getattr(self, "n_features_in_", 0))
+        names: NDArray[np.object_] = super().get_feature_names_out(input_features)
+        return names
 
     def _first(self, X: object) -> Counts:
         """The first rows, of which the columns are remembered."""
