@@ -29,7 +29,10 @@ def refuse_em_options(face: Any) -> None:
     for name in ("max_iter", "n_init"):
         if hasattr(face, name):
             whole_number(name, getattr(face, name))
-    at_least_zero("tol", face.tol)
+    if not (
+        isinstance(face.tol, float) and face.tol == -np.inf
+    ):  # that is never reached: as many iterations as max_iter says
+        at_least_zero("tol", face.tol)
 
 
 def refuse_matrices(params: dict[str, Any]) -> None:
