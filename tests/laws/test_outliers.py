@@ -183,3 +183,16 @@ def test_little_data_is_summed_exactly() -> None:
     x, y, z = rows_and_labels(n=1000)
     assert Moments.observe(x, by=y, form="full") == Moments.observe(x, by=y, form="full", exact=True)
     assert Gram.observe(x, z).rounded is None
+
+
+@pytest.mark.parametrize("copies", [6, 8, 13, 20, 200])
+@pytest.mark.parametrize(("cells", "value"), [(slice(None), 1e9), (slice(0, 1), 2e8)])
+def test_an_outlier_in_a_column_that_is_constant_but_for_it_is_taken_away(
+    copies: int, cells: slice, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "_SMALL", 0)
+    rows = np.tile([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], (copies, 1))
+    spoilt = rows.copy()
+    spoilt[0, cells] = value
+    left = Moments.observe(spoilt, form="full") - Moments.observe(spoilt[:1], form="full")
+    assert_allclose(left.second.value, Moments.observe(rows[1:], form="full").second.value, atol=1e-12)

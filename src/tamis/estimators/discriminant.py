@@ -266,6 +266,10 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     [[-4.24], [0.0], [4.24]]
     """
 
+    @property
+    def _takes_missing(self) -> bool:
+        return False
+
     def __init__(
         self,
         n_components: int | None = None,

@@ -16,6 +16,7 @@ Flags = NDArray[np.bool_]
 
 _FAR = 256.0  # times the lower quartile of deviations: about 80 standard deviations of normal rows
 _FEW = 16  # rows that alone differ from all others in a column: exact whatever their size
+_ALONE = 2  # rows of those looked at first that may all be outliers, if they alone differ from the others
 _LEAST, _MOST = 8, 64  # rows of a group that are looked at first, if its squares are as expected
 _SHARE = 16  # of the rows are looked at first, where groups are many
 
@@ -70,7 +71,10 @@ def _deviations(rows: Rows, beside: Rows | None, index: NDArray[np.int64]) -> tu
 
 
 def _quartiles(drawn: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
-    """The median (groups, d), and the lower quartile of deviations from it other than zero, 0 if all are."""
+    """The median (groups, d), and the lower quartile of deviations from it other than zero.
+
+    0 where so few are other than zero that these may all be outliers: then the whole column is read.
+    """
     values, roots = drawn
     count = values.shape[1]
     middle = np.partition(values, count // 2, axis=1)[:, count // 2]
@@ -80,4 +84,5 @@ def _quartiles(drawn: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
     away.sort(axis=1)
     zeros = (away == 0.0).sum(axis=1, keepdims=True)
     place = np.minimum(zeros + (count - zeros) // 4, count - 1)
-    return middle, np.take_along_axis(away, place, axis=1)[:, 0]
+    scale = np.take_along_axis(away, place, axis=1)[:, 0]
+    return middle, np.where(count - zeros[:, 0] > _ALONE, scale, 0.0)
