@@ -283,6 +283,21 @@ def test_names_of_columns_beyond_number_are_refused(forge: Any, name: str) -> No
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("ngram_range", {"tuple": [1, 2**31]}), ("ngram_range", {"tuple": [2**31, 2**31]}), ("pairs", 2**31)],
+)
+@pytest.mark.parametrize("pattern", [None, "[a-z]+"])
+def test_phrases_whose_reading_would_not_end_are_refused(
+    forge: Any, name: str, written: Any, pattern: str | None
+) -> None:
+    forged, load = forge("29-TokenCounts")
+    params = dict(forged.manifest["content"]["content"]["dict"])["params"]["dict"]
+    changes = {name: written} if pattern is None else {name: written, "token_pattern": pattern}
+    params[:] = [[key, changes.get(key, value)] for key, value in params]
+    refuse(load, f"got {name}=.*(at most 1000|from 0 to 1000)")
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_changed_files_and_tables_are_refused_or_serve(
     files: list[Seed], statistics: list[Table], tmp_path: Path, seed: int

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 
+LONGEST = 1000  # words or characters of a phrase: every length is a pass over the text, and 2**31 never end
+
 
 def whole(name: str, given: object, least: int, most: int | None = None) -> int:
     """A whole number within bounds."""
@@ -20,6 +22,8 @@ def lengths(given: object) -> tuple[int, int] | None:
     pair = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
     if len(pair) != 2 or not all(isinstance(n, Integral) for n in pair) or not 1 <= pair[0] <= pair[1]:
         raise ValueError(f"got ngram_range={given!r}, expected (n, m) with 1 <= n <= m, or None")
+    if pair[1] > LONGEST:
+        raise ValueError(f"got ngram_range={given!r}, expected lengths of at most {LONGEST}")
     return int(pair[0]), int(pair[1])
 
 

@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text import PAD, Stems
-from tamis.text.checking import lengths, whole
+from tamis.text.checking import LONGEST, lengths, whole
 from tamis.text.corpus import column_of, grown, is_missing, refuse_one
 from tamis.text.lexicon import Lexicon, Phrases
 from tamis.text.source import Source
@@ -69,7 +69,7 @@ class CustomAnalyzer:
                 f"got strip_accents={self.strip_accents!r}, expected 'ascii', 'unicode', a function or None"
             )
         lengths(self.ngram_range)
-        whole("pairs", self.pairs, 0)
+        whole("pairs", self.pairs, 0, LONGEST)
         if self.analyzer != "word" and (self.pairs or self.ngram_range is None or self.stop_words):
             raise ValueError(
                 f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "

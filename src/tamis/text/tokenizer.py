@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Alphabet, Indices, Read, Rows, Stems, Words
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
-from tamis.text.checking import lengths, whole
+from tamis.text.checking import LONGEST, lengths, whole
 from tamis.text.corpus import Corpus
 from tamis.text.lexicon import Finder, Lexicon, Phrases
 
@@ -72,7 +72,7 @@ class Tokenizer:
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"got {name}={getattr(self, name)!r}, expected a word: see text.alphabet")
         lengths(self.ngram_range)
-        whole("pairs", self.pairs, 0)
+        whole("pairs", self.pairs, 0, LONGEST)
         whole("min_length", self.min_length, 1)
         if self.analyzer == "word" and self.ngram_range is None and not self.pairs:
             raise ValueError(
