@@ -186,6 +186,7 @@ def seeds() -> list[Seed]:
         (UnitLength(), counts, None),
         (make_pipeline(TokenCounts(), TfIdf(), tamis.MultinomialNB()), texts, labels),
         (make_pipeline(SplineBasis(), tamis.BayesianLinearRegression()), rows, y),
+        (tamis.GaussianDiscriminant(shrinkage="auto", estimate="mle"), rows, labels),
     ]
     found = []
     for number, (model, given, target) in enumerate(plain):
@@ -235,7 +236,13 @@ def case_of(number: int, seed: int, files: Sequence[Seed], statistics: Sequence[
         try:
             mutate(rng, forged, [other.forgery for other in files])
             is_whole = forged.raw is None and len(forged.members) == len(forged.arrays())
-        except (AttributeError, ValueError, TypeError, LookupError):  # by what an earlier one changed
+        except (
+            AttributeError,
+            ValueError,
+            TypeError,
+            LookupError,
+            RecursionError,
+        ):  # by what an earlier one changed
             break
         if not is_whole:
             break

@@ -240,6 +240,22 @@ def test_a_history_of_other_values_is_refused(forge: Any, field: str, written: A
     refuse(load, match)
 
 
+@pytest.mark.parametrize("part", ["by_class", "others"])
+@pytest.mark.parametrize("cell", [np.nan, -0.5, 1.5])
+def test_a_shrinkage_that_is_no_share_is_refused(forge: Any, part: str, cell: float) -> None:
+    forged, load = forge("37-GaussianDiscriminant")
+    assert load().predict(np.zeros((1, 3))).shape == (1,)
+    change(forged, cell, "choice", part)
+    refuse(load, f"choice.{part} holds|number from 0 to 1 per class")
+
+
+def test_shrinkages_are_as_many_as_classes(forge: Any) -> None:
+    for part, length in (("by_class", 2), ("others", 3)):
+        forged, load = forge("37-GaussianDiscriminant")
+        forged.put(place_of(forged, "choice", part), np.full(length, 0.5))
+        refuse(load, f"choice.{part} is of shape")
+
+
 def test_a_history_of_no_steps_is_refused(forge: Any) -> None:
     forged, load = forge("Mixture")
     forged.put(place_of(forged, "history", "log_likelihoods"), np.zeros(0))

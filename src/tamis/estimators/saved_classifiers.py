@@ -68,7 +68,7 @@ _FACE = Record(
             )
         ),
         "temperature": POSITIVE,
-        "choice": maybe(  # of shrinkage; that it is at most 1 is seen when it is restored
+        "choice": maybe(  # of shrinkage
             Record(
                 {
                     "classes": Ids("chosen"),
@@ -78,7 +78,7 @@ _FACE = Record(
             )
         ),
     },
-    optional=("choice",),
+    ("choice",),
 )
 
 

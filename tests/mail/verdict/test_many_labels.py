@@ -9,6 +9,9 @@ from tamis_mail.bag import KEY_BITS
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, judge
 from tamis_mail.verdict.arrays import judge_many
+from tamis_mail.verdict.judging import refuse_negative
+from tamis_mail.verdict.rule import contests, questions, sides
+from tamis_mail.verdict.verdict import VerdictError
 
 
 class Row(list[int]):
@@ -55,3 +58,28 @@ def test_many_labels_are_judged_alike_one_by_one_and_together() -> None:
     assert found.log_odds == pytest.approx(verdict.log_odds)
     assert found.probabilities == pytest.approx(dict(verdict.probabilities))
     assert sum(found.probabilities.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("unit", [1, 8])
+def test_the_others_of_a_contest_are_all_labels_but_its_own(unit: int) -> None:
+    labels = [
+        Label(n, "spam" if not n else f"label {n}", 50, unit * (7 + n * n), 3 * n, 1000) for n in range(6)
+    ]
+    known = [label.name for label in labels[1:]]
+    together, several = contests(labels, known, unit)
+    asked = [(name, against) for name, against in questions(known) if name != "spam"]
+    assert [contest.name for contest in several] == [name for name, _ in asked]
+    for contest, (name, against) in zip(several, asked, strict=True):
+        own, rest = sides(labels, name, against, unit, 0.0)
+        assert (contest.own, contest.rest) == (own, rest.messages)
+    assert together.messages == tuple(
+        a + b for a, b in zip(several[0].own.messages, several[0].rest, strict=True)
+    )
+    assert contests(labels, known[:1], unit)[1] == []
+
+
+def test_counts_below_zero_make_no_verdict() -> None:
+    refuse_negative(0.0)
+    for least in (-1e-9, -1.0):
+        with pytest.raises(VerdictError):
+            refuse_negative(least)
