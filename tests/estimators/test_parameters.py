@@ -178,10 +178,10 @@ def test_what_is_wrong_with_min_categories_is_said(alone: Any, message: str) -> 
 # ── one line ──
 
 
-WRONG = ["many", -1, 2.5, None, [1, 2], [[1, 2], [3, 4]], np.nan, np.ones((2, 2))]
+WRONG_OPTIONS = ["many", -1, 2.5, None, [1, 2], [[1, 2], [3, 4]], np.nan, np.ones((2, 2))]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("wrong", WRONG_OPTIONS, ids=str)
 @pytest.mark.parametrize("name", ["max_iter", "n_init", "tol", "random_state"])
 def test_wrong_parameters_of_a_mixture_are_named_in_one_line(name: str, wrong: Any) -> None:
     if (name == "random_state" and wrong is None) or (name == "tol" and repr(wrong) == "2.5"):

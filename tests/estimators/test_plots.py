@@ -199,7 +199,7 @@ def test_held_out_rows_and_fresh_rows_are_drawn() -> None:
 @pytest.mark.parametrize(
     ("flags", "given", "bins", "said"),
     [
-        ([True], [0.5, 0.5], 5, "one of each a row"),
+        ([True], [0.5, 0.5], 5, "one of each per row"),
         ([True], [1.5], 5, "above 1"),
         ([True], [0.5], 0, "got bins=0"),
     ],

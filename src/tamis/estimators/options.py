@@ -9,7 +9,17 @@ from tamis.estimators.reading import at_least_zero
 
 # parameters that some face takes as an array; each says itself which shapes it takes
 _ARRAYS = frozenset(
-    ("alpha", "beta", "prior", "priors", "class_prior", "weights_init", "means_init", "precisions_init")
+    (
+        "alpha",
+        "beta",
+        "class_prior",
+        "means_init",
+        "min_categories",
+        "precisions_init",
+        "prior",
+        "priors",
+        "weights_init",
+    )
 )
 
 

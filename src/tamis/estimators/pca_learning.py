@@ -1,6 +1,5 @@
 """rows → what a PCA has learned of them: moments, by fold or not, or of wide rows components alone."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import update_wrapper
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
 from tamis.estimators.linear_face import LinearState
+from tamis.estimators.warning import warn
 from tamis.models.components import Components, Gaps, Step, refine, whole
 from tamis.stats import Moments
 from tamis.tables import Table, runs
@@ -184,11 +184,7 @@ def guess(
         if gained <= tol * float(statistic.weight.value):
             break
         if len(likelihoods) >= max_iter:
-            warnings.warn(
-                f"EM did not converge in {max_iter} steps: raise max_iter, or tol",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+            warn(f"EM did not converge in {max_iter} steps: raise max_iter, or tol", ConvergenceWarning)
             break
     assert statistic is not None
     return statistic, tuple(likelihoods)
