@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tamis_mail.mailbox import open_source
+from tamis_mail.mailbox import SourceError, open_source
 from tamis_mail.message import canonical, digest
 from tamis_mail.message.envelope import envelope_end
 
@@ -81,7 +81,7 @@ def _quote_all(message: bytes) -> bytes:
 
 def _count_length(message: bytes) -> bytes:
     """The dialect mboxcl2: nothing is quoted, lines end in LF, and a field says how long the body is."""
-    message = re.sub(rb"\r\r?\n|\r", b"\n", message)
+    message = message.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if message.startswith(b"\n"):
         head, body = b"", message[1:]
     else:
@@ -144,10 +144,14 @@ def main() -> int:
     counts: Counter[str] = Counter()
     differing: list[str] = []
     for path, raw in _files(options.folders):
-        if not digests(_store_maildir, raw):
-            counts["no mail"] += 1  # a picture, a database …, which a folder of mail is read without
+        try:
+            by_path = digests(ROUTES["path"], raw)
+        except SourceError:
+            by_path = []
+        if not by_path or not digests(_store_maildir, raw):
+            counts["no mail"] += 1  # a picture, a database …, which is refused, or left out of a folder
             continue
-        if len(digests(ROUTES["path"], raw)) > 1:
+        if len(by_path) > 1:
             counts["several"] += 1  # an mbox
             continue
         counts["messages"] += 1

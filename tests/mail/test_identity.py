@@ -31,8 +31,10 @@ ODD = {
     "empty header": b"\nbody\n",
     "begins with a blank": b" begins\nSubject: x\n\nbody\n",
     "status of a reader": b"Status: RO\nX-UID: 7\nSubject: x\nContent-Length: 4711\n\nbody\n",
+    "lines that end in CR alone": (POSTMARK + b"Subject: x\n\nbody\n").replace(b"\n", b"\r"),
     "carriage returns": b"Subject: x\r\n\r\n>From me\r\n\r\n",
 }
+NOT_FOR_PROCMAIL = {"lines that end in CR alone"}  # it takes all up to the first LF for the postmark
 
 
 def messages() -> dict[str, bytes]:
@@ -51,7 +53,7 @@ def test_a_message_has_one_digest_by_every_route(name: str, route: str) -> None:
     shutil.which("procmail") is None, reason="procmail is not installed (apt install procmail)"
 )
 @pytest.mark.parametrize("route", PROCMAIL_ROUTES)
-@pytest.mark.parametrize("name", messages())
+@pytest.mark.parametrize("name", [name for name in messages() if name not in NOT_FOR_PROCMAIL])
 def test_procmail_delivers_the_same_message(name: str, route: str) -> None:
     raw = messages()[name]
     assert digests(PROCMAIL_ROUTES[route], raw) == [digest(canonical(raw))]

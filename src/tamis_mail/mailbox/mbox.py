@@ -30,7 +30,8 @@ _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
 def is_mbox(head: bytes) -> bool:
     """Whether these first bytes open with a postmark, behind blank lines and a byte order mark at most."""
     line, _, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
-    return line.startswith(_MARK) and is_postmark(line)
+    # Where lines end in CR alone, all of it would be the postmark: such a file is one message.
+    return line.startswith(_MARK) and b"\r" not in line[:-2] and is_postmark(line)
 
 
 def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, int]]:
