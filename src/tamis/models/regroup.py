@@ -30,7 +30,7 @@ def regroup(statistic: Joint, before: Generative, after: Generative, width: int)
             parts[name] = _nothing(block, len(columns), counted)
             continue
         known = {column: place for place, column in enumerate(_places(before.blocks[name], width))}
-        parts[name] = _moved(statistic[name], [known.get(column, -1) for column in columns])
+        parts[name] = _move_columns(statistic[name], [known.get(column, -1) for column in columns])
     return Joint(parts)
 
 
@@ -55,7 +55,7 @@ def _nothing(block: Block[Any, Any], width: int, counted: Tally) -> Sums:
     )
 
 
-def _moved(part: Any, source: Sequence[int]) -> Sums:
+def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     """With columns from these places of the old order; -1 is a column of which nothing was seen."""
     if isinstance(part, Tally) and part.terms is not None:
         place = {old: new for new, old in enumerate(source) if old >= 0}
@@ -66,20 +66,20 @@ def _moved(part: Any, source: Sequence[int]) -> Sums:
     if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
         raise ValueError(_refusal("gaussian"))
     if part.form == "full":
-        return _kept(part, np.array(source, dtype=np.int64))
+        return _select_columns(part, np.array(source, dtype=np.int64))
     old = np.array([place for place in source if place >= 0], dtype=np.int64)
     new = np.flatnonzero(np.array(source) >= 0)
 
-    def moved(sums: Exact) -> Exact:
+    def move(sums: Exact) -> Exact:
         return sums.reindex(lambda words: words[..., old]).spread(new, len(source), axis=-1)
 
-    second = None if part.second is None else moved(part.second)
+    second = None if part.second is None else move(part.second)
     return Moments(
-        weight=moved(part.weight), first=moved(part.first), second=second, form=part.form, keys=part.keys
+        weight=move(part.weight), first=move(part.first), second=second, form=part.form, keys=part.keys
     )
 
 
-def _kept(part: Moments, columns: NDArray[np.int64]) -> Moments:
+def _select_columns(part: Moments, columns: NDArray[np.int64]) -> Moments:
     """The full form of these columns alone: sums of the others, that EM has filled in, are left out."""
     width = part.first.shape[-1]
     place = np.zeros((width, width), dtype=np.int64)

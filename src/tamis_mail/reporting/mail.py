@@ -61,12 +61,12 @@ def labelled(
             " ".join(printable(path) for path, _ in named), tuple(_part(path, label) for path, label in named)
         )
     if root is not None:
-        parts = [_part(path, label, subfolders=False) for path, label in _found(root, advice)]
+        parts = [_part(path, label, subfolders=False) for path, label in _find_mailboxes(root, advice)]
         return Labelled(printable(root), tuple(parts))
     return Labelled("the sample mailbox", (_sample(seed),))
 
 
-def _found(root: str, advice: str) -> list[tuple[str, str]]:
+def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
     open_source(root)  # a path that is not there, or holds no mail, says so itself
     found = labelled_folders(root)
     missing = {SPAM, HAM} - {label for _, label in found}

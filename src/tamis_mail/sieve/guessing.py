@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.labels import SHARES
-from tamis_mail.sieve.jobs import judged
+from tamis_mail.sieve.jobs import judge_features
 from tamis_mail.store import Store
 
 __all__ = ["shares"]
@@ -27,7 +27,7 @@ _SURE = 0.9  # the least probability of what is taken
 
 def shares(bags: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
     """How many of SHARES parts of each message are spam; None where nothing sure can be said."""
-    probability = np.array([one.probability for one in judged(bags, store, with_guesses=False)])
+    probability = np.array([one.probability for one in judge_features(bags, store, with_guesses=False)])
     surest = np.argsort(probability, kind="stable")
     hams, spams = np.count_nonzero(probability <= 1 - _SURE), np.count_nonzero(probability >= _SURE)
     taken = min(int(_PART * len(bags)), int(hams), int(spams))

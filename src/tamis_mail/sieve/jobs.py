@@ -14,7 +14,7 @@ from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = ["Change", "bags", "count", "judge", "judged", "look"]
+__all__ = ["Change", "bags", "count", "judge", "judge_features", "look"]
 
 Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
 
@@ -42,10 +42,12 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """The verdicts, without their evidence, by the store at a path."""
     found = bags([canonical(raw) for raw in messages])
     with Store(path, readonly=True) as store, store.reading():
-        return judged(found, store)
+        return judge_features(found, store)
 
 
-def judged(found: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True) -> list[Judgement]:
+def judge_features(
+    found: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True
+) -> list[Judgement]:
     """The verdicts on messages of which the features are given; by labelled mail alone, if asked for."""
     rule = Rule.of(store)
     if not with_guesses:
