@@ -10,8 +10,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from benchmarks.harness import AnyCase, Case
 from tamis.arrays import Array
 from tamis.estimators import GaussianDiscriminant
-from tamis.models import Evidence, GaussianVectors, Generative
-from tamis.stats import Filed
+from tamis.models.generative import GaussianVectors, Generative, LabelledRows
+from tamis.stats import Labels
 from tamis.tables import Table
 
 ROWS, COLUMNS, CLASSES = 200_000, 100, 10
@@ -26,7 +26,7 @@ class Rows:
     y: NDArray[np.int64]
     linear: Generative
     quadratic: Generative
-    evidence: Evidence
+    evidence: LabelledRows
 
 
 def _rows() -> Rows:
@@ -36,10 +36,10 @@ def _rows() -> Rows:
     X += rng.normal(size=(CLASSES, COLUMNS))[y]
     linear = Generative({BLOCK: GaussianVectors(covariance="tied", estimate="mle")})
     quadratic = Generative({BLOCK: GaussianVectors(covariance="full", estimate="mle")})
-    return Rows(X, y, linear, quadratic, Evidence(linear.encode(Table.of(X)), Filed.of(y)))
+    return Rows(X, y, linear, quadratic, LabelledRows(linear.encode(Table.of(X)), Labels.of(y)))
 
 
-def _inferred(model: Generative, evidence: Evidence) -> Any:
+def _inferred(model: Generative, evidence: LabelledRows) -> Any:
     return model.infer(model.observe(evidence)).densities[BLOCK]
 
 

@@ -10,9 +10,9 @@ from sklearn.mixture import GaussianMixture
 
 from benchmarks.harness import AnyCase, Case
 from tamis.arrays import Array
-from tamis.models import Evidence, GaussianVectors, Generative, Posterior, em
-from tamis.models.gaussian_vectors import Covariance
-from tamis.stats import Filed, Keys
+from tamis.models.generative import GaussianVectors, Generative, LabelledRows, Posterior, em
+from tamis.models.generative.gaussian_vectors import Covariance
+from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
 ROWS, COLUMNS, COMPONENTS, STEPS = 200_000, 16, 8, 10
@@ -26,7 +26,7 @@ class Start:
 
     X: Array
     model: Generative
-    evidence: Evidence
+    evidence: LabelledRows
     posterior: Posterior
     peer: Any  # a GaussianMixture that has made no step yet
 
@@ -38,7 +38,7 @@ class Start:
         keys = Keys(tuple(range(COMPONENTS)))
         block = GaussianVectors(covariance=covariance, estimate="mle", floor=1e-6)
         model = Generative({BLOCK: block}, classes=keys)
-        evidence = Evidence(model.encode(Table.of(X)), Filed(keys, np.full(ROWS, -1)))
+        evidence = LabelledRows(model.encode(Table.of(X)), Labels(keys, np.full(ROWS, -1)))
         posterior = em.start(model, evidence, COMPONENTS, rng)
         density: Any = posterior.densities[BLOCK]
         spread = density.covariance

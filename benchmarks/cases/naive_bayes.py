@@ -12,16 +12,16 @@ from sklearn import naive_bayes as theirs
 from benchmarks.harness import AnyCase, Case
 from tamis import estimators as ours
 from tamis.arrays import Array
-from tamis.models import (
+from tamis.models.generative import (
     Block,
     CategoryColumns,
-    Evidence,
     GaussianColumns,
     Generative,
+    LabelledRows,
     MultinomialCounts,
     Posterior,
 )
-from tamis.stats import Filed, Moments
+from tamis.stats import Labels, Moments
 from tamis.tables import Table
 
 BLOCK = "columns"
@@ -36,13 +36,13 @@ class Rows:
     X: Any
     y: NDArray[np.int64]
     model: Generative
-    evidence: Evidence
+    evidence: LabelledRows
 
     @classmethod
     def of(cls, X: Any, y: NDArray[np.int64], block: Block[Any, Any]) -> "Rows":
         _warm()
         model = Generative({BLOCK: block})
-        return cls(X, y, model, Evidence(model.encode(Table.of(X)), Filed.of(y)))
+        return cls(X, y, model, LabelledRows(model.encode(Table.of(X)), Labels.of(y)))
 
     def inferred(self) -> Posterior:
         return self.model.infer(self.model.observe(self.evidence))

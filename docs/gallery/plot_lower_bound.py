@@ -14,8 +14,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tamis.models import Evidence, GaussianColumns, Generative, Posterior, em
-from tamis.stats import Filed, Keys
+from tamis.models.generative import GaussianColumns, Generative, LabelledRows, Posterior, em
+from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
 rng = np.random.default_rng(3)
@@ -23,8 +23,8 @@ rows = np.concatenate([rng.normal(0.0, 1.0, 60), rng.normal(4.5, 1.0, 30)])[:, N
 two = Keys((0, 1))
 model = Generative({"x": GaussianColumns(estimate="mle", smoothing=0.0)})
 encoded = model.encode(Table.of(rows))
-evidence = Evidence(encoded, Filed(two, np.full(len(rows), -1)))
-truth = model.infer(model.observe(Evidence(encoded, Filed(two, np.repeat([0, 1], [60, 30])))))
+evidence = LabelledRows(encoded, Labels(two, np.full(len(rows), -1)))
+truth = model.infer(model.observe(LabelledRows(encoded, Labels(two, np.repeat([0, 1], [60, 30])))))
 
 
 def at(theta: float) -> Posterior:

@@ -14,9 +14,9 @@ from itertools import islice
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tamis.models import Evidence, GaussianVectors, Generative, em
+from tamis.models.generative import GaussianVectors, Generative, LabelledRows, em
 from tamis.plots.canvas import COLOURS
-from tamis.stats import Filed, Keys
+from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
 rng = np.random.default_rng(1)
@@ -32,8 +32,8 @@ model = Generative({"rows": GaussianVectors(covariance="full", estimate="map")})
 encoded = model.encode(Table.of(rows))
 three = Keys((0, 1, 2))
 
-start = model.infer(model.observe(Evidence(encoded, Filed(three, rng.integers(0, 3, len(rows))))))
-evidence = Evidence(encoded, Filed(three, np.full(len(rows), -1)))
+start = model.infer(model.observe(LabelledRows(encoded, Labels(three, rng.integers(0, 3, len(rows))))))
+evidence = LabelledRows(encoded, Labels(three, np.full(len(rows), -1)))
 
 posteriors, likelihoods = [start], []
 for step in islice(em.steps(model, evidence, start), 30):

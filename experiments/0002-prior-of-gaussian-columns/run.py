@@ -15,8 +15,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from tamis import decide
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
-from tamis.models import Density, Evidence, GaussianColumns, Generative
-from tamis.stats import Filed, Keys, Moments
+from tamis.models.generative import Density, LabelledRows, GaussianColumns, Generative
+from tamis.stats import Labels, Keys, Moments
 from tamis.tables import Table
 
 EACH = (3, 5, 10, 30)  # rows of each class that are learned
@@ -49,7 +49,7 @@ def tables() -> Iterator[tuple[str, Array, Array]]:
 
 def log_loss(block: GaussianColumns, rows: Array, labels: Array, known: Array) -> float:
     model = Generative({"x": block})
-    learn = Evidence(model.encode(Table.of(rows[known])), Filed.of(labels[known]))
+    learn = LabelledRows(model.encode(Table.of(rows[known])), Labels.of(labels[known]))
     rest = np.setdiff1d(np.arange(len(rows)), known)
     joint = model.infer(model.observe(learn)).log_joint(model.encode(Table.of(rows[rest])))
     logs = decide.log_probabilities(joint)

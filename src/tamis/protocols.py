@@ -6,9 +6,11 @@ the arithmetic allows, subtract. Everything else in this package is an instance 
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 from operator import add
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tamis.arrays import Array
 
@@ -36,6 +38,24 @@ class Model(Protocol[X_contra, S, P]):
 
     def observe(self, data: X_contra, given: P | None = None, /) -> S: ...
     def infer(self, statistic: S, /) -> P: ...
+
+
+class Iterative(Model[X_contra, S, P], Protocol):
+    """A model whose `observe` needs a posterior, so that it is fitted in steps (`iterate`)."""
+
+    def objective(self, statistic: S, /) -> float:
+        """What the steps improve, of the posterior under which the statistic was observed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step(Generic[S, P]):
+    """One step of an iteration."""
+
+    number: int  # from 1
+    statistic: S  # observed given the posterior before this step
+    posterior: P  # inferred from that statistic
+    objective: float  # of the posterior before this step
 
 
 class Conjugate(Protocol[S_contra]):
@@ -74,12 +94,15 @@ def fit(model: Model[Any, S, P], shards: Iterable[Any]) -> P:
     return model.infer(total(model.observe(shard) for shard in shards))
 
 
-def refine(model: Model[Any, S, P], shards: Iterable[Any], start: P) -> Iterator[P]:
-    """Steps of EM, Newton or ALS from a starting posterior: observe given it, infer the next, without end.
+def iterate(model: Iterative[Any, S, P], shards: Iterable[Any], start: P) -> Iterator[Step[S, P]]:
+    """Observe every shard given the current posterior, add, infer the next posterior; without end.
 
-    The caller's loop decides when to stop. `shards` is read again at each step.
+    EM, Newton's method, alternating least squares and Gibbs sampling are this loop with different models. The
+    caller's loop decides when to stop. `shards` is read again at each step.
     """
     posterior = start
-    while True:
-        posterior = model.infer(total(model.observe(shard, posterior) for shard in shards))
-        yield posterior
+    for number in count(1):
+        statistic = total(model.observe(shard, posterior) for shard in shards)
+        objective = model.objective(statistic)
+        posterior = model.infer(statistic)
+        yield Step(number, statistic, posterior, objective)

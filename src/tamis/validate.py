@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models import leave_one_out as left_out
-from tamis.models.generative import CLASSES, Evidence, Generative
+from tamis.models.generative import leave_one_out as left_out
+from tamis.models.generative.model import CLASSES, Generative, LabelledRows
 from tamis.protocols import total
-from tamis.stats import Filed, Joint, Keys
+from tamis.stats import Joint, Keys, Labels
 
 K = TypeVar("K", bound=Hashable)
 
@@ -122,7 +122,7 @@ def _refuse_unless_one_each(given: int, n: int, what: str) -> None:
         raise ValueError(f"got {given} {what} for {n} rows, expected one per row")
 
 
-def cross_validate(model: Generative, evidence: Evidence, fold: ArrayLike) -> HeldOut:
+def cross_validate(model: Generative, evidence: LabelledRows, fold: ArrayLike) -> HeldOut:
     """Score each fold by the model of all others, from one pass over the rows."""
     _refuse_unless_labelled(evidence)
     part_of = np.asarray(fold, dtype=np.int64)
@@ -141,16 +141,18 @@ def cross_validate(model: Generative, evidence: Evidence, fold: ArrayLike) -> He
     return HeldOut(keys, joint, _own_classes(keys, evidence), part_of, evidence.weights)
 
 
-def _narrowed(evidence: Evidence) -> Evidence:
+def _narrowed(evidence: LabelledRows) -> LabelledRows:
     """With the keys alone that have rows."""
     group = evidence.filed.group
     present = np.zeros(len(evidence.filed.keys), dtype=np.bool_)
     present[group] = True
     place = np.cumsum(present) - 1
-    return Evidence(evidence.rows, Filed(evidence.filed.keys.keep(present), place[group]), evidence.weights)
+    return LabelledRows(
+        evidence.rows, Labels(evidence.filed.keys.keep(present), place[group]), evidence.weights
+    )
 
 
-def leave_one_out(model: Generative, evidence: Evidence, statistic: Joint | None = None) -> HeldOut:
+def leave_one_out(model: Generative, evidence: LabelledRows, statistic: Joint | None = None) -> HeldOut:
     """Score each row by the model of all others.
 
     The statistic is that of the rows, or of these and more; it is observed if it is not given.
@@ -158,7 +160,7 @@ def leave_one_out(model: Generative, evidence: Evidence, statistic: Joint | None
     _refuse_unless_labelled(evidence)
     whole = model.observe(evidence) if statistic is None else statistic
     keys = model.keys(whole)
-    filed = Filed(keys, _own_classes(keys, evidence))
+    filed = Labels(keys, _own_classes(keys, evidence))
     counts: Any = whole[CLASSES]
     joint = left_out.log_priors(model, counts, filed, evidence.weight())
     for name, block in model.blocks.items():
@@ -178,7 +180,7 @@ class Choice(Generic[K]):
 
 def choose(
     candidates: Mapping[K, Generative],
-    data: Evidence | Joint,
+    data: LabelledRows | Joint,
     by: Literal["evidence", "leave-one-out"] = "evidence",
 ) -> Choice[K]:
     """Choose among models that differ in what `infer` does: priors, smoothings, estimates.
@@ -201,7 +203,7 @@ def choose(
     statistic = data if isinstance(data, Joint) else models[0].observe(data)
     if by == "evidence":
         scores = {key: model.infer(statistic).log_evidence() for key, model in candidates.items()}
-    elif isinstance(data, Evidence):
+    elif isinstance(data, LabelledRows):
         scores = {key: -leave_one_out(model, data, statistic).log_loss for key, model in candidates.items()}
     else:
         raise TypeError(
@@ -254,7 +256,7 @@ def check(
     return Check(float(observed), replicated)
 
 
-def _own_classes(keys: Keys, evidence: Evidence) -> Indices:
+def _own_classes(keys: Keys, evidence: LabelledRows) -> Indices:
     """The index of each row's class among the keys."""
     place = keys.find(evidence.filed.keys)[evidence.filed.group]
     if (place < 0).any():
@@ -265,6 +267,6 @@ def _own_classes(keys: Keys, evidence: Evidence) -> Indices:
     return np.asarray(place)
 
 
-def _refuse_unless_labelled(evidence: Evidence) -> None:
+def _refuse_unless_labelled(evidence: LabelledRows) -> None:
     if (evidence.filed.group < 0).any():
         raise ValueError("some labels are missing, expected all of them: validate on `evidence.known()`")

@@ -14,7 +14,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = ["use", "dev", "mutants"]
 # In pieces, so that this file does not name them either.
 INDEX_HOSTS = ["pypi" + ".org", "python" + "hosted.org", "pypi" + ".python.org"]
-LONGEST_FILE = 400
 
 
 def repository_files() -> list[Path]:
@@ -98,10 +97,3 @@ def test_the_licence_is_the_one_declared() -> None:
 
 def test_the_changelog_has_a_place_for_the_next_line() -> None:
     assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-def test_every_source_file_can_be_read_at_one_sitting() -> None:
-    lengths = {
-        path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "src").rglob("*.py")
-    }
-    assert not {str(path): length for path, length in lengths.items() if length > LONGEST_FILE}

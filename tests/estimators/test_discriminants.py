@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.estimators import GaussianDiscriminant
-from tamis.models.gaussian_vectors import Covariance
+from tamis.models.generative.gaussian_vectors import Covariance
 
 COVARIANCES: tuple[Covariance, ...] = ("tied", "full", "diag", "spherical")
 ESTIMATES = ("mean", "map", "mle", "predictive")

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tamis.arrays import Array
 from tamis.estimators import Mixture, load
-from tamis.models.gaussian_vectors import Covariance
+from tamis.models.generative.gaussian_vectors import Covariance
 
 COVARIANCES: tuple[Covariance, ...] = ("full", "tied", "diag", "spherical")
 each_covariance = pytest.mark.parametrize("covariance", COVARIANCES)

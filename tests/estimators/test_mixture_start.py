@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 
 from tamis.estimators import Mixture, load
-from tamis.models.em_start import METHODS
-from tamis.models.gaussian_vectors import Covariance
+from tamis.models.generative.em_start import METHODS
+from tamis.models.generative.gaussian_vectors import Covariance
 from tests.estimators.test_mixture import FAMILIES, MEANS, blobs, each_covariance, frame
 
 unfinished = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -5,20 +5,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.models import (
+from tamis.models.generative import (
     BernoulliColumns,
     Block,
     CategoryColumns,
-    Evidence,
     GaussianColumns,
     Generative,
+    LabelledRows,
     MultinomialCounts,
     PoissonColumns,
     Posterior,
-    Shares,
+    Responsibilities,
 )
-from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.stats import Filed, Keys, Moments
+from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
 Floats = NDArray[np.float64]
@@ -38,9 +38,9 @@ def gaussian(covariance: Covariance, k: int = 3) -> Generative:
     return mixture(k, x=GaussianVectors(covariance=covariance, estimate="mle"))
 
 
-def unlabelled(model: Generative, data: object, weights: Floats | None = None) -> Evidence:
+def unlabelled(model: Generative, data: object, weights: Floats | None = None) -> LabelledRows:
     table = Table.of(data)
-    return Evidence(model.encode(table), Filed(classes(0), np.full(table.rows, -1)), weights)
+    return LabelledRows(model.encode(table), Labels(classes(0), np.full(table.rows, -1)), weights)
 
 
 def clouds(rng: np.random.Generator, n: int = 600, d: int = 3, k: int = 3, apart: float = 3.0) -> Floats:
@@ -85,9 +85,9 @@ FAMILIES: dict[str, dict[str, Block[Any, Any]]] = {
 }
 
 
-def random_start(model: Generative, evidence: Evidence, k: int, rng: np.random.Generator) -> Posterior:
+def random_start(model: Generative, evidence: LabelledRows, k: int, rng: np.random.Generator) -> Posterior:
     parts = rng.dirichlet(np.full(k, 0.3), size=len(evidence.rows)) * evidence.weight()[:, None]
-    return model.infer(model.gather(evidence.rows, Shares(classes(k), parts)))
+    return model.infer(model.gather(evidence.rows, Responsibilities(classes(k), parts)))
 
 
 def close(found: Moments, expected: Moments, rtol: float) -> None:

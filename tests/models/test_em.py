@@ -9,9 +9,17 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from tamis.models import BernoulliColumns, Evidence, GaussianColumns, Generative, PoissonColumns, Shares, em
-from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.stats import Filed
+from tamis.models.generative import (
+    BernoulliColumns,
+    GaussianColumns,
+    Generative,
+    LabelledRows,
+    PoissonColumns,
+    Responsibilities,
+    em,
+)
+from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.stats import Labels
 from tamis.tables import Table
 from tests.models.mixtures import (
     COVARIANCES,
@@ -40,7 +48,7 @@ def rng() -> np.random.Generator:
 def test_with_all_labels_em_is_the_classifier(family: str, rng: np.random.Generator) -> None:
     model = Generative(FAMILIES[family])
     rows = model.encode(Table.of(table_of_all(rng)))
-    evidence = Evidence(rows, Filed.of(rng.choice(["ham", "spam"], len(rows))))
+    evidence = LabelledRows(rows, Labels.of(rng.choice(["ham", "spam"], len(rows))))
     classifier = model.observe(evidence)
     outcome = em.run(model, evidence, model.infer(classifier))
     assert outcome.statistic == classifier
@@ -53,7 +61,7 @@ def test_known_labels_are_never_doubted(rng: np.random.Generator) -> None:
     rows = np.concatenate([rng.normal(0, 1, (50, 2)), rng.normal(1, 1, (60, 2))])
     labels = np.repeat([0, 1], [50, 60])
     group = np.where(rng.random(110) < 0.5, labels, -1)
-    evidence = Evidence(model.encode(Table.of(rows)), Filed(classes(2), group))
+    evidence = LabelledRows(model.encode(Table.of(rows)), Labels(classes(2), group))
     start = model.infer(model.observe(evidence.known()))
     step = next(em.steps(model, evidence, start))
     missing = evidence.unknown()
@@ -69,8 +77,8 @@ def test_rows_without_labels_may_weigh_less(rng: np.random.Generator) -> None:
     data, group = clouds(rng, 200), np.where(rng.random(200) < 0.5, rng.integers(0, 3, 200), -1)
     light = Generative({"x": GaussianColumns(estimate="mle")}, classes=classes(3), weighed=0.25)
     plain = mixture(3, x=GaussianColumns(estimate="mle"))
-    evidence = Evidence(plain.encode(Table.of(data)), Filed(classes(3), group))
-    weighted = Evidence(evidence.rows, evidence.filed, np.where(group < 0, 0.25, 1.0))
+    evidence = LabelledRows(plain.encode(Table.of(data)), Labels(classes(3), group))
+    weighted = LabelledRows(evidence.rows, evidence.filed, np.where(group < 0, 0.25, 1.0))
     start = plain.infer(plain.observe(evidence.known()))
     ours, theirs = em.run(light, evidence, start, 5, 0.0), em.run(plain, weighted, start, 5, 0.0)
     np.testing.assert_allclose(ours.log_likelihoods, theirs.log_likelihoods, rtol=1e-12)
@@ -95,7 +103,7 @@ def test_the_bound_is_below_the_likelihood_and_touches_it(family: str, rng: np.r
 def test_a_step_raises_the_bound_and_so_the_likelihood(rng: np.random.Generator) -> None:
     model = gaussian("full", 2)
     rows = model.encode(Table.of(clouds(rng, 150, k=2)))
-    evidence = Evidence(rows, Filed(classes(2), rng.integers(-1, 2, 150)))
+    evidence = LabelledRows(rows, Labels(classes(2), rng.integers(-1, 2, 150)))
     start = model.infer(model.observe(evidence.known()))
     after = next(em.steps(model, evidence, start)).posterior
     before, bound = em.log_likelihood(evidence, start), em.lower_bound(evidence, after, start)
@@ -226,7 +234,7 @@ def test_hard_em_of_balls_is_k_means(rng: np.random.Generator) -> None:
     evidence = unlabelled(model, data)
     centres = em.kmeans_plus_plus(data, 4, rng)
     nearest = np.square(data[:, None] - centres).sum(axis=2).argmin(axis=1)
-    shares = Shares(classes(4), np.eye(4)[nearest])
+    shares = Responsibilities(classes(4), np.eye(4)[nearest])
     outcome = em.run(model, evidence, model.infer(model.gather(evidence.rows, shares)), 100, 0.0, hard=True)
     theirs = KMeans(4, init=centres, n_init=1, algorithm="lloyd", tol=0.0).fit(data)
     ours: Any = outcome.posterior.densities["x"]
@@ -287,8 +295,8 @@ def test_a_start_is_its_generator() -> None:
 
 def test_a_start_among_labels_is_refused(rng: np.random.Generator) -> None:
     model = gaussian("full")
-    evidence = Evidence(
-        model.encode(Table.of(clouds(rng, 30))), Filed(classes(3), np.zeros(30, dtype=np.int64))
+    evidence = LabelledRows(
+        model.encode(Table.of(clouds(rng, 30))), Labels(classes(3), np.zeros(30, dtype=np.int64))
     )
     with pytest.raises(ValueError, match="rows with labels"):
         em.start(model, evidence, 3, rng)

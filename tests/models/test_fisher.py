@@ -7,7 +7,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from tamis.arrays import Array
-from tamis.models.fisher import Projection, discriminant
+from tamis.models.generative.fisher import Projection, discriminant
 from tamis.stats import Moments
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis.models import Evidence, GaussianColumns, Generative, Posterior, Shares, em
-from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.stats import Filed, Joint
+from tamis.models.generative import GaussianColumns, Generative, LabelledRows, Posterior, Responsibilities, em
+from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.stats import Joint, Labels
 from tamis.tables import Table
 from tests.models.mixtures import (
     COVARIANCES,
@@ -28,7 +28,7 @@ def rng() -> np.random.Generator:
 
 
 def generic(
-    model: Generative, evidence: Evidence, given: Posterior, hard: bool = False
+    model: Generative, evidence: LabelledRows, given: Posterior, hard: bool = False
 ) -> tuple[Joint, float]:
     """The step by scores and shares, which the fused one stands in for."""
     joint = given.log_joint(evidence.rows)
@@ -37,7 +37,7 @@ def generic(
     if hard:
         parts, evidences = np.eye(len(given.keys))[joint.argmax(axis=1)], joint.max(axis=1)
     weights = evidence.weight() * model.weighed
-    shares = Shares(given.keys, parts * weights[:, None])
+    shares = Responsibilities(given.keys, parts * weights[:, None])
     return model.gather(evidence.rows, shares, given), float(weights @ evidences)
 
 
@@ -104,7 +104,7 @@ def test_narrow_gaussians_far_apart_are_left_to_the_long_way(rng: np.random.Gene
     data = np.concatenate([rng.normal(0, 1e-4, (100, 2)), rng.normal(1e3, 1e-4, (100, 2))])
     model = gaussian("full", 2)
     rows = model.encode(Table.of(data))
-    given = model.infer(model.observe(Evidence(rows, Filed.of(np.repeat([0, 1], 100)))))
+    given = model.infer(model.observe(LabelledRows(rows, Labels.of(np.repeat([0, 1], 100)))))
     evidence = unlabelled(model, data)
     ready = model.prepare(evidence, given)
     assert ready is not None
@@ -135,7 +135,7 @@ def test_a_class_that_has_nothing_disturbs_no_one(rng: np.random.Generator) -> N
     model, data = mixture(3, x=GaussianColumns(estimate="mle")), clouds(rng, 300) + 1e8
     evidence = unlabelled(model, data)
     parts = np.append(rng.dirichlet(np.ones(2), 300), np.zeros((300, 1)), axis=1)
-    start = model.infer(model.gather(evidence.rows, Shares(classes(3), parts)))
+    start = model.infer(model.gather(evidence.rows, Responsibilities(classes(3), parts)))
     ready = model.prepare(evidence, start)
     assert ready is not None
     assert ready.expect(start.densities["x"], start.log_prior) is not None

@@ -9,10 +9,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
-from tamis.models.block import Block, Density, Estimate, Shares
-from tamis.models.gaussian_densities import FullNormal, TiedNormal, VectorStudent
-from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.stats import Filed, Keys, Moments
+from tamis.models.generative.block import Block, Density, Estimate, Responsibilities
+from tamis.models.generative.gaussian_densities import FullNormal, TiedNormal, VectorStudent
+from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.stats import Keys, Labels, Moments
 
 COVARIANCES: tuple[Covariance, ...] = get_args(Covariance)
 EVERY: tuple[Estimate, ...] = get_args(Estimate)
@@ -29,7 +29,7 @@ def flowers(n: int = 240, d: int = 3, classes: int = 3, seed: int = 0) -> tuple[
 
 
 def fitted(block: GaussianVectors, x: Array, y: Any) -> Any:
-    filed = Filed.of(y)
+    filed = Labels.of(y)
     return block.infer(block.observe(x, filed), filed.keys)
 
 
@@ -156,10 +156,10 @@ def test_the_evidence_is_a_chain_of_predictions(covariance: Covariance) -> None:
     x, y = flowers(40)
     block = GaussianVectors(covariance=covariance, estimate="predictive", prior=PRIOR)
     keys = Keys((0, 1, 2))
-    seen = block.observe(x, Filed(keys, y))
+    seen = block.observe(x, Labels(keys, y))
     row = np.array([[0.3, 2.0, -1.0]])
     for k in range(3):
-        more = seen + block.observe(row, Filed(keys, np.array([k])))
+        more = seen + block.observe(row, Labels(keys, np.array([k])))
         rise = block.infer(more, keys).log_evidence() - block.infer(seen, keys).log_evidence()
         np.testing.assert_allclose(block.infer(seen, keys).scores(row)[0, k], rise, rtol=1e-9)
 
@@ -270,7 +270,7 @@ def test_a_class_that_was_never_seen_is_like_all() -> None:
     for covariance in COVARIANCES:
         for estimate in EVERY:
             block = GaussianVectors(covariance=covariance, estimate=estimate)
-            seen = block.observe(x, Filed.of(y))
+            seen = block.observe(x, Labels.of(y))
             wide = block.infer(seen, Keys((-1, 0, 1, 2))).scores(x)
             assert np.isfinite(wide).all()
             np.testing.assert_allclose(wide[:, 1:], block.infer(seen, Keys((0, 1, 2))).scores(x), rtol=1e-12)
@@ -289,9 +289,9 @@ def assert_alike(one: Moments, other: Moments, rtol: float) -> None:
 @pytest.mark.parametrize("shift", [0.0, 1e8])
 def test_whole_shares_are_labels(covariance: Covariance, shift: float) -> None:
     x, y = flowers()
-    block, filed = GaussianVectors(covariance=covariance), Filed.of(y)
+    block, filed = GaussianVectors(covariance=covariance), Labels.of(y)
     parts = np.eye(3)[y]
-    shared = block.share(x + shift, Shares(filed.keys, parts))
+    shared = block.share(x + shift, Responsibilities(filed.keys, parts))
     assert_alike(shared, block.observe(x + shift, filed), 1e-12)
 
 
@@ -301,7 +301,7 @@ def test_shares_of_classes_far_apart_are_as_good_as_exact_sums(covariance: Covar
     y = rng.integers(0, 3, 5000)
     x = np.round(rng.normal(size=(5000, 2)) * 2.0**20) / 2.0**20 + 1e8 + 1e6 * y[:, None]
     parts = np.where(np.eye(3)[y] > 0, 1.0 - 1e-30 * rng.random((5000, 1)), 1e-30) * rng.random((5000, 1))
-    block, shares = GaussianVectors(covariance=covariance), Shares(Keys((0, 1, 2)), parts)
+    block, shares = GaussianVectors(covariance=covariance), Responsibilities(Keys((0, 1, 2)), parts)
     assert_alike(block.share(x, shares), Block.share(block, x, shares), 1e-9)
     if covariance in ("diag", "spherical"):
         x[rng.random(x.shape) < 0.2] = np.nan
@@ -314,7 +314,9 @@ def test_what_is_missing_is_expected(covariance: Covariance, shift: float) -> No
     x, y = flowers(60)
     given = fitted(GaussianVectors(covariance=covariance), x + shift, y)
     rows, parts = holes(x), np.random.default_rng(5).dirichlet(np.ones(3), 60)
-    found = GaussianVectors(covariance=covariance).share(rows + shift, Shares(given.keys, parts), given)
+    found = GaussianVectors(covariance=covariance).share(
+        rows + shift, Responsibilities(given.keys, parts), given
+    )
     for k, matrix in enumerate(matrices(given)):
         mean = given.mean[k] - shift
         first, second = np.zeros(3), np.zeros((3, 3))
@@ -336,10 +338,10 @@ def test_steps_with_missing_values_raise_the_likelihood_of_what_is_there() -> No
     x, _ = flowers(classes=1)
     rows, keys = holes(x), Keys(("all",))
     block = GaussianVectors(estimate="mle")
-    density: Density[Array] = block.infer(block.observe(x[:10], Filed(keys, np.zeros(10, np.int64))), keys)
+    density: Density[Array] = block.infer(block.observe(x[:10], Labels(keys, np.zeros(10, np.int64))), keys)
     heights = [density.scores(rows).sum()]
     for _ in range(30):
-        density = block.infer(block.share(rows, Shares(keys, np.ones((len(x), 1))), density), keys)
+        density = block.infer(block.share(rows, Responsibilities(keys, np.ones((len(x), 1))), density), keys)
         heights.append(density.scores(rows).sum())
     assert (np.diff(heights) > -1e-9).all()
     assert heights[-1] > heights[0] + 1
@@ -347,14 +349,14 @@ def test_steps_with_missing_values_raise_the_likelihood_of_what_is_there() -> No
 
 def test_missing_values_without_a_guess_are_refused() -> None:
     x, y = flowers()
-    block, filed = GaussianVectors(columns=(4, 7, 9)), Filed.of(y)
+    block, filed = GaussianVectors(columns=(4, 7, 9)), Labels.of(y)
     x[5, 1] = np.nan
     with pytest.raises(
         ValueError, match=r"column 7 holds NaN in row 5, .* or use GaussianDiscriminant\(covariance='diag'\)"
     ):
         block.observe(x, filed)
     with pytest.raises(ValueError, match="expected a Gaussian to guess them by"):
-        block.share(x, Shares(filed.keys, np.eye(3)[y]))
+        block.share(x, Responsibilities(filed.keys, np.eye(3)[y]))
     assert np.isfinite(fitted(GaussianVectors(covariance="diag"), x, y).scores(x)).all()
 
 
@@ -398,7 +400,7 @@ def test_options_that_make_no_sense_are_refused(options: Any, match: str) -> Non
 
 def test_more_than_was_learned_cannot_be_taken_away() -> None:
     x, y = flowers()
-    block, filed = GaussianVectors(), Filed.of(y)
+    block, filed = GaussianVectors(), Labels.of(y)
     seen = block.observe(x, filed)
     block.refuse_impossible(seen)
     with pytest.raises(ValueError, match="more would be taken away than was learned"):

@@ -13,8 +13,8 @@ from tamis import validate
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma, NegativeBinomial
 from tamis.families.bernoulli import Bernoulli
-from tamis.models import Evidence, Generative, PoissonColumns
-from tamis.stats import Filed, Tally
+from tamis.models.generative import Generative, LabelledRows, PoissonColumns
+from tamis.stats import Labels, Tally
 from tamis.tables import Table
 
 COIN = Tally.observe([1] * 55 + [0] * 45)
@@ -161,7 +161,7 @@ def poisson_check(counts: Array, rng: np.random.Generator, draws: int = 1000) ->
     """The dispersion of counts, checked under a single Poisson rate."""
     model = Generative({"x": PoissonColumns()})
     labels = np.zeros(len(counts), dtype=np.int64)
-    statistic = model.observe(Evidence(model.encode(Table.of(counts[:, None])), Filed.of(labels)))
+    statistic = model.observe(LabelledRows(model.encode(Table.of(counts[:, None])), Labels.of(labels)))
 
     def measure(_group: NDArray[np.int64], columns: Mapping[str, list[NDArray[Any]]]) -> float:
         return float(dispersion(columns["x"][0]))

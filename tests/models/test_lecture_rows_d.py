@@ -76,7 +76,7 @@ def test_d2_the_gradient_is_the_sum_of_errors_times_features() -> None:
     rows = drawn(Bernoulli(), np.random.default_rng(1), 80)
     phi, t, model, w = rows_of_two()
     y = special.expit(phi @ w)
-    _, gradient = model.objective(rows).value_and_gradient(w)
+    _, gradient = model.objective_of(rows).value_and_gradient(w)
     assert_allclose(gradient, sum((y[i] - t[i]) * phi[i] for i in range(80)), rtol=1e-12)
 
 
@@ -91,7 +91,7 @@ def irls(phi: Array, t: Array, w: Array, alpha: float = 0.0) -> Array:
 def test_d2_the_steps_that_are_taken_are_weighted_least_squares_problems() -> None:
     rows = drawn(Bernoulli(), np.random.default_rng(1), 80)
     phi, t, model, w = rows_of_two()
-    steps = newton(model.objective(rows), 0.1 * w)
+    steps = newton(model.objective_of(rows), 0.1 * w)
     taken = [next(steps).parameters for _ in range(4)]
     assert_allclose(taken[0], 0.1 * w)
     for before, after in itertools.pairwise(taken):
@@ -139,7 +139,7 @@ def test_d3_least_squares(intercept: bool) -> None:
     rows = drawn(response("gaussian"), rng, 50, intercept=intercept)
     values = next(iter(rows.design.blocks(0, 50))).dense()
     curved = CurvedModel(response("gaussian"), prior_of(response("gaussian"), 3, 0.0, intercept))
-    found = minimise(curved.objective(rows), curved.prior.mean, "newton")
+    found = minimise(curved.objective_of(rows), curved.prior.mean, "newton")
     assert found.iterations == 1  # a parabola's lowest point is a step away
     assert_allclose(found.last.parameters, np.linalg.lstsq(values, rows.targets)[0], rtol=1e-10)
 
@@ -155,7 +155,7 @@ def test_d3_weighted_least_squares() -> None:
     assert rows.weights is not None
     root, values = np.sqrt(rows.weights), next(iter(rows.design.blocks(0, 50))).dense()
     curved = CurvedModel(response("gaussian"), prior_of(response("gaussian"), 3, 0.0))
-    found = minimise(curved.objective(rows), curved.prior.mean, "newton").last.parameters
+    found = minimise(curved.objective_of(rows), curved.prior.mean, "newton").last.parameters
     assert_allclose(found, np.linalg.lstsq(root[:, None] * values, root * rows.targets)[0], rtol=1e-10)
 
 
@@ -228,7 +228,7 @@ def test_d5_a_canonical_link_leaves_no_feature_with_an_error_to_explain(family: 
     kind: Response = response(family)
     rows = drawn(kind, np.random.default_rng(7), 200, weighed=True, moved=True)
     curved = CurvedModel(kind, prior_of(kind, 3, 0.0))
-    w = minimise(curved.objective(rows), curved.prior.mean, "newton", 1e-20).last.parameters
+    w = minimise(curved.objective_of(rows), curved.prior.mean, "newton", 1e-20).last.parameters
     phi = next(iter(rows.design.blocks(0, 200))).dense()
     assert rows.offsets is not None
     assert rows.weights is not None
@@ -251,7 +251,7 @@ def test_d5_with_a_prior_the_score_equation_balances_it(family: str) -> None:
     rows = drawn(kind, rng, 100)
     belief = GaussianPrior(near(kind, rng, 3), np.full(4, 2.0))
     curved = replace(CurvedModel(kind, belief))
-    w = minimise(curved.objective(rows), belief.mean, "newton", 1e-20).last.parameters
+    w = minimise(curved.objective_of(rows), belief.mean, "newton", 1e-20).last.parameters
     phi = next(iter(rows.design.blocks(0, 100))).dense()
     sign = -1.0 if family == "gamma" else 1.0  # its score falls as its mean rises
     errors = sign * (rows.targets - kind.mean(phi @ w))

@@ -29,13 +29,13 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def top(model: CurvedModel, rows: LinearRows, solver: Solver = "newton", most: int = 1000) -> Array:
-    outcome = minimise(model.objective(rows), model.prior.mean, solver, 1e-20, most)
+    outcome = minimise(model.objective_of(rows), model.prior.mean, solver, 1e-20, most)
     return outcome.last.parameters
 
 
 def left(model: CurvedModel, rows: LinearRows, at: Array) -> float:
     """The slope that is left, in units of standard deviations."""
-    objective = model.objective(rows)
+    objective = model.objective_of(rows)
     _, gradient = objective.value_and_gradient(at)
     return float(np.sqrt(gradient @ np.linalg.solve(model.prior.added_to(objective.curvature(at)), gradient)))
 
@@ -51,8 +51,8 @@ def test_newton_ends_at_a_zero_gradient_from_any_shards(
     model = CurvedModel(response, prior_of(response, 2, 1.0))
     shards = [part(rows, index) for index in np.split(rng.permutation(80), sorted(cuts))]
     start = Laplace(model.prior.mean, None)
-    steps = islice(protocols.refine(model, shards, start), 60)
-    end = next(step for step in steps if left(model, rows, step.mean) < 1e-10)
+    steps = islice(protocols.iterate(model, shards, start), 60)
+    end = next(step.posterior for step in steps if left(model, rows, step.posterior.mean) < 1e-10)
     assert_allclose(end.mean, top(model, rows), rtol=1e-7, atol=1e-8)
 
 
@@ -95,7 +95,7 @@ def test_every_solver_comes_to_the_same_point(
 def test_a_sample_of_the_rows_shows_the_way_to_the_point_of_all(response: Response | Softmax) -> None:
     rows = drawn(response, np.random.default_rng(2), 40_000)  # enough to take each other row first
     model = CurvedModel(response, prior_of(response, 3, 1.0))
-    outcome = minimise(model.objective(rows), model.prior.mean, "whitened")
+    outcome = minimise(model.objective_of(rows), model.prior.mean, "whitened")
     assert outcome.converged
     assert outcome.iterations < 15
     assert_allclose(outcome.last.parameters, top(model, rows), rtol=1e-4, atol=1e-5)
@@ -112,7 +112,7 @@ def test_no_bit_depends_on_the_number_of_threads(
     found = []
     for processors in (1, 3):
         monkeypatch.setattr(threads, "_processors", lambda count=processors: count)
-        outcome = minimise(model.objective(rows), model.prior.mean, solver, max_iter=3)
+        outcome = minimise(model.objective_of(rows), model.prior.mean, solver, max_iter=3)
         found.append(outcome.last.parameters)
     assert np.array_equal(found[0], found[1])
 

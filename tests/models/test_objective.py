@@ -32,7 +32,7 @@ _STEP = 1e-5
 def objective_of(response: Response | Softmax, as_sparse: bool, intercept: bool = True) -> Objective:
     rng = np.random.default_rng(1)
     rows = drawn(response, rng, as_sparse=as_sparse, weighed=True, moved=True, intercept=intercept)
-    return CurvedModel(response, prior_of(response, 3, 0.7, intercept)).objective(rows)
+    return CurvedModel(response, prior_of(response, 3, 0.7, intercept)).objective_of(rows)
 
 
 def slopes(objective: Objective, at: Array) -> Array:
@@ -109,7 +109,7 @@ def test_no_bit_depends_on_the_number_of_threads(
     rng = np.random.default_rng(4)
     rows = drawn(response, rng, 60_000, 10, as_sparse=as_sparse, weighed=True)
     assert rows.design.cells > 1 << 18  # else there is but one lane
-    objective = CurvedModel(response, prior_of(response, 10, 1.0)).objective(rows)
+    objective = CurvedModel(response, prior_of(response, 10, 1.0)).objective_of(rows)
     at = near(response, rng, 10)
 
     def found() -> list[Array]:
@@ -154,7 +154,7 @@ def test_the_curvature_of_many_classes_fills_up_few_sparse_rows_at_a_time() -> N
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(20_000, 200)) * (rng.random((20_000, 200)) < 0.02)
     rows = LinearRows(design_of(dense, as_sparse=True), rng.integers(0, 3, 20_000).astype(np.float64))
-    objective = CurvedModel(Softmax.of(3), prior_of(Softmax.of(3), 200, 1.0)).objective(rows)
+    objective = CurvedModel(Softmax.of(3), prior_of(Softmax.of(3), 200, 1.0)).objective_of(rows)
     tracemalloc.start()
     found = objective.curvature(np.zeros(402))
     _, peak = tracemalloc.get_traced_memory()

@@ -39,7 +39,7 @@ def slope_left(
     response: Response | Softmax = state.response
     curved = CurvedModel(response, GaussianPrior(state.prior.mean, state.prior.precision))
     assert not state.centre.any()
-    objective = curved.objective(
+    objective = curved.objective_of(
         LinearRows(design_of(rows, intercept, centred=False), labels.astype(np.float64))
     )
     _, gradient = objective.value_and_gradient(state.posterior.mean)

@@ -14,19 +14,19 @@ from sklearn.naive_bayes import GaussianNB
 from tamis import validate
 from tamis.arrays import Array
 from tamis.conjugate import Gamma, NormalInverseGamma
-from tamis.models import (
+from tamis.models.generative import (
     BernoulliColumns,
     Block,
     CategoryColumns,
     ComplementCounts,
-    Evidence,
     GaussianColumns,
     Generative,
+    LabelledRows,
     MultinomialCounts,
     PoissonColumns,
 )
-from tamis.models.block import ESTIMATES
-from tamis.stats import Filed, Joint, Keys
+from tamis.models.generative.block import ESTIMATES
+from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 CLASSES = np.array([*"abbcccddddeeeeeacde", "one"])
@@ -100,26 +100,26 @@ CASES: dict[str, tuple[Block[Any, Any], Any]] = {
 EVERY = [(name, estimate) for name in CASES for estimate in ESTIMATES]
 
 
-def problem(name: str, estimate: Any, seed: int = 0, **options: Any) -> tuple[Generative, Evidence]:
+def problem(name: str, estimate: Any, seed: int = 0, **options: Any) -> tuple[Generative, LabelledRows]:
     block, make = CASES[name]
     rng = np.random.default_rng(seed)
     data = make(counts(rng)) if make is sparse.csr_array else make(rng)
     model = Generative({"x": replace(block, estimate=estimate)}, **options)
-    return model, Evidence(model.encode(Table.of(data)), Filed.of(CLASSES))
+    return model, LabelledRows(model.encode(Table.of(data)), Labels.of(CLASSES))
 
 
-def weighed(evidence: Evidence, seed: int = 1) -> Evidence:
+def weighed(evidence: LabelledRows, seed: int = 1) -> LabelledRows:
     return replace(evidence, weights=np.random.default_rng(seed).choice([0.1, 0.7, 1.0, 2.3], size=N))
 
 
-def refitted(model: Generative, evidence: Evidence, keys: Keys, fold: NDArray[np.int64]) -> Array:
+def refitted(model: Generative, evidence: LabelledRows, keys: Keys, fold: NDArray[np.int64]) -> Array:
     """By fitting from the rows again for each fold."""
     joint = np.full((len(fold), len(keys)), -np.inf)
     for one in np.unique(fold):
         rows, rest = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
-        labels = Filed.of([evidence.filed.keys[k] for k in evidence.filed.group[rest]])
+        labels = Labels.of([evidence.filed.keys[k] for k in evidence.filed.group[rest]])
         weights = None if evidence.weights is None else evidence.weights[rest]
-        posterior = model.infer(model.observe(Evidence(evidence.rows.take(rest), labels, weights)))
+        posterior = model.infer(model.observe(LabelledRows(evidence.rows.take(rest), labels, weights)))
         joint[np.ix_(rows, keys.find(posterior.keys))] = posterior.log_joint(evidence.rows.take(rows))
     return joint
 
@@ -167,12 +167,12 @@ def test_a_class_of_one_row_is_gone_without_it_unless_it_was_declared(options: d
 def test_rows_far_from_zero_keep_their_digits_when_left_out() -> None:
     rng = np.random.default_rng(2)
     near = np.round(rng.normal(size=(60, 2)) * 1024) / 1024  # so that adding 2**27 rounds nothing
-    labels = Filed.of(np.arange(60) % 3)
+    labels = Labels.of(np.arange(60) % 3)
     for estimate in ("mle", "mean", "predictive"):
         joints = []
         for offset in (0.0, 2.0**27):
             model = Generative({"x": GaussianColumns(estimate=estimate, smoothing=1e-9)})
-            evidence = Evidence(model.encode(Table.of(near + offset)), labels)
+            evidence = LabelledRows(model.encode(Table.of(near + offset)), labels)
             joints.append(validate.leave_one_out(model, evidence).log_joint)
         same(joints[1], joints[0], 1e-6 if estimate == "mle" else 1e-8)
 
@@ -183,7 +183,7 @@ def test_leaving_one_out_agrees_with_scikit_learn() -> None:
     data = rng.normal(size=(80, 4)) * [1, 5, 0.2, 3] + labels[:, None]
     odds = cross_val_predict(GaussianNB(), data, labels, cv=LeaveOneOut(), method="predict_log_proba")
     model = Generative({"x": GaussianColumns(estimate="mle", smoothing=1e-9)})
-    evidence = Evidence(model.encode(Table.of(data)), Filed.of(labels))
+    evidence = LabelledRows(model.encode(Table.of(data)), Labels.of(labels))
     held_out = validate.leave_one_out(model, evidence)
     same(held_out.log_joint - np.logaddexp.reduce(held_out.log_joint, axis=1)[:, None], odds, 1e-8)
     assert held_out.accuracy == np.mean(odds.argmax(axis=1) == labels)
@@ -202,7 +202,7 @@ def test_the_smoothing_too_is_that_of_the_other_rows(smoothing: float) -> None:
     data[50] = 40.0  # most of the largest variance
     model = Generative({"x": GaussianColumns(estimate="mle", smoothing=smoothing)})
     for rows in (np.arange(200), np.flatnonzero(~np.isnan(data).any(axis=1))):
-        evidence = Evidence(model.encode(Table.of(data[rows])), Filed.of(labels[rows]))
+        evidence = LabelledRows(model.encode(Table.of(data[rows])), Labels.of(labels[rows]))
         held_out = validate.leave_one_out(model, evidence)
         same(held_out.log_joint, refitted(model, evidence, held_out.keys, np.arange(len(rows))), 1e-10)
 
@@ -210,7 +210,7 @@ def test_the_smoothing_too_is_that_of_the_other_rows(smoothing: float) -> None:
 def test_columns_without_any_variance_are_left_out_like_others() -> None:
     model = Generative({"x": GaussianColumns(estimate="mle", smoothing=1e-9)})
     data = np.repeat([[3.0, 1e5]], 6, axis=0)
-    evidence = Evidence(model.encode(Table.of(data)), Filed.of([0, 0, 0, 1, 1, 1]))
+    evidence = LabelledRows(model.encode(Table.of(data)), Labels.of([0, 0, 0, 1, 1, 1]))
     held_out = validate.leave_one_out(model, evidence)
     same(held_out.log_joint, refitted(model, evidence, held_out.keys, np.arange(6)), 1e-10)
 
@@ -221,7 +221,7 @@ def test_a_sparse_row_may_name_a_column_twice() -> None:
         (np.array([1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 2.0]), np.array([0, 0, 0, 1, 1, 0, 1]), [0, 2, 4, 5, 7])
     )
     model = Generative({"x": MultinomialCounts()})
-    evidence = [Evidence(model.encode(Table.of(rows)), Filed.of([0, 0, 1, 1])) for rows in (once, twice)]
+    evidence = [LabelledRows(model.encode(Table.of(rows)), Labels.of([0, 0, 1, 1])) for rows in (once, twice)]
     first, second = (validate.leave_one_out(model, data).log_joint for data in evidence)
     same(first, second, 1e-14)
 
@@ -235,7 +235,7 @@ def test_blocks_side_by_side_are_left_out_together() -> None:
             "counts": MultinomialCounts(columns=(3, 4, 5, 6, 7, 8)),
         }
     )
-    evidence = weighed(Evidence(model.encode(Table.of(data)), Filed.of(CLASSES)))
+    evidence = weighed(LabelledRows(model.encode(Table.of(data)), Labels.of(CLASSES)))
     held_out = validate.leave_one_out(model, evidence)
     same(held_out.log_joint, refitted(model, evidence, held_out.keys, np.arange(N)), 1e-10)
 
@@ -306,7 +306,7 @@ def test_what_cannot_be_split_or_left_out_is_refused() -> None:
     with pytest.raises(ValueError, match="both group= and groups="):
         validate.split(4, 2, group=[0, 0, 1, 1], groups=[0, 0, 1, 1])
     model, evidence = problem("gaussian", "mean")
-    unlabelled = replace(evidence, filed=Filed(evidence.filed.keys, np.full(N, -1)))
+    unlabelled = replace(evidence, filed=Labels(evidence.filed.keys, np.full(N, -1)))
     with pytest.raises(ValueError, match="some labels are missing"):
         validate.leave_one_out(model, unlabelled)
     with pytest.raises(ValueError, match="expected at least 2"):
@@ -322,10 +322,10 @@ def alphas(block: Any, grid: list[float]) -> dict[float, Generative]:
 def test_the_evidence_chooses_a_prior_from_the_statistic_alone() -> None:
     rng = np.random.default_rng(6)
     data = np.array([rng.multinomial(30, rng.dirichlet(np.full(8, 0.4))) for _ in range(40)])
-    labels = Filed.of(np.arange(40))
+    labels = Labels.of(np.arange(40))
     candidates = alphas(MultinomialCounts(), [0.01, 0.1, 0.4, 1.0, 10.0])
     model = candidates[1.0]
-    evidence = Evidence(model.encode(Table.of(data)), labels)
+    evidence = LabelledRows(model.encode(Table.of(data)), labels)
     statistic = model.observe(evidence)
     choice = validate.choose(candidates, statistic)
     direct = {alpha: one.infer(one.observe(evidence)).log_evidence() for alpha, one in candidates.items()}
@@ -339,7 +339,7 @@ def test_leaving_one_out_chooses_what_predicts_best() -> None:
     labels = np.repeat([0, 1], 15)
     data = rng.poisson(np.where(labels[:, None] == 0, 1.0, 1.3), size=(30, 25))
     candidates = alphas(MultinomialCounts(), [1e-3, 1.0, 1e4])
-    evidence = Evidence(candidates[1.0].encode(Table.of(data)), Filed.of(labels))
+    evidence = LabelledRows(candidates[1.0].encode(Table.of(data)), Labels.of(labels))
     choice = validate.choose(candidates, evidence, by="leave-one-out")
     losses = {}
     for alpha, model in candidates.items():
@@ -369,7 +369,7 @@ def counted(rng: np.random.Generator, spread: float) -> tuple[Generative, Joint,
         rates = rng.gamma(1.0 / spread, spread * rates)
     data = rng.poisson(rates).astype(np.float64)
     model = Generative({"x": PoissonColumns()})
-    statistic = model.observe(Evidence(model.encode(Table.of(data[:, None])), Filed.of(labels)))
+    statistic = model.observe(LabelledRows(model.encode(Table.of(data[:, None])), Labels.of(labels)))
     return model, statistic, dispersion, dispersion(labels, {"x": [data]})
 
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from tamis import validate
-from tamis.models import Evidence, GaussianColumns, Generative, MultinomialCounts
-from tamis.stats import Filed, Keys
+from tamis.models.generative import GaussianColumns, Generative, LabelledRows, MultinomialCounts
+from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
 MODEL = Generative({"x": MultinomialCounts()})
 ROWS = np.array([[3, 0, 1], [0, 2, 2], [1, 1, 1], [4, 0, 0], [0, 0, 5], [2, 1, 0]])
 
 
-def observed(labels: list[Any]) -> Evidence:
-    return Evidence(MODEL.encode(Table.of(ROWS)), Filed.of(labels))
+def observed(labels: list[Any]) -> LabelledRows:
+    return LabelledRows(MODEL.encode(Table.of(ROWS)), Labels.of(labels))
 
 
 def test_there_are_at_least_two_folds_and_at_most_one_for_each_row() -> None:
@@ -84,7 +84,7 @@ def test_missing_labels_are_refused_even_if_they_are_few() -> None:
     evidence = observed([*"ababab"])
     group = evidence.filed.group.copy()
     group[2] = -1
-    unlabelled = replace(evidence, filed=Filed(evidence.filed.keys, group))
+    unlabelled = replace(evidence, filed=Labels(evidence.filed.keys, group))
     with pytest.raises(ValueError, match="some labels are missing"):
         validate.leave_one_out(MODEL, unlabelled)
     with pytest.raises(ValueError, match="some labels are missing"):

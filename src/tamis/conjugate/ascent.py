@@ -1,4 +1,4 @@
-"""Evidence and its slope → the hyper-parameters of largest evidence, for a whole batch at once.
+"""LabelledRows and its slope → the hyper-parameters of largest evidence, for a whole batch at once.
 
 L-BFGS inside a box. Every cell of the batch takes its own steps and stops at its own top, but those on their
 way are evaluated together: a thousand columns are a few more calls of NumPy, not a thousand optimisations.

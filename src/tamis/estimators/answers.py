@@ -14,7 +14,7 @@ from tamis.arrays import Array, one_line
 from tamis.estimators.explanation import Explanation, pairs
 from tamis.estimators.reading import Schema, label_array
 from tamis.estimators.state import Fitted
-from tamis.models import Contrast, Evidence, Generative, Posterior
+from tamis.models.generative import Contrast, Generative, LabelledRows, Posterior
 from tamis.stats import Keys
 from tamis.tables import Table
 
@@ -191,7 +191,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def held_out(
-    model: Generative, evidence: Evidence, folds: int | str | ArrayLike, groups: Any, random_state: Any
+    model: Generative, evidence: LabelledRows, folds: int | str | ArrayLike, groups: Any, random_state: Any
 ) -> validate.HeldOut:
     """Cross-validation by what `folds` says."""
     fold = fold_of_each(folds, len(evidence.rows), evidence.filed.group, groups, random_state)

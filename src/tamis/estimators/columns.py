@@ -7,7 +7,7 @@ from tamis.arrays import one_line
 from tamis.estimators.kinds import ColumnKind
 from tamis.estimators.reading import Schema
 from tamis.estimators.warning import warn
-from tamis.models import Block
+from tamis.models.generative import Block
 
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson", "multinomial")
 

@@ -11,7 +11,7 @@ from tamis.estimators import answers
 from tamis.estimators.generative import GenerativeClassifier
 from tamis.estimators.reading import Schema, class_probabilities
 from tamis.estimators.warning import warn
-from tamis.models import (
+from tamis.models.generative import (
     BernoulliColumns,
     Block,
     ComplementCounts,
@@ -19,7 +19,7 @@ from tamis.models import (
     MultinomialCounts,
     PoissonColumns,
 )
-from tamis.models.block import Estimate
+from tamis.models.generative.block import Estimate
 from tamis.stats import Keys
 
 _LEAST_ALPHA = 1e-10

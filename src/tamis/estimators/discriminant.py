@@ -15,11 +15,11 @@ from tamis.estimators import answers
 from tamis.estimators.generative import GenerativeClassifier
 from tamis.estimators.reading import Schema, class_probabilities, next_table
 from tamis.linalg import eigen
-from tamis.models import Block, Generative
-from tamis.models.block import Estimate
-from tamis.models.fisher import Projection, count_components, discriminant
-from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.models.shrinkage import LedoitWolf, Shrinkage, is_automatic
+from tamis.models.generative import Block, Generative
+from tamis.models.generative.block import Estimate
+from tamis.models.generative.fisher import Projection, count_components, discriminant
+from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic
 from tamis.stats import Keys
 
 _BLOCK = "gaussian"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.models import Contrast, Encoded, Posterior
+from tamis.models.generative import Contrast, Encoded, Posterior
 
 
 @dataclass(frozen=True, slots=True, eq=False)

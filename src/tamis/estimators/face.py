@@ -21,10 +21,10 @@ from tamis.estimators.progress import CallbackSupport
 from tamis.estimators.reading import Schema, decay_factor, label_array, next_table
 from tamis.estimators.state import Fitted
 from tamis.estimators.warning import warn
-from tamis.models import Block, Encoded, Evidence, Generative, Posterior
-from tamis.models.em import History
-from tamis.models.generative import all_classes
-from tamis.stats import Filed, Joint, Keys
+from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior
+from tamis.models.generative.em import History
+from tamis.models.generative.model import all_classes
+from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 
@@ -130,9 +130,9 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
         )
         return self
 
-    def _observed(self, fitted: Fitted, table: Table, filed: Filed, weighed: Array | None) -> Joint:
+    def _observed(self, fitted: Fitted, table: Table, filed: Labels, weighed: Array | None) -> Joint:
         model = fitted.model
-        return model.observe(Evidence(model.encode(table), filed, weighed))
+        return model.observe(LabelledRows(model.encode(table), filed, weighed))
 
     # ── what was learned ──
 

@@ -27,9 +27,9 @@ from tamis.estimators.reading import (
 )
 from tamis.estimators.state import Fitted
 from tamis.estimators.warning import warn
-from tamis.models import Evidence, Generative, em
-from tamis.models.generative import all_classes, classes_of
-from tamis.stats import Filed, Keys, Tally
+from tamis.models.generative import Generative, LabelledRows, em
+from tamis.models.generative.model import all_classes, classes_of
+from tamis.stats import Keys, Labels, Tally
 from tamis.tables import Table, runs
 
 _CELLS = 1 << 22  # log-probabilities in memory at a time
@@ -78,7 +78,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
         model = self._model(schema, filed.keys, Keys(()))
         self._refuse_classes(schema, filed.keys)
-        evidence = Evidence(model.encode(table), filed, weighed)
+        evidence = LabelledRows(model.encode(table), filed, weighed)
         known = evidence.known()
         statistic = model.observe(known)
         model = model.choose(known, statistic)
@@ -226,7 +226,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             groups = None if groups is None else np.asarray(groups)[kept]
             filed, weighed, table = _weighty(filed, weighed, table)
         model = self._model(schema, filed.keys, Keys(()))
-        evidence = Evidence(model.encode(table), filed, weighed)
+        evidence = LabelledRows(model.encode(table), filed, weighed)
         return answers.held_out(model, evidence, folds, groups, random_state)
 
     def calibrate(self, X: object, y: object, sample_weight: object = None) -> Self:
@@ -292,7 +292,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         found: Generative = other._model(fitted.schema, self._posterior().keys, fitted.declared)
         return found
 
-    def _learned_rows(self, fitted: Fitted, X: object, y: object) -> tuple[Table, Filed]:
+    def _learned_rows(self, fitted: Fitted, X: object, y: object) -> tuple[Table, Labels]:
         """Rows that were learned, and their labels."""
         table = self._next_table(X, fitted)
         filed = labels(y, table.rows, self.missing_label)
@@ -300,13 +300,13 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             raise ValueError("a label is missing, expected those that the rows were learned with")
         return table, filed
 
-    def _evidence(self, X: object, y: object, sample_weight: object) -> Evidence:
+    def _evidence(self, X: object, y: object, sample_weight: object) -> LabelledRows:
         """Rows that were learned, as the model keeps them."""
         fitted = self._checked()
         table, filed = self._learned_rows(fitted, X, y)
         weighed = weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
-        return Evidence(fitted.model.encode(table), filed, weighed)
+        return LabelledRows(fitted.model.encode(table), filed, weighed)
 
 
 def _declared(classes: object) -> Keys:
@@ -315,7 +315,7 @@ def _declared(classes: object) -> Keys:
     return Keys.of(np.asarray(classes) if isinstance(classes, list | tuple) else classes)[0]
 
 
-def _weighty(filed: Filed, weighed: Array | None, table: Table) -> tuple[Filed, Array | None, Table]:
+def _weighty(filed: Labels, weighed: Array | None, table: Table) -> tuple[Labels, Array | None, Table]:
     """Less the rows of no weight: a class or category that only they have was never there."""
     if weighed is None or weighed.all():
         return filed, weighed, table
@@ -324,4 +324,4 @@ def _weighty(filed: Filed, weighed: Array | None, table: Table) -> tuple[Filed, 
     seen = np.zeros(len(filed.keys), dtype=np.bool_)
     seen[left.group[left.group >= 0]] = True
     place = np.append(np.cumsum(seen) - 1, -1)
-    return Filed(filed.keys.keep(seen), place[left.group]), weighed[kept], table.take(np.flatnonzero(kept))
+    return Labels(filed.keys.keep(seen), place[left.group]), weighed[kept], table.take(np.flatnonzero(kept))

@@ -30,7 +30,7 @@ from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
-from tamis.stats import Filed, Keys
+from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
 SolverName = Literal["lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"]  # scikit-learn's
@@ -162,7 +162,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         refuse_class_weight(self.class_weight, keys)
         refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
 
-    def _labels(self, y: object, rows: int) -> Filed:
+    def _labels(self, y: object, rows: int) -> Labels:
         filed = labels(y, rows)
         if (filed.group < 0).any():
             row = int(np.argmax(filed.group < 0))
@@ -175,7 +175,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         self,
         table: Table,
         schema: Schema,
-        filed: Filed,
+        filed: Labels,
         weighed: Array | None,
         X: object,
         y: object,
@@ -229,7 +229,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
     def _rows_of(
         self,
         table: Table,
-        filed: Filed,
+        filed: Labels,
         weighed: Array | None,
         like: CurvedState | None = None,
         partly: bool = False,

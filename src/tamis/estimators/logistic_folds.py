@@ -18,7 +18,7 @@ from tamis.estimators.reading import first_table, weights
 from tamis.models.linear.design import Design
 from tamis.models.linear.laplace import LinearRows
 from tamis.models.linear.softmax import Softmax
-from tamis.stats import Filed
+from tamis.stats import Labels
 from tamis.tables import Table, runs
 
 _CELLS = 1 << 21  # of covariances of scores, in memory at a time
@@ -52,11 +52,11 @@ def held_out(
     return validate.HeldOut(filed.keys, joint, filed.group, fold, weighed)
 
 
-def _refitted(whole: Any, table: Table, filed: Filed, weighed: Array | None, rows: NDArray[np.int64]) -> Any:
+def _refitted(whole: Any, table: Table, filed: Labels, weighed: Array | None, rows: NDArray[np.int64]) -> Any:
     """A model of these rows, which begins where that of all rows ended if it has all their classes."""
     group = filed.group[rows]
     present = np.bincount(group, minlength=len(filed.keys)) > 0
-    own = Filed(filed.keys.keep(present), (np.cumsum(present) - 1)[group])
+    own = Labels(filed.keys.keep(present), (np.cumsum(present) - 1)[group])
     model = clone(whole)
     state = whole._checked()
     start = state if present.all() else None
@@ -66,7 +66,7 @@ def _refitted(whole: Any, table: Table, filed: Filed, weighed: Array | None, row
     return model
 
 
-def _without_each(whole: Any, table: Table, filed: Filed, weighed: Array | None) -> Array:
+def _without_each(whole: Any, table: Table, filed: Labels, weighed: Array | None) -> Array:
     """log p(class | x) of each row by the model of all others, by one step of Newton's (n, K)."""
     state = whole._checked()
     if state.posterior.precision is None or state.posterior.is_diagonal:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.estimators.warning import warn
-from tamis.stats import Filed, Keys
+from tamis.stats import Keys, Labels
 
 PREDICTIVES = ("plugin", "probit", "monte-carlo")
 _THEIRS = "use scikit-learn's LogisticRegression(solver='saga')"
@@ -115,7 +115,7 @@ def refuse_class_weight(given: Any, keys: Keys) -> None:
             )
 
 
-def class_weights(given: Mapping[Any, float] | str, filed: Filed, weighed: Array | None) -> Array:
+def class_weights(given: Mapping[Any, float] | str, filed: Labels, weighed: Array | None) -> Array:
     """The weight of a row of each class (K,)."""
     if isinstance(given, Mapping):
         return np.array([float(given.get(key, 1.0)) for key in filed.keys])

@@ -17,22 +17,22 @@ from tamis.estimators.options import refuse_em_options, whole_number
 from tamis.estimators.progress import Watch, watching, with_callbacks
 from tamis.estimators.reading import Schema, at_least_zero, first_table, next_table, weights
 from tamis.estimators.state import Fitted
-from tamis.models import (
+from tamis.models.generative import (
     BernoulliColumns,
     Block,
     CategoryColumns,
     Encoded,
-    Evidence,
     Generative,
+    LabelledRows,
     MultinomialCounts,
     PoissonColumns,
     em,
 )
-from tamis.models.block import Estimate
-from tamis.models.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
-from tamis.models.gaussian_vectors import Covariance, GaussianVectors
-from tamis.models.size import parameters
-from tamis.stats import Filed, Joint, Keys
+from tamis.models.generative.block import Estimate
+from tamis.models.generative.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
+from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.generative.size import parameters
+from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 
@@ -213,7 +213,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _run(
-        self, model: Generative, evidence: Evidence, rng: np.random.Generator, watch: Watch | None = None
+        self, model: Generative, evidence: LabelledRows, rng: np.random.Generator, watch: Watch | None = None
     ) -> em.Outcome:
         """Start anew, `n_init` times."""
         k, start, tol = len(self._components()), self.init_params, self.tol
@@ -223,7 +223,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             model, evidence, k, rng, self.n_init, self.max_iter, tol, self.hard, watch, start, given
         )
 
-    def _continue(self, last: Fitted, model: Generative, evidence: Evidence, watch: Watch) -> em.Outcome:
+    def _continue(self, last: Fitted, model: Generative, evidence: LabelledRows, watch: Watch) -> em.Outcome:
         """Go on from the components of the last fit."""
         posterior = self._posterior()
         if len(posterior.keys) != len(evidence.filed.keys) or not model.sums_like(last.model):
@@ -396,5 +396,5 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
 
 
-def _unlabelled(rows: Encoded, keys: Keys, weighed: Array | None) -> Evidence:
-    return Evidence(rows, Filed(keys, np.full(len(rows), -1)), weighed)
+def _unlabelled(rows: Encoded, keys: Keys, weighed: Array | None) -> LabelledRows:
+    return LabelledRows(rows, Labels(keys, np.full(len(rows), -1)), weighed)

@@ -11,7 +11,7 @@ from tamis.estimators import answers
 from tamis.estimators.columns import column_families, family_of_each
 from tamis.estimators.generative import GenerativeClassifier
 from tamis.estimators.reading import Schema, at_least_zero
-from tamis.models import (
+from tamis.models.generative import (
     BernoulliColumns,
     Block,
     CategoryColumns,
@@ -19,7 +19,7 @@ from tamis.models import (
     MultinomialCounts,
     PoissonColumns,
 )
-from tamis.models.block import Estimate
+from tamis.models.generative.block import Estimate
 from tamis.stats import Keys
 
 

@@ -11,7 +11,7 @@ from tamis.estimators import files, saved, saved_classifiers, values
 from tamis.estimators.reading import Schema
 from tamis.estimators.schema import Anything, Group, Record, Series, Text, check
 from tamis.estimators.state import Fitted
-from tamis.models.em import History
+from tamis.models.generative.em import History
 from tamis.stats import Keys
 
 # The only classes that a file can name, and where they live.

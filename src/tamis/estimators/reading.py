@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.estimators.kinds import ColumnKind, observed_kinds, poor_categories
-from tamis.stats import Filed, Keys
+from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
 _FLOAT64 = np.dtype(np.float64)
@@ -154,7 +154,7 @@ def _places(found: tuple[object, ...], wanted: tuple[object, ...], caller: str, 
     return [place[name] for name in wanted]
 
 
-def labels(y: object, rows: int, missing_label: object = None) -> Filed:
+def labels(y: object, rows: int, missing_label: object = None) -> Labels:
     """Labels by value; -1 stands where one is missing: None, NaN or NA, or what `missing_label` names."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
@@ -170,10 +170,10 @@ def labels(y: object, rows: int, missing_label: object = None) -> Filed:
         rest = np.array([i - (i > place) for i in range(len(keys))] + [-1])
         rest[place] = -1
         keys, group = Keys(keys[:place] + keys[place + 1 :]), rest[group]
-    return Filed(keys, group)
+    return Labels(keys, group)
 
 
-def among(keys: Keys, filed: Filed) -> Filed:
+def among(keys: Keys, filed: Labels) -> Labels:
     """The labels among these keys."""
     place = keys.find(filed.keys)
     if (place < 0).any():
@@ -181,7 +181,7 @@ def among(keys: Keys, filed: Filed) -> Filed:
         raise ValueError(
             f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
         )
-    return Filed(keys, place[filed.group])
+    return Labels(keys, place[filed.group])
 
 
 def _one_column(y: Any) -> Any:

@@ -17,14 +17,14 @@ from tamis.estimators.schema import (
     check,
     maybe,
 )
-from tamis.models import Generative
-from tamis.models.block import Block
-from tamis.models.category_columns import CategoryColumns
-from tamis.models.gaussian_columns import GaussianColumns
-from tamis.models.gaussian_vectors import GaussianVectors
-from tamis.models.generative import CLASSES
-from tamis.models.multinomial_counts import MultinomialCounts
-from tamis.models.rate_columns import RateColumns
+from tamis.models.generative import Generative
+from tamis.models.generative.block import Block
+from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.gaussian_columns import GaussianColumns
+from tamis.models.generative.gaussian_vectors import GaussianVectors
+from tamis.models.generative.model import CLASSES
+from tamis.models.generative.multinomial_counts import MultinomialCounts
+from tamis.models.generative.rate_columns import RateColumns
 from tamis.stats import Joint, Keys, Moments, Tally
 
 _GAPS = 1 << 16  # columns of categories of which no value was ever seen

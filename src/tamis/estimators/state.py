@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.estimators.reading import Schema
-from tamis.models import Evidence, Generative, Posterior, Projection
-from tamis.models.em import History
-from tamis.models.regroup import regroup
-from tamis.stats import Filed, Joint, Keys
+from tamis.models.generative import Generative, LabelledRows, Posterior, Projection
+from tamis.models.generative.em import History
+from tamis.models.generative.regroup import regroup
+from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
 PATIENCE = 512  # rows that wait at most
@@ -132,7 +132,7 @@ class Fitted:
             labels.extend(link.labels)
             link = link.before
         table = Table.of(np.concatenate(values))
-        return self.model.observe(Evidence(self.model.encode(table), Filed.of(labels)))
+        return self.model.observe(LabelledRows(self.model.encode(table), Labels.of(labels)))
 
     def __getstate__(self) -> dict[str, Any]:
         self.learned  # noqa: B018  (what waits is summed: a long chain would be a deep pickle)

@@ -3,9 +3,9 @@
 from tamis.stats.exact import Exact
 from tamis.stats.gram import Gram
 from tamis.stats.joint import Joint
-from tamis.stats.keys import Filed, Keys
+from tamis.stats.keys import Keys, Labels
 from tamis.stats.moments import Moments
 from tamis.stats.sums import Sums, refuse_too_much
 from tamis.stats.tally import Tally
 
-__all__ = ["Exact", "Filed", "Gram", "Joint", "Keys", "Moments", "Sums", "Tally", "refuse_too_much"]
+__all__ = ["Exact", "Gram", "Joint", "Keys", "Labels", "Moments", "Sums", "Tally", "refuse_too_much"]

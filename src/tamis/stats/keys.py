@@ -31,7 +31,7 @@ class Keys(Sequence[Hashable]):
     @classmethod
     def of(cls, labels: object) -> tuple["Keys", NDArray[np.int64]]:
         """The keys among the labels, and for each label the index of its key."""
-        if isinstance(labels, Filed):
+        if isinstance(labels, Labels):
             return labels.keys, labels.group
         return cls._ordered(*encode(labels))
 
@@ -99,20 +99,20 @@ class Keys(Sequence[Hashable]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filed:
+class Labels:
     """Labels that were read once: their keys, and of each row the index of its key. Any `by=` takes it."""
 
     keys: Keys
     group: NDArray[np.int64]  # (n,)
 
     @classmethod
-    def of(cls, labels: object) -> "Filed":
+    def of(cls, labels: object) -> "Labels":
         """Read the labels."""
         return cls(*Keys.of(labels))
 
-    def take(self, rows: NDArray[np.int64] | slice) -> "Filed":
+    def take(self, rows: NDArray[np.int64] | slice) -> "Labels":
         """These rows alone; keys that have none left stay."""
-        return Filed(self.keys, self.group[rows])
+        return Labels(self.keys, self.group[rows])
 
     def __len__(self) -> int:
         return len(self.group)

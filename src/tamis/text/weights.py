@@ -14,8 +14,8 @@ from sklearn.utils import ClassifierTags, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
-from tamis.models.counting import refuse_negative, tallied
-from tamis.stats import Exact, Filed, Keys, Tally, refuse_too_much
+from tamis.models.generative.counting import refuse_negative, tallied
+from tamis.stats import Exact, Keys, Labels, Tally, refuse_too_much
 from tamis.tables import Sparse
 from tamis.text.weighing import Counts, Learned, LearnedWeights, Weights
 
@@ -225,7 +225,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         self._learned = found
         return counts
 
-    def _observed(self, counts: Counts, filed: Filed) -> Tally:
+    def _observed(self, counts: Counts, filed: Labels) -> Tally:
         matrix = counts.matrix
         values = np.ones(len(matrix.data)) if self.binary else matrix.data
         indptr = matrix.indptr.astype(np.int64)
@@ -295,7 +295,7 @@ def _classes(learned: Learned) -> Keys:
     return (learned.statistic.keys or Keys(())).union(learned.declared)[0]
 
 
-def _labels(y: object, rows: int) -> Filed:
+def _labels(y: object, rows: int) -> Labels:
     """Labels by value, one a row."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
@@ -310,7 +310,7 @@ def _labels(y: object, rows: int) -> Filed:
         raise ValueError(
             "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity"
         )
-    return Filed(keys, group)
+    return Labels(keys, group)
 
 
 def _normed(counts: Counts, values: Array, norm: str | None) -> Array:

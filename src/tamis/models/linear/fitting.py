@@ -213,8 +213,8 @@ def _fit(
         return _judged(model, rows, outcome, posterior, posterior.mean, outcome.iterations)
     # where the whole curvature will be known, the last steps are left to it; but not without a prior, where
     # the way may have no end, and that is told by what curvature there is far out
-    firm = not model.objective(rows).flat()[_coefficients(rows, len(start))].any()
-    waits = whole and firm and chosen(model.objective(rows), plan.solver) != "newton"
+    firm = not model.objective_of(rows).flat()[_coefficients(rows, len(start))].any()
+    waits = whole and firm and chosen(model.objective_of(rows), plan.solver) != "newton"
     near = replace(plan, tol=max(plan.tol, _NEARBY)) if waits else plan
     outcome = _climb(model, rows, start, near, watch)
     iterations = outcome.iterations
@@ -227,7 +227,7 @@ def _fit(
     if whole:
         precision = model.prior.added_to(curvature.information)
         most = max(0, plan.max_iter - iterations)
-        outcome = polish(model.objective(rows), outcome.last, precision, plan.tol, most, watch)
+        outcome = polish(model.objective_of(rows), outcome.last, precision, plan.tol, most, watch)
         iterations += outcome.iterations
         posterior, taken_at = _at_the_mode(model, rows, outcome, curvature)
     else:
@@ -246,7 +246,7 @@ def _at_the_mode(
     The curvature at hand, taken a little earlier, is kept where standard errors cannot tell the difference.
     Steps that were stopped early get no further one: it would not be counted, and might not descend.
     """
-    objective, last = model.objective(rows), outcome.last
+    objective, last = model.objective_of(rows), outcome.last
     if not outcome.converged:
         precision = model.prior.added_to(objective.curvature(last.parameters))
         return Laplace(last.parameters, precision), last.parameters
@@ -276,7 +276,7 @@ def _by_evidence(
     The last is whether a top was found before steps ran out.
     """
     alike, taken, endless = _coefficients(rows, len(curvature.at)), 0, False
-    told = model.objective(rows).diagonal(model.prior.mean)[alike].mean() / rows.weight
+    told = model.objective_of(rows).diagonal(model.prior.mean)[alike].mean() / rows.weight
     least = float(np.log(max(_LEAST_PRECISION * told, np.finfo(np.float64).tiny)))
 
     def at(log_precision: float, start: Array) -> tuple[float, CurvedModel, Outcome, Curvature]:
@@ -295,7 +295,7 @@ def _by_evidence(
         log_precision = max(least, float(np.log(chosen_precision(curvature, model.prior, alike))))
         best = at(log_precision, curvature.at)
         _, model, _, curvature = best
-        endless = log_precision == least and on_own_sides(model.objective(rows), curvature.at)
+        endless = log_precision == least and on_own_sides(model.objective_of(rows), curvature.at)
         if endless or abs(log_precision - before) < _SETTLED or taken >= plan.max_iter:
             break
         before = log_precision
@@ -318,13 +318,13 @@ def _by_evidence(
             step *= 0.25
             continue
         log_precision, best = log_precision + move, there
-        endless = log_precision <= least + _SETTLED and on_own_sides(model.objective(rows), best[3].at)
+        endless = log_precision <= least + _SETTLED and on_own_sides(model.objective_of(rows), best[3].at)
         step = max(0.25 * step, abs(move))
     return best[1], best[2], best[3], taken, endless, settled or endless
 
 
 def _climb(model: CurvedModel, rows: LinearRows, start: Array, plan: Plan, watch: Watch | None) -> Outcome:
-    return minimise(model.objective(rows), start, plan.solver, plan.tol, plan.max_iter, watch)
+    return minimise(model.objective_of(rows), start, plan.solver, plan.tol, plan.max_iter, watch)
 
 
 def _curvature(model: CurvedModel, rows: LinearRows, last: Step) -> Curvature:
@@ -350,7 +350,7 @@ def _judged(
     settled: bool = True,
 ) -> Fit:
     loss = outcome.last.value - model.prior.loss(outcome.last.parameters)[0]
-    objective = model.objective(rows)
+    objective = model.objective_of(rows)
     found = separating(objective, posterior.mean, posterior.precision)
     if found is not None and posterior.precision is not None:
         posterior = Laplace(posterior.mean, made_definite(objective, posterior.precision))
@@ -371,7 +371,7 @@ def _judged(
 def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
     """Raise if some coefficients are neither told by the rows nor by the prior."""
     width = rows.design.width
-    flat = model.objective(rows).flat().reshape(-1, width)[:, : rows.design.columns].any(axis=0)
+    flat = model.objective_of(rows).flat().reshape(-1, width)[:, : rows.design.columns].any(axis=0)
     if not flat.any():
         return
     if width > WHOLE:  # too many for their products: what is empty, at least, and what cannot be
@@ -385,7 +385,7 @@ def _refuse_unidentified(model: CurvedModel, rows: LinearRows) -> None:
                 "rows: set alpha above 0, or drop columns"
             )
         return
-    gram = model.objective(rows).gram()
+    gram = model.objective_of(rows).gram()
     own = model.prior.precision
     belief = np.diag(own[:width]) if own.ndim == 1 else own[:width, :width]
     if rows.design.intercept and gram[-1, -1] > 0 and not belief[-1, -1]:  # what is constant, it explains

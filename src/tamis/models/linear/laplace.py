@@ -1,7 +1,7 @@
 """rows, given a point → their curvature there → a Gaussian at the posterior's top: Laplace's approximation.
 
 `observe` takes the slope and the information of rows at a point, `infer` makes Newton's step from it:
-`refine` of the two is Newton's method over any shards. From where the slope is zero the step leads nowhere,
+`iterate` of the two is Newton's method over any shards. From where the slope is zero the step leads nowhere,
 and what `infer` gives is Laplace's approximation.
 """
 
@@ -177,21 +177,25 @@ class CurvedModel:
     prior: GaussianPrior
     whole: bool = True  # whether the information is kept whole, not its diagonal alone
 
-    def objective(self, rows: LinearRows) -> Objective:
-        """What these rows and the prior bring down."""
+    def objective_of(self, rows: LinearRows) -> Objective:
+        """The negative log-posterior of these rows."""
         return Objective(rows.design, rows.targets, self.response, self.prior, rows.weights, rows.offsets)
 
     def observe(self, rows: LinearRows, given: Laplace | None = None, /) -> Curvature:
         """Slope and information at the posterior's mean; at the prior's, if none is given."""
         at = self.prior.mean if given is None else given.mean
-        return self.seen(rows, at, *self.objective(rows).value_and_gradient(at))
+        return self.seen(rows, at, *self.objective_of(rows).value_and_gradient(at))
 
     def seen(self, rows: LinearRows, at: Array, value: float, gradient: Array) -> Curvature:
         """The same at a point where the objective and its slope are known already."""
-        objective = self.objective(rows)
+        objective = self.objective_of(rows)
         belief, pull = self.prior.loss(at)
         information = objective.curvature(at) if self.whole else objective.diagonal(at)
         return Curvature(at, rows.weight, value - belief, gradient - pull, information)
+
+    def objective(self, statistic: Curvature, /) -> float:
+        """The negative log-posterior, but for constants, where the statistic was observed."""
+        return statistic.loss + self.prior.loss(statistic.at)[0]
 
     def infer(self, statistic: Curvature, /) -> Laplace:
         """Newton's step (Fisher's, if the link is not canonical), and the precision where it began."""

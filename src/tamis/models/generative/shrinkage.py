@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array, one_line
-from tamis.stats import Filed, Keys, Moments
+from tamis.stats import Keys, Labels, Moments
 from tamis.tables import runs
 
 _CELLS = 1 << 20  # standardised values in memory at a time
@@ -28,11 +28,11 @@ class LedoitWolf:
     overall: float  # of all rows together, about one mean
 
     @classmethod
-    def choose(cls, rows: Array, filed: Filed, weights: Array | None, statistic: Moments) -> "LedoitWolf":
+    def choose(cls, rows: Array, filed: Labels, weights: Array | None, statistic: Moments) -> "LedoitWolf":
         """Choose the coefficients from the rows (n, d) that the statistic is of, in two passes over them.
 
         >>> rows = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [4.0, 5.0], [5.0, 4.0], [7.0, 9.0]])
-        >>> filed = Filed.of(["a", "a", "a", "b", "b", "b"])
+        >>> filed = Labels.of(["a", "a", "a", "b", "b", "b"])
         >>> chosen = LedoitWolf.choose(rows, filed, None, Moments.observe(rows, by=filed, form="full"))
         >>> chosen.by_class.round(3).tolist(), round(chosen.overall, 3)
         ([1.0, 0.444], 0.389)

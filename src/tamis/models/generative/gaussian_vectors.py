@@ -13,9 +13,9 @@ import numpy as np
 from tamis.arrays import Array, one_line
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart
 from tamis.linalg import Cholesky
-from tamis.models.block import Block, Density, Shares, refuse_strength
-from tamis.models.gaussian_columns import Student, known_spread
-from tamis.models.gaussian_densities import (
+from tamis.models.generative.block import Block, Density, Responsibilities, refuse_strength
+from tamis.models.generative.gaussian_columns import Student, known_spread
+from tamis.models.generative.gaussian_densities import (
     DiagonalNormal,
     FullNormal,
     SphericalNormal,
@@ -25,10 +25,10 @@ from tamis.models.gaussian_densities import (
     share_guessed,
     spherical_evidence,
 )
-from tamis.models.gaussian_shares import share_columns, share_vectors
-from tamis.models.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrunk
-from tamis.models.tied_belief import expected_covariance, tied_evidence, update_tied
-from tamis.stats import Filed, Keys, Moments
+from tamis.models.generative.gaussian_shares import share_columns, share_vectors
+from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrunk
+from tamis.models.generative.tied_belief import expected_covariance, tied_evidence, update_tied
+from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
 Covariance = Literal["full", "tied", "diag", "spherical"]
@@ -110,7 +110,7 @@ class GaussianVectors(Block[Array, Moments]):
     def admits(self, values: Array) -> bool:
         return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
 
-    def observe(self, rows: Array, filed: Filed, weights: Array | None = None) -> Moments:
+    def observe(self, rows: Array, filed: Labels, weights: Array | None = None) -> Moments:
         if not self._squares:
             return Moments.observe(rows, weights, filed, missing=True)
         try:
@@ -119,7 +119,7 @@ class GaussianVectors(Block[Array, Moments]):
             self._refuse_missing(rows)  # which knows what to do about gaps
             raise
 
-    def choose(self, rows: Array, filed: Filed, weights: Array | None, statistic: Moments) -> Self:
+    def choose(self, rows: Array, filed: Labels, weights: Array | None, statistic: Moments) -> Self:
         if is_automatic(self.shrinkage) or isinstance(self.shrinkage, LedoitWolf):
             return replace(self, shrinkage=LedoitWolf.choose(rows, filed, weights, statistic))
         return self
@@ -135,7 +135,7 @@ class GaussianVectors(Block[Array, Moments]):
                 "or use GaussianDiscriminant(covariance='diag')"
             )
 
-    def share(self, rows: Array, shares: Shares, given: Density[Array] | None = None) -> Moments:
+    def share(self, rows: Array, shares: Responsibilities, given: Density[Array] | None = None) -> Moments:
         """By BLAS, about the mean of each class: good to rounding, where `observe` is exact.
 
         With a full or tied covariance, what is missing is guessed by the given density: its expected values
@@ -146,9 +146,9 @@ class GaussianVectors(Block[Array, Moments]):
         broken = np.isnan(rows).any(axis=1)
         if not broken.any():
             return share_vectors(rows, shares)
-        whole = Shares(shares.keys, shares.parts[~broken])
+        whole = Responsibilities(shares.keys, shares.parts[~broken])
         return share_vectors(rows[~broken], whole) + share_guessed(
-            rows[broken], Shares(shares.keys, shares.parts[broken]), given
+            rows[broken], Responsibilities(shares.keys, shares.parts[broken]), given
         )
 
     def sums_like(self, other: Block[Any, Any]) -> bool:

@@ -12,9 +12,9 @@ from scipy.special import gammaln
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma
 from tamis.families.stirling import log_rising
-from tamis.models import linear_scores
-from tamis.models.block import Block, Contrast, Density, Shares
-from tamis.models.counting import (
+from tamis.models.generative import linear_scores
+from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
+from tamis.models.generative.counting import (
     LARGEST,
     NoEvidenceError,
     filed_weight,
@@ -22,8 +22,8 @@ from tamis.models.counting import (
     refuse_negative_counts,
     sparse_total,
 )
-from tamis.models.linear_scores import Rows
-from tamis.stats import Exact, Filed, Keys, Moments, Tally, refuse_too_much
+from tamis.models.generative.linear_scores import Rows
+from tamis.stats import Exact, Keys, Labels, Moments, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
 
 
@@ -39,7 +39,7 @@ class RateColumns(Block[Rows, Moments]):
             )
         return rows
 
-    def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Moments:
+    def observe(self, rows: Rows, filed: Labels, weights: Array | None = None) -> Moments:
         if not isinstance(rows, Sparse):
             return Moments.observe(rows, weights, filed, form="none", missing=True)
         total, weight = sparse_total(rows, filed, weights), filed_weight(filed, weights)
@@ -49,7 +49,7 @@ class RateColumns(Block[Rows, Moments]):
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
         return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys)._pruned()
 
-    def share(self, rows: Rows, shares: Shares, given: Density[Rows] | None = None) -> Moments:
+    def share(self, rows: Rows, shares: Responsibilities, given: Density[Rows] | None = None) -> Moments:
         first = linear_scores.total(_filled(rows), shares.parts)
         present = _present(rows)
         weight = (

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from tamis.models.block import Block, Density
-from tamis.models.category_columns import CategoryColumns
-from tamis.models.gaussian_columns import GaussianColumns
-from tamis.models.gaussian_vectors import GaussianVectors
-from tamis.models.generative import Generative, Posterior
-from tamis.models.multinomial_counts import MultinomialCounts
-from tamis.models.rate_columns import RateColumns
+from tamis.models.generative.block import Block, Density
+from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.gaussian_columns import GaussianColumns
+from tamis.models.generative.gaussian_vectors import GaussianVectors
+from tamis.models.generative.model import Generative, Posterior
+from tamis.models.generative.multinomial_counts import MultinomialCounts
+from tamis.models.generative.rate_columns import RateColumns
 
 
 def parameters(model: Generative, posterior: Posterior) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
-from tamis.models.gaussian_columns import GaussianColumns, Normal, known_spread
-from tamis.models.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Marks, replaced
+from tamis.models.generative.gaussian_columns import GaussianColumns, Normal, known_spread
+from tamis.models.generative.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Marks, replaced
 from tamis.stats import Keys, Moments
 
 _LEAST = 1e-300  # as in gaussian_columns.py

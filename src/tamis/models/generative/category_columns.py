@@ -10,9 +10,9 @@ from scipy.special import gammaln
 
 from tamis import _kernels
 from tamis.arrays import Array, one_line
-from tamis.models.block import Block, Codes, Contrast, Density, Shares
-from tamis.models.counting import NoEvidenceError, filed_weight, refuse_negative
-from tamis.stats import Exact, Filed, Keys, Tally
+from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
+from tamis.models.generative.counting import NoEvidenceError, filed_weight, refuse_negative
+from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Table
 
 _WHOLE = 2**52  # integers below are floats, too
@@ -61,7 +61,7 @@ class CategoryColumns(Block[Codes, Tally]):
                 )
         return codes
 
-    def observe(self, rows: Codes, filed: Filed, weights: Array | None = None) -> Tally:
+    def observe(self, rows: Codes, filed: Labels, weights: Array | None = None) -> Tally:
         terms, offsets = _terms(rows)
         words, low = _kernels.deposit_codes(
             rows.codes, offsets, np.zeros(0) if weights is None else weights, filed.group, len(filed.keys)
@@ -69,7 +69,7 @@ class CategoryColumns(Block[Codes, Tally]):
         total = Exact(words.reshape(len(words), len(filed.keys), int(offsets[-1])), low)
         return self._filed(Tally(weight=filed_weight(filed, weights), total=total, keys=filed.keys), terms)
 
-    def share(self, rows: Codes, shares: Shares, given: Density[Codes] | None = None) -> Tally:
+    def share(self, rows: Codes, shares: Responsibilities, given: Density[Codes] | None = None) -> Tally:
         terms, offsets = _terms(rows)
         total = np.zeros((len(shares.keys), int(offsets[-1])))
         for j in range(rows.codes.shape[1]):

@@ -3,14 +3,14 @@
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.models.block import Shares
+from tamis.models.generative.block import Responsibilities
 from tamis.stats import Moments
 from tamis.tables import runs
 
 _BLOCK = 4096  # rows whose centred copy is in memory at a time
 
 
-def share_vectors(rows: Array, shares: Shares) -> Moments:
+def share_vectors(rows: Array, shares: Responsibilities) -> Moments:
     """Full Moments of rows without gaps, each class about its own mean."""
     centre, weight, parts = _centres(rows, shares.parts), shares.parts.sum(axis=0), shares.parts
     k, d = centre.shape
@@ -25,7 +25,7 @@ def share_vectors(rows: Array, shares: Shares) -> Moments:
     return Moments.about(centre, weight, first, second, "full", shares.keys)
 
 
-def share_columns(rows: Array, shares: Shares) -> Moments:
+def share_columns(rows: Array, shares: Responsibilities) -> Moments:
     """Diagonal Moments, each class about its own mean; what is missing costs its own column alone."""
     centre, parts = _centres(rows, shares.parts), shares.parts
     k, d = centre.shape

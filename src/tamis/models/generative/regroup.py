@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.models.block import Block
-from tamis.models.category_columns import CategoryColumns
-from tamis.models.gaussian_columns import GaussianColumns
-from tamis.models.generative import CLASSES, Generative
-from tamis.models.rate_columns import RateColumns
+from tamis.models.generative.block import Block
+from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.gaussian_columns import GaussianColumns
+from tamis.models.generative.model import CLASSES, Generative
+from tamis.models.generative.rate_columns import RateColumns
 from tamis.stats import Exact, Joint, Keys, Moments, Sums, Tally
 from tamis.stats.products import triangle
 

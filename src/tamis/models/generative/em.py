@@ -12,9 +12,9 @@ import numpy as np
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.em_start import Initial, Method, kmeans_plus_plus, start
-from tamis.models.gaussian_densities import TiedNormal
-from tamis.models.generative import Evidence, Generative, Posterior
+from tamis.models.generative.em_start import Initial, Method, kmeans_plus_plus, start
+from tamis.models.generative.gaussian_densities import TiedNormal
+from tamis.models.generative.model import Generative, LabelledRows, Posterior
 from tamis.protocols import total
 from tamis.stats import Joint
 from tamis.tables import runs
@@ -91,7 +91,7 @@ class Outcome:
 
 
 def steps(
-    model: Generative, evidence: Evidence, start: Posterior, hard: bool = False, rough: bool = False
+    model: Generative, evidence: LabelledRows, start: Posterior, hard: bool = False, rough: bool = False
 ) -> Iterator[Step]:
     """Steps of EM from a starting posterior, without end.
 
@@ -117,7 +117,7 @@ def steps(
 
 def run(
     model: Generative,
-    evidence: Evidence,
+    evidence: LabelledRows,
     start: Posterior,
     max_iter: int = 100,
     tol: float = 1e-3,
@@ -153,7 +153,7 @@ def run(
     return Outcome(last.posterior, last.statistic, History(tuple(likelihoods), weight, converged))
 
 
-def log_likelihood(evidence: Evidence, posterior: Posterior, weighed: float = 1.0) -> float:
+def log_likelihood(evidence: LabelledRows, posterior: Posterior, weighed: float = 1.0) -> float:
     """Σ w log p(x, y) of rows that have a label and Σ w log p(x) of the others, these times `weighed`."""
     found = _of_known(evidence.known(), posterior)
     for part in _unlabelled(evidence, len(posterior.keys)):
@@ -161,7 +161,9 @@ def log_likelihood(evidence: Evidence, posterior: Posterior, weighed: float = 1.
     return found
 
 
-def lower_bound(evidence: Evidence, posterior: Posterior, given: Posterior, weighed: float = 1.0) -> float:
+def lower_bound(
+    evidence: LabelledRows, posterior: Posterior, given: Posterior, weighed: float = 1.0
+) -> float:
     """A(θ, θ₀) = Σ w Σ_k r_k (log p(x, k | θ) − log r_k), with r_k = p(k | x, θ₀): what a step of EM raises.
 
     At most the log-likelihood at θ (`posterior`), and equal to it at θ = θ₀ (`given`).
@@ -181,7 +183,7 @@ def lower_bound(evidence: Evidence, posterior: Posterior, given: Posterior, weig
     return found
 
 
-def _of_known(known: Evidence, posterior: Posterior) -> float:
+def _of_known(known: LabelledRows, posterior: Posterior) -> float:
     """Σ w log p(x, y)."""
     if not len(known.rows):
         return 0.0
@@ -190,20 +192,20 @@ def _of_known(known: Evidence, posterior: Posterior) -> float:
     return float(known.weight() @ joint)
 
 
-def _unlabelled(evidence: Evidence, classes: int) -> Iterator[Evidence]:
+def _unlabelled(evidence: LabelledRows, classes: int) -> Iterator[LabelledRows]:
     unknown = evidence.unknown()
     if unknown is not None:
         yield from map(unknown.take, runs(len(unknown.rows), classes, _CELLS))
 
 
-def _weight(model: Generative, evidence: Evidence) -> float:
+def _weight(model: Generative, evidence: LabelledRows) -> float:
     own = np.where(evidence.filed.group < 0, model.weighed, 1.0)
     return float((own * evidence.weight()).sum())
 
 
 def best(
     model: Generative,
-    evidence: Evidence,
+    evidence: LabelledRows,
     k: int,
     rng: np.random.Generator,
     tries: int = 1,

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.models.block import Codes
-from tamis.models.category_columns import CategoryColumns, Values
-from tamis.models.leave_one_out.formula import Formula, Found, Indices, Sum, certain
+from tamis.models.generative.block import Codes
+from tamis.models.generative.category_columns import CategoryColumns, Values
+from tamis.models.generative.leave_one_out.formula import Formula, Found, Indices, Sum, certain
 from tamis.stats import Exact, Keys, Tally
 
 

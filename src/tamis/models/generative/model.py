@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.block import Block, Contrast, Density, Shares, taken
-from tamis.models.gaussian_steps import Pass
+from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, taken
+from tamis.models.generative.gaussian_steps import Pass
 from tamis.protocols import total
-from tamis.stats import Filed, Joint, Keys, Sums, Tally, refuse_too_much
+from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_too_much
 from tamis.tables import Rows, Table, runs
 
 CLASSES = "classes"  # the part of the statistic that counts classes
@@ -42,25 +42,25 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class LabelledRows:
     """Rows, their labels as far as these are known, and their weights."""
 
     rows: Encoded
-    filed: Filed  # -1 where the label is missing
+    filed: Labels  # -1 where the label is missing
     weights: Array | None = None  # (n,)
 
-    def take(self, rows: Rows) -> "Evidence":
+    def take(self, rows: Rows) -> "LabelledRows":
         """These rows, in this order."""
         index = np.arange(len(self.rows))[rows]
         weights = None if self.weights is None else self.weights[index]
-        return Evidence(self.rows.take(rows), self.filed.take(index), weights)
+        return LabelledRows(self.rows.take(rows), self.filed.take(index), weights)
 
-    def known(self) -> "Evidence":
+    def known(self) -> "LabelledRows":
         """The rows whose label is known."""
         labelled = self.filed.group >= 0
         return self if labelled.all() else self.take(labelled)
 
-    def unknown(self) -> "Evidence | None":
+    def unknown(self) -> "LabelledRows | None":
         """The rows whose label is missing; None if there are none."""
         missing = self.filed.group < 0
         if missing.all():
@@ -104,11 +104,11 @@ class Generative:
             for block in self.blocks.values()
         )
 
-    def observe(self, data: Evidence, given: "Posterior | None" = None, /) -> Joint:
+    def observe(self, data: LabelledRows, given: "Posterior | None" = None, /) -> Joint:
         """Sum the rows by class; those without a label by what the given posterior thinks of them."""
         return self.expect(data, given)[0]
 
-    def choose(self, data: Evidence, statistic: Joint) -> "Generative":
+    def choose(self, data: LabelledRows, statistic: Joint) -> "Generative":
         """The model with what its blocks choose from rows with labels, of which they have this statistic."""
         blocks = {
             name: block.choose(data.rows.blocks[name], data.filed, data.weights, statistic[name])
@@ -124,7 +124,7 @@ class Generative:
         counts = Tally(weight=sums.weight.sum(axis=0), total=sums.weight, terms=sums.keys)
         return Joint({CLASSES: counts, name: block.summed(sums)})
 
-    def expect(self, data: Evidence, given: "Posterior | None" = None, /) -> tuple[Joint, float]:
+    def expect(self, data: LabelledRows, given: "Posterior | None" = None, /) -> tuple[Joint, float]:
         """As `observe`, and log p of the rows that have no label under the given posterior."""
         known = self._observe_known(data.known())
         unknown = data.unknown()
@@ -137,7 +137,7 @@ class Generative:
 
     def guess(
         self,
-        unknown: Evidence,
+        unknown: LabelledRows,
         given: "Posterior",
         hard: bool = False,
         ready: Pass | None = None,
@@ -163,7 +163,7 @@ class Generative:
             likelihood += more
         return total(parts), likelihood
 
-    def prepare(self, unknown: Evidence, given: "Posterior") -> Pass | None:
+    def prepare(self, unknown: LabelledRows, given: "Posterior") -> Pass | None:
         """Rows without labels made ready for steps of EM, if the model is one block that has a short way."""
         if len(self.blocks) != 1:
             return None
@@ -171,14 +171,14 @@ class Generative:
         ((name, rows),) = unknown.rows.blocks.items()
         return Pass.over(rows, weights, given.densities[name])
 
-    def _observe_known(self, data: Evidence) -> Joint:
+    def _observe_known(self, data: LabelledRows) -> Joint:
         counts = Tally.count(data.filed, data.weights)
         parts: dict[str, Sums] = {CLASSES: counts}
         for name, block in self.blocks.items():
             parts[name] = block.observe(data.rows.blocks[name], data.filed, data.weights)
         return Joint(parts)
 
-    def _observe_unknown(self, data: Evidence, given: "Posterior", hard: bool) -> tuple[Joint, float]:
+    def _observe_unknown(self, data: LabelledRows, given: "Posterior", hard: bool) -> tuple[Joint, float]:
         joint = given.log_joint(data.rows)
         evidence = _kernels.log_sum_rows(joint)
         weights = data.weight() * self.weighed
@@ -188,11 +188,11 @@ class Generative:
         if hard:
             evidence = joint.max(axis=1)
             parts = np.eye(len(given.keys))[parts.argmax(axis=1)]
-        shares = Shares(given.keys, _on_grid(parts * weights[:, None], weights.max(initial=0.0)))
+        shares = Responsibilities(given.keys, _on_grid(parts * weights[:, None], weights.max(initial=0.0)))
         likelihood = float(weights @ np.maximum(evidence, -1e300))
         return self.gather(data.rows, shares, given), likelihood
 
-    def gather(self, rows: Encoded, shares: Shares, given: "Posterior | None" = None) -> Joint:
+    def gather(self, rows: Encoded, shares: Responsibilities, given: "Posterior | None" = None) -> Joint:
         """Sum the rows by share."""
         weight = shares.parts.sum(axis=0)
         parts: dict[str, Sums] = {CLASSES: Tally.of(weight.sum(), weight, terms=shares.keys)}

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.models.block import Density
-from tamis.models.counting import NoEvidenceError, pseudo_counts
-from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import Draws, MultinomialCounts
+from tamis.models.generative.block import Density
+from tamis.models.generative.counting import NoEvidenceError, pseudo_counts
+from tamis.models.generative.linear_scores import Rows
+from tamis.models.generative.multinomial_counts import Draws, MultinomialCounts
 from tamis.stats import Keys, Tally
 
 

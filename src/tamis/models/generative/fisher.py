@@ -8,7 +8,7 @@ import numpy as np
 
 from tamis.arrays import Array, matrix, one_line
 from tamis.linalg import eigen, whitening
-from tamis.models.shrinkage import LedoitWolf, Shrinkage, refuse_shrinkage, shrunk
+from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, refuse_shrinkage, shrunk
 from tamis.stats import Keys, Moments
 
 

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.linalg import Cholesky
-from tamis.models.block import Codes, Density, Shares
-from tamis.models.gaussian_columns import GaussianColumns
-from tamis.models.gaussian_densities import DiagonalNormal, FullNormal, SphericalNormal, TiedNormal
-from tamis.models.gaussian_vectors import GaussianVectors
-from tamis.models.generative import Encoded, Evidence, Generative, Posterior
+from tamis.models.generative.block import Codes, Density, Responsibilities
+from tamis.models.generative.gaussian_columns import GaussianColumns
+from tamis.models.generative.gaussian_densities import DiagonalNormal, FullNormal, SphericalNormal, TiedNormal
+from tamis.models.generative.gaussian_vectors import GaussianVectors
+from tamis.models.generative.model import Encoded, Generative, LabelledRows, Posterior
 from tamis.protocols import total
 from tamis.stats import Keys
 from tamis.tables import Sparse, runs
@@ -139,7 +139,7 @@ def _covariances(covariance: str, precisions: ArrayLike, k: int, width: int) -> 
 
 def start(
     model: Generative,
-    evidence: Evidence,
+    evidence: LabelledRows,
     k: int,
     rng: np.random.Generator,
     method: Method = "kmeans",
@@ -174,13 +174,15 @@ def start(
     for run_of_rows in runs(len(chosen.rows), max(_width_of(model, sample.rows), k), _CELLS):
         part = chosen.take(run_of_rows)
         shares = assign(part.rows)
-        parts.append(model.gather(_filled(model, part.rows), Shares(keys, shares * part.weight()[:, None])))
+        parts.append(
+            model.gather(_filled(model, part.rows), Responsibilities(keys, shares * part.weight()[:, None]))
+        )
     return given.replace_in(model.infer(total(parts)))
 
 
 def _assignment(
     model: Generative,
-    sample: Evidence,
+    sample: LabelledRows,
     k: int,
     rng: np.random.Generator,
     method: Method,

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.models.block import Block, Codes, taken
-from tamis.models.category_columns import CategoryColumns
-from tamis.models.complement_counts import ComplementCounts
-from tamis.models.gaussian_columns import GaussianColumns
-from tamis.models.generative import Generative
-from tamis.models.leave_one_out.categories import categories
-from tamis.models.leave_one_out.counts import bernoulli, multinomial, poisson
-from tamis.models.leave_one_out.formula import Formula, replaced
-from tamis.models.leave_one_out.gaussian import gaussian
-from tamis.models.multinomial_counts import MultinomialCounts
-from tamis.models.rate_columns import BernoulliColumns, PoissonColumns
-from tamis.stats import Filed, Keys, Sums, Tally
+from tamis.models.generative.block import Block, Codes, taken
+from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.complement_counts import ComplementCounts
+from tamis.models.generative.gaussian_columns import GaussianColumns
+from tamis.models.generative.leave_one_out.categories import categories
+from tamis.models.generative.leave_one_out.counts import bernoulli, multinomial, poisson
+from tamis.models.generative.leave_one_out.formula import Formula, replaced
+from tamis.models.generative.leave_one_out.gaussian import gaussian
+from tamis.models.generative.model import Generative
+from tamis.models.generative.multinomial_counts import MultinomialCounts
+from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumns
+from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Sparse
 
 # Terms of scores that are in memory at a time. A core's cache holds them, and products of three times as many
@@ -34,7 +34,7 @@ _DENSE = 1 << 22  # cells of sparse rows that may be made dense at a time
 
 
 def scores(
-    block: Block[Any, Any], statistic: Sums, keys: Keys, rows: Any, filed: Filed, weights: Array | None
+    block: Block[Any, Any], statistic: Sums, keys: Keys, rows: Any, filed: Labels, weights: Array | None
 ) -> Array:
     """log p(row | class) without the row, (n, K); `filed` is over these keys."""
     n = len(filed)
@@ -53,7 +53,7 @@ def exactly(
     statistic: Sums,
     keys: Keys,
     rows: Any,
-    filed: Filed,
+    filed: Labels,
     weights: Array | None,
     i: int,
 ) -> Array:
@@ -61,7 +61,7 @@ def exactly(
     index = np.array([i])
     row = taken(rows, index)
     weight = None if weights is None else weights[index]
-    alone = Filed(Keys((keys[int(filed.group[i])],)), np.zeros(1, dtype=np.int64))
+    alone = Labels(Keys((keys[int(filed.group[i])],)), np.zeros(1, dtype=np.int64))
     left = (
         statistic
         if weight is not None and not weight.any()
@@ -71,7 +71,7 @@ def exactly(
     return found
 
 
-def log_priors(model: Generative, counts: Tally, filed: Filed, w: Array) -> Array:
+def log_priors(model: Generative, counts: Tally, filed: Labels, w: Array) -> Array:
     """log p(class) without each row, (n, K), as `infer` would have it: a class may be gone with its row."""
     keys, own = filed.keys, filed.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))

@@ -12,11 +12,19 @@ from scipy.special import gammaln, xlogy
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial
 from tamis.families.stirling import log_rising
-from tamis.models.counting import pseudo_counts
-from tamis.models.leave_one_out.formula import CANCELLED, Formula, Found, Indices, Sum, certain, replaced
-from tamis.models.linear_scores import Rows
-from tamis.models.multinomial_counts import MultinomialCounts
-from tamis.models.rate_columns import BernoulliColumns, PoissonColumns
+from tamis.models.generative.counting import pseudo_counts
+from tamis.models.generative.leave_one_out.formula import (
+    CANCELLED,
+    Formula,
+    Found,
+    Indices,
+    Sum,
+    certain,
+    replaced,
+)
+from tamis.models.generative.linear_scores import Rows
+from tamis.models.generative.multinomial_counts import MultinomialCounts
+from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumns
 from tamis.stats import Keys, Moments, Tally
 from tamis.tables import Sparse
 

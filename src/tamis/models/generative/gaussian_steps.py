@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky
-from tamis.models.gaussian_columns import Normal
-from tamis.models.gaussian_densities import FullNormal, TiedNormal
+from tamis.models.generative.gaussian_columns import Normal
+from tamis.models.generative.gaussian_densities import FullNormal, TiedNormal
 from tamis.stats import Keys, Moments
 
 Products = Literal["full", "diagonal", "none"]  # those in φ

@@ -11,9 +11,9 @@ from tamis import _kernels
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.conjugate.student_t import StudentT
-from tamis.models.block import Block, Contrast, Density, Shares, refuse_strength
-from tamis.models.gaussian_shares import share_columns
-from tamis.stats import Filed, Keys, Moments
+from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, refuse_strength
+from tamis.models.generative.gaussian_shares import share_columns
+from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
 _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
@@ -46,10 +46,10 @@ class GaussianColumns(Block[Array, Moments]):
     def admits(self, values: Array) -> bool:
         return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
 
-    def observe(self, rows: Array, filed: Filed, weights: Array | None = None) -> Moments:
+    def observe(self, rows: Array, filed: Labels, weights: Array | None = None) -> Moments:
         return Moments.observe(rows, weights, filed, missing=True)
 
-    def share(self, rows: Array, shares: Shares, given: Density[Array] | None = None) -> Moments:
+    def share(self, rows: Array, shares: Responsibilities, given: Density[Array] | None = None) -> Moments:
         """By BLAS, about the mean of each class: good to rounding, where `observe` is exact."""
         return share_columns(rows, shares)
 

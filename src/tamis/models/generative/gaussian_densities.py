@@ -17,9 +17,9 @@ from tamis.arrays import Array
 from tamis.conjugate import MultivariateT, NormalInverseGamma, normals, rates
 from tamis.conjugate.student_t import log_gamma_half, log_one_plus_square
 from tamis.linalg import Cholesky
-from tamis.models.block import Contrast, Density, Shares
-from tamis.models.gaussian_columns import Normal
-from tamis.models.gaussian_shares import products
+from tamis.models.generative.block import Contrast, Density, Responsibilities
+from tamis.models.generative.gaussian_columns import Normal
+from tamis.models.generative.gaussian_shares import products
 from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
@@ -347,7 +347,7 @@ def _scale_by_covariance(density: VectorStudent) -> Array:
     return np.asarray(np.maximum(freedom - 2.0, 0.0) / freedom)[:, None, None]
 
 
-def share_guessed(rows: Array, shares: Shares, given: Density[Array] | None) -> Moments:
+def share_guessed(rows: Array, shares: Responsibilities, given: Density[Array] | None) -> Moments:
     """Full Moments of rows with gaps, as the given Gaussians expect them."""
     if not isinstance(given, FullNormal | TiedNormal):
         raise ValueError(

@@ -12,9 +12,9 @@ from scipy.special import gammaln
 from tamis._kernels.threads import in_row_chunks
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
-from tamis.models import linear_scores
-from tamis.models.block import Block, Contrast, Density, Shares
-from tamis.models.counting import (
+from tamis.models.generative import linear_scores
+from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
+from tamis.models.generative.counting import (
     LARGEST,
     NoEvidenceError,
     are_counts,
@@ -23,8 +23,8 @@ from tamis.models.counting import (
     refuse_negative_counts,
     tallied,
 )
-from tamis.models.linear_scores import Rows
-from tamis.stats import Exact, Filed, Keys, Tally
+from tamis.models.generative.linear_scores import Rows
+from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Sparse, Table
 
 _TABLE = 1 << 20  # counts up to here have a table of their logarithms
@@ -62,13 +62,13 @@ class MultinomialCounts(Block[Rows, Tally]):
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < LARGEST)  # not so if any is NaN
 
-    def observe(self, rows: Rows, filed: Filed, weights: Array | None = None) -> Tally:
+    def observe(self, rows: Rows, filed: Labels, weights: Array | None = None) -> Tally:
         return tallied(rows, filed, weights)
 
     def summed(self, sums: Tally) -> Tally:
         return sums
 
-    def share(self, rows: Rows, shares: Shares, given: Density[Rows] | None = None) -> Tally:
+    def share(self, rows: Rows, shares: Responsibilities, given: Density[Rows] | None = None) -> Tally:
         return Tally.of(shares.parts.sum(axis=0), linear_scores.total(rows, shares.parts), shares.keys)
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:

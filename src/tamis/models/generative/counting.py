@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from tamis import _kernels
 from tamis.arrays import Array, one_line
-from tamis.models.linear_scores import Rows
-from tamis.stats import Exact, Filed, Tally, refuse_too_much
+from tamis.models.generative.linear_scores import Rows
+from tamis.stats import Exact, Labels, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
 
 _INFINITE = np.array(np.inf).view(np.uint64)
@@ -35,7 +35,7 @@ def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
     return np.broadcast_to(given, (columns,))
 
 
-def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:
+def tallied(rows: Rows, filed: Labels, weights: Array | None) -> Tally:
     """Σ w x by label, exactly: weight (K,), total (K, d)."""
     if not isinstance(rows, Sparse):
         return Tally.observe(rows, weights, filed)
@@ -44,7 +44,7 @@ def tallied(rows: Rows, filed: Filed, weights: Array | None) -> Tally:
     )._pruned()
 
 
-def sparse_total(rows: Sparse, filed: Filed, weights: Array | None) -> Exact:
+def sparse_total(rows: Sparse, filed: Labels, weights: Array | None) -> Exact:
     """Σ w x by label (K, d), exactly."""
     words, low = _kernels.deposit_sparse(
         rows.indptr,
@@ -58,7 +58,7 @@ def sparse_total(rows: Sparse, filed: Filed, weights: Array | None) -> Exact:
     return Exact(words.reshape(len(words), len(filed.keys), rows.columns), low)
 
 
-def filed_weight(filed: Filed, weights: Array | None) -> Exact:
+def filed_weight(filed: Labels, weights: Array | None) -> Exact:
     """Σ w by label (K,), exactly."""
     return (
         Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array, one_line
-from tamis.stats import Filed, Keys, Sums, Tally
+from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
 Estimate = Literal["mle", "map", "mean", "predictive"]
@@ -57,7 +57,7 @@ class Codes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shares:
+class Responsibilities:
     """To what part each row belongs to each class: responsibilities times weights."""
 
     keys: Keys
@@ -87,10 +87,10 @@ class Block(ABC, Generic[E, S]):
         return False
 
     @abstractmethod
-    def observe(self, rows: E, filed: Filed, weights: Array | None = None) -> S:
+    def observe(self, rows: E, filed: Labels, weights: Array | None = None) -> S:
         """Sum the rows by label, exactly."""
 
-    def choose(self, rows: E, filed: Filed, weights: Array | None, statistic: S) -> Self:
+    def choose(self, rows: E, filed: Labels, weights: Array | None, statistic: S) -> Self:
         """The block with what it chooses from the rows of this statistic; most choose nothing."""
         return self
 
@@ -101,7 +101,7 @@ class Block(ABC, Generic[E, S]):
         """
         raise TypeError(f"{self.kind} columns cannot be learned from sums, expected a model of counts")
 
-    def share(self, rows: E, shares: Shares, given: "Density[E] | None" = None) -> S:
+    def share(self, rows: E, shares: Responsibilities, given: "Density[E] | None" = None) -> S:
         """Sum the rows by share: class by class, unless the block knows better.
 
         `given` is the density that the shares come from, for a block that has missing values to guess.
@@ -110,7 +110,7 @@ class Block(ABC, Generic[E, S]):
         found = None
         for k, key in enumerate(shares.keys):
             weights = np.ascontiguousarray(shares.parts[:, k])
-            part = self.observe(rows, Filed(Keys((key,)), ones), weights)
+            part = self.observe(rows, Labels(Keys((key,)), ones), weights)
             found = part if found is None else found + part
         if found is None:
             raise ValueError("got no classes to share the rows among, expected at least one")
