@@ -275,6 +275,19 @@ def test_stores_that_cannot_be_one_are_refused(store: Store, other: Store) -> No
     assert remembered(store) == expected(STORE)
 
 
+@pytest.mark.parametrize(("weight", "is_refused"), [((1 << 61) - 1, False), (1 << 61, True)])
+def test_counts_that_might_not_fit_once_they_are_added_are_refused(
+    tmp_path: Path, other: Store, weight: int, is_refused: bool
+) -> None:
+    other.connection.execute("UPDATE label SET weight = ? WHERE name = 'news'", (weight,))
+    with Store(tmp_path / "new") as new:
+        if is_refused:
+            with pytest.raises(StoreError, match="counts too much to be merged"):
+                upkeep.merge(new, other)
+        else:
+            assert upkeep.merge(new, other) == 30
+
+
 def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> None:
     with Store(tmp_path / "new") as new:
         upkeep.merge(new, other)

@@ -1,0 +1,60 @@
+"""Limits inside the store: shelves that are bisected, folders that cannot be written, files that shrink."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tamis_mail.store import Store, StoreError
+from tamis_mail.store.runs import all_runs
+from tamis_mail.store.tables import Table
+
+
+# If all keys share their first bits, one shelf has them all; above 16 KiB it is bisected.
+@pytest.mark.parametrize("bits", [20, 48])
+@pytest.mark.parametrize("entries", [3, 200, 1000, 5000])
+def test_one_message_is_looked_up_in_shelves_of_any_size(tmp_path: Path, entries: int, bits: int) -> None:
+    keys = np.unique(np.random.default_rng(entries).integers(0, 1 << bits, entries, np.uint64))
+    entries = len(keys)
+    counts = np.stack([np.arange(entries) % 100, np.arange(entries) % 7], axis=1).astype(np.int64) + 1
+    with Store(tmp_path / "store") as store:
+        with store.writing() as writer:
+            writer.column("a"), writer.column("b")
+            writer.add(Table(keys, counts))
+        present = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+        asked = sorted({*keys.tolist(), *(keys + np.uint64(1)).tolist(), 0, (1 << 20) + 5, (1 << 48) - 1})
+        assert store.counts(asked) == {key: present.get(key, [0, 0]) for key in asked}
+
+
+def test_a_new_store_in_a_folder_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store(tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(tmp_path / "store") as store, store.writing() as writer:
+        writer.column("a")
+        writer.add(Table(np.array([7], np.uint64), np.array([[3]])))
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
+    with Store(tmp_path / "store", readonly=True) as store:
+        assert store.counts([7, 8]) == {7: [3], 8: [0]}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
+
+
+def test_the_file_shrinks_when_much_of_it_is_free(tmp_path: Path) -> None:
+    keys = np.unique(np.random.default_rng(1).integers(0, 1 << 48, 900_000, np.uint64))
+    counts = np.ones((len(keys), 1), np.int64)
+    with Store(tmp_path / "store") as store:
+        with store.writing() as writer:
+            writer.column("a")
+            writer.add(Table(keys, counts))
+        before = (tmp_path / "store").stat().st_size
+        with store.writing() as writer:
+            writer.take(Table(keys[1:], -counts[1:]))
+        assert sum(run.entries for run in all_runs(store.connection)) == 1
+        assert (tmp_path / "store").stat().st_size < before / 4
