@@ -4,8 +4,8 @@
 
 Each file of the folders is a message. What is checked of each message that is made:
 
-- Nothing raises: `canonical`, `digest`, `parse`, `tokens.read`, `bag.features`, and, where it is learned,
-  `Sieve.sort` and its evidence.
+- Nothing raises: `canonical`, `digest`, `parse`, `tokens.read`, `features.hash_tokens`, and, where it is
+  learned, `Sieve.sort` and its evidence.
 - `canonical` of canonical bytes is the same bytes.
 - A message that got the headers of a verdict has the digest it had, and is the same to the byte once they are
   removed.
@@ -30,7 +30,7 @@ from pathlib import Path
 
 from benchmarks.hostile_mail import CASES
 from benchmarks.mail_bounds import allowed_seconds
-from tamis_mail import Sieve, bag, tokens
+from tamis_mail import Sieve, features, tokens
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.surfaces.cli import passthrough
 from tamis_mail.verdict import Verdict
@@ -298,7 +298,7 @@ class Fuzzer:
 def find_faults(raw: bytes, verdict: Verdict, sieve: Sieve | None) -> Iterator[str]:
     """What is wrong with the reading of a message; with a sieve, it is judged, learned and forgotten too."""
     plain = canonical(raw)
-    bag.features(tokens.read(parse(plain)))
+    features.hash_tokens(tokens.read(parse(plain)))
     if canonical(plain) != plain:
         yield "canonical bytes are not canonical"
     for dialect in passthrough.DIALECTS:
@@ -348,7 +348,7 @@ def _seconds(raw: bytes) -> float:
     start = time.process_time()
     plain = canonical(raw)
     digest(plain)
-    bag.features(tokens.read(parse(plain)))
+    features.hash_tokens(tokens.read(parse(plain)))
     return time.process_time() - start
 
 

@@ -31,7 +31,7 @@ from pathlib import Path
 
 from tamis_mail import Sieve, sample
 from tamis_mail.schema import TABLES
-from tamis_mail.store import Store, StoreError, exchange, lending, saving, upkeep
+from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
 from tamis_mail.verdict import RULE, VerdictError
 from tamis_mail.verdict.rule import RuleError
 
@@ -80,7 +80,7 @@ class Seeds:
         with Sieve.open(folder / "seed") as sieve:
             for number, one in enumerate(islice(sample.messages(), 24)):
                 sieve.learn(one.raw, "work" if number % 7 == 3 else one.label, source=f"mail/{number % 3}")
-            upkeep.decay(sieve.store)
+            maintenance.decay(sieve.store)
             sieve.learn(b"Subject: after\n\ndecay", "ham")
             with sieve.store.writing() as writer:
                 writer.set("rule", RULE.scaled((1, 2, 3, 4)).written())
@@ -325,9 +325,9 @@ def use(kind: str, data: bytes, folder: Path, probes: Sequence[bytes]) -> str:
             if kind == "tamis":
                 exchange.load(store, file)
             elif kind == "bogofilter":
-                lending.load_bogofilter(store, file)
+                import_foreign.load_bogofilter(store, file)
             else:
-                lending.load_spamassassin(store, file, words)
+                import_foreign.load_spamassassin(store, file, words)
     except StoreError as error:
         _refuse_lines(error)
         with Store(folder / "new") as store:
@@ -353,18 +353,18 @@ def _use_store(data: bytes, folder: Path, probes: Sequence[bytes]) -> str:
         _refuse_lines(error)
         return "refused"
     with sieve:
-        if not upkeep.check(sieve.store):
+        if not maintenance.check(sieve.store):
             _refuse_unsound(sieve, probes)
             return "accepted"
         verbs: dict[str, Callable[[], object]] = {
             "sort": lambda: _finite(sieve, probes[:2]),
             "sort_many": lambda: [*sieve.sort_many(probes[:3], processes=1)],
-            "status": lambda: upkeep.status(sieve.store),
+            "status": lambda: maintenance.status(sieve.store),
             "export": lambda: exchange.export(sieve.store, io.BytesIO()),
             "learn": lambda: sieve.learn(b"Subject: new\n\nmail", "ham"),
             "forget": lambda: sieve.forget(probes[0]),
-            "compact": lambda: upkeep.compact(sieve.store),
-            "prune": lambda: upkeep.prune(sieve.store, 0),
+            "compact": lambda: maintenance.compact(sieve.store),
+            "prune": lambda: maintenance.prune(sieve.store, 0),
         }
         for verb in verbs.values():
             try:
@@ -375,12 +375,12 @@ def _use_store(data: bytes, folder: Path, probes: Sequence[bytes]) -> str:
 
 
 def _refuse_unsound(sieve: Sieve, probes: Sequence[bytes]) -> None:
-    faults = upkeep.check(sieve.store)
+    faults = maintenance.check(sieve.store)
     assert faults == [], f"accepted, but check says {faults[:3]}"
     _finite(sieve, probes)
     text = io.BytesIO()
     exchange.export(sieve.store, text)
-    upkeep.status(sieve.store)
+    maintenance.status(sieve.store)
 
 
 def _finite(sieve: Sieve, probes: Sequence[bytes]) -> None:

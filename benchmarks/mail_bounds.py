@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.hostile_mail import CASES
-from tamis_mail import Sieve, bag, tokens
+from tamis_mail import Sieve, features, tokens
 from tamis_mail.framing import LARGEST
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.surfaces.cli.strands import strands
+from tamis_mail.surfaces.cli.gram_spans import gram_spans
 from tamis_mail.verdict import Rule, judge
 
 __all__ = ["CONSTANT", "PER_MB", "PER_MESSAGE", "STAGES", "allowed_seconds", "measure"]
@@ -75,14 +75,16 @@ def measure(raw: bytes, sieve: Sieve) -> dict[str, float]:
     with clock("tokens"):
         read = tokens.read(message)
     with clock("features"):
-        features = bag.features(read)
+        keys = features.hash_tokens(read)
     with clock("verdict"):
         with store.reading():
-            counts = store.counts(features)
-        verdict = judge(dict.fromkeys(counts, learned), labels, rule, unit, lambda: bag.named(read))
+            counts = store.counts(keys)
+        verdict = judge(
+            dict.fromkeys(counts, learned), labels, rule, unit, lambda: features.name_features(read)
+        )
     with clock("explain"):
         evidence = verdict.evidence
-        strands(plain[:_HEAD].decode("utf-8", "replace"), [one for one in evidence if one.view == "grams"])
+        gram_spans(plain[:_HEAD].decode("utf-8", "replace"), [one for one in evidence if one.view == "grams"])
     return seconds
 
 

@@ -37,8 +37,8 @@ from tamis_mail.labels import HAM, SPAM
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve.jobs import count
 from tamis_mail.store import Store, StoreError
+from tamis_mail.store.maintenance import check, decay
 from tamis_mail.store.tables import Table
-from tamis_mail.store.upkeep import check, decay
 
 LONGEST = 0.5  # seconds that a child may work before it is killed
 ROOM = 3_000_000  # bytes of the disk that fills up

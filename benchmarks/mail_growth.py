@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from benchmarks.mail_corpus import SEED, Mail, add_corpus, ordered, read_corpus, tell, timed
 from tamis_mail import Sieve, tokens
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.message import canonical
 from tamis_mail.sieve.jobs import bags
 from tamis_mail.store import Entry, Store
+from tamis_mail.store.maintenance import decay, prune, status
 from tamis_mail.store.tables import Table
-from tamis_mail.store.upkeep import decay, prune, status
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 STORES = ("all kept", "tidied")

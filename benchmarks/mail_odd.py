@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tamis_mail import Sieve
-from tamis_mail.store import upkeep
+from tamis_mail.store import maintenance
 from tamis_mail.surfaces.cli import passthrough
 
 _LARGEST = 60 << 20  # a file above is an archive, not a message
@@ -36,7 +36,7 @@ def main() -> int:
         for path in _files(options.folders):
             sieve.forget(path.read_bytes())
         left = sum(len(table.keys) for table in sieve.store.tables())
-        faults += upkeep.check(sieve.store)
+        faults += maintenance.check(sieve.store)
     sys.stdout.write(f"{len(times):,} messages, {len(faults)} faults, {left} features left at the end\n")
     for seconds, name in sorted(times, reverse=True)[: options.slowest]:
         sys.stdout.write(f"{seconds:8.3f} s  {name}\n")

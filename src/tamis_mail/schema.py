@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSES, check_label
 
 __all__ = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.sample import write
-from tamis_mail.surfaces.cli import main, worked
+from tamis_mail.surfaces.cli import main, textbook_examples
 
 COMMAND = Path(sys.executable).with_name("tamis")
 
@@ -24,7 +24,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, columns: int, encoding: str) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding=encoding)
-    worked.show(out)
+    textbook_examples.show(out)
     out.flush()
     return raw.getvalue().decode(encoding)
 

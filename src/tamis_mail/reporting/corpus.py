@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag.arrays import views
+from tamis_mail.features.arrays import views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import Letter
-from tamis_mail.sieve.hands import Hands, batches
+from tamis_mail.sieve.executor import Executor, batches
 from tamis_mail.verdict.arrays import log_odds, scores
 from tamis_mail.verdict.rule import Rule, sides
 
@@ -134,12 +134,12 @@ def read(
 
     digests: list[bytes] = []
     bags: list[NDArray[np.uint64]] = []
-    hands = Hands()
-    chosen, work = hands.for_all(noted(), processes)
+    executor = Executor()
+    chosen, work = executor.for_all(noted(), processes)
     for names, found in work("look", ((part,) for part in batches(chosen, _JOB, _BYTES))):
         digests += names
         bags += found
-    hands.close()
+    executor.close()
     first: dict[bytes, int] = {}
     disputed = set()
     for place, name in enumerate(digests):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis_mail import bag, tokens
+from tamis_mail import features, tokens
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import Letter
 from tamis_mail.message import canonical, digest, parse
@@ -57,7 +57,7 @@ def misses(
                 keys, rows = corpus.bag(number)
                 counts = dict(zip(keys.tolist(), known.features[rows].tolist(), strict=True))
                 read = tokens.read(parse(canonical(found[number].raw)))
-                verdict = judge(counts, labels, study.rule, 1, lambda read=read: bag.named(read))  # type: ignore[misc]
+                verdict = judge(counts, labels, study.rule, 1, lambda read=read: features.name_features(read))  # type: ignore[misc]
                 verdicts[number] = found[number], verdict
     return [_miss(*verdicts[number], bool(corpus.is_spam[number])) for number in asked if number in verdicts]
 
@@ -71,7 +71,7 @@ def subject_of(raw: bytes) -> str:
 
 def is_readable(one: Evidence) -> bool:
     """Whether a person can make something of it; a run of five bytes is none."""
-    return one.view != bag.VIEWS[bag.GRAMS] or one.token == AS_SUCH
+    return one.view != features.VIEWS[features.GRAMS] or one.token == AS_SUCH
 
 
 def _read_again(
@@ -91,7 +91,7 @@ def _read_again(
 
 def _miss(letter: Letter, verdict: Verdict, is_spam: bool) -> Miss:
     evidence = verdict.evidence
-    views = dict.fromkeys(bag.VIEWS, 0.0)
+    views = dict.fromkeys(features.VIEWS, 0.0)
     for one in evidence:
         views[one.view] += one.contribution
     readable = [one for one in evidence if is_readable(one) and one.contribution]

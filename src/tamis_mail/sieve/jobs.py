@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tamis_mail import tokens
-from tamis_mail.bag import arrays
+from tamis_mail.features import arrays
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.store import Store
 from tamis_mail.store.tables import Table
@@ -69,6 +69,6 @@ def bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:
     """The features of each message, in canonical form."""
     found: list[arrays.Numbers] = []
     for start in range(0, len(messages), _AT_ONCE):
-        part = arrays.features([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
+        part = arrays.hash_tokens([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
         found += np.split(part.keys, part.starts[1:-1])
     return found

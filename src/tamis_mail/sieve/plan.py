@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tamis_mail import tokens
 from tamis_mail.labels import GUESSES, SHARES
 from tamis_mail.message import canonical, digest
-from tamis_mail.sieve.hands import Work
+from tamis_mail.sieve.executor import Work
 from tamis_mail.store import Entry, Store, StoreError, Writer
 
 if TYPE_CHECKING:

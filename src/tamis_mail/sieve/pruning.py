@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import PAIRS, WORDS
-from tamis_mail.bag.arrays import views
+from tamis_mail.features import PAIRS, WORDS
+from tamis_mail.features.arrays import views
 from tamis_mail.labels import Label
-from tamis_mail.store import Store, upkeep
+from tamis_mail.store import Store, maintenance
 from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.arrays import side_counts, weigh
@@ -24,7 +24,7 @@ from tamis_mail.verdict.rule import questions, sides
 __all__ = ["prune"]
 
 
-def prune(store: Store, bound: float, progress: upkeep.Progress | None = None) -> upkeep.Pruned:
+def prune(store: Store, bound: float, progress: maintenance.Progress | None = None) -> maintenance.Pruned:
     """Drop words and pairs seen once that, all together, move log-odds by no more than `bound`."""
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
@@ -46,4 +46,4 @@ def prune(store: Store, bound: float, progress: upkeep.Progress | None = None) -
                 chosen[asked] = np.abs(weigh(rule.views[kind], s[asked], h[asked], spams, hams)) <= least
         return chosen
 
-    return upkeep.drop(store, negligible, progress)
+    return maintenance.drop(store, negligible, progress)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 
-from tamis_mail import bag, tokens
+from tamis_mail import features, tokens
 from tamis_mail.labels import GUESSES, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
-from tamis_mail.sieve.hands import Hands, Work, batches, here
+from tamis_mail.sieve.executor import Executor, Work, batches, here
 from tamis_mail.sieve.plan import JOB, Plan, Receipt
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
@@ -50,7 +50,7 @@ class Sieve:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._hands = Hands()
+        self._hands = Executor()
 
     @classmethod
     def open(
@@ -78,8 +78,8 @@ class Sieve:
         with self.store.reading(VERDICT_SECONDS):
             labels = self.store.labels()
             rule, unit = Rule.of(self.store), self.store.unit()
-            counts = self.store.counts(bag.features(read))
-        return judge(counts, labels, rule, unit, lambda: bag.named(read))
+            counts = self.store.counts(features.hash_tokens(read))
+        return judge(counts, labels, rule, unit, lambda: features.name_features(read))
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message is of a label."""

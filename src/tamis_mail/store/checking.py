@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSES
 from tamis_mail.schema import ROOM, TABLES, find_setting_fault
 from tamis_mail.store import runs, tables

@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 
 import numpy as np
 
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSES
 from tamis_mail.schema import (
     MOST_EPOCHS,
@@ -30,9 +30,9 @@ from tamis_mail.schema import (
     find_setting_fault,
 )
 from tamis_mail.store.database import StoreError
+from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import Table
-from tamis_mail.store.upkeep import versions
 from tamis_mail.tokens import VERSION
 
 __all__ = ["export", "load"]

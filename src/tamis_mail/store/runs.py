@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MOST_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 

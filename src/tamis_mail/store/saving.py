@@ -20,8 +20,8 @@ from tamis_mail.store.database import (
     is_store,
     refuse_other_objects,
 )
+from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
-from tamis_mail.store.upkeep import check
 
 __all__ = ["backup", "restore"]
 

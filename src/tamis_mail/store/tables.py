@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.store.runs import WIDTHS, Run, all_runs, refuse_cut_off, refuse_more_labels, shelves
 
 Keys = NDArray[np.uint64]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import HEADERS, VIEWS
-from tamis_mail.bag.arrays import views
+from tamis_mail.features import HEADERS, VIEWS
+from tamis_mail.features.arrays import views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import concluded, others, refuse_negative, trust
 from tamis_mail.verdict.rule import Rule, Side, View, contests, sides

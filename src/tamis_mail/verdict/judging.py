@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, isfinite
 
-from tamis_mail.bag import GRAMS, HEADERS, VIEWS, view
+from tamis_mail.features import GRAMS, HEADERS, VIEWS, view
 from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, contests, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError

@@ -12,7 +12,7 @@ from tamis_mail.reporting.corpus import Corpus, read
 from tamis_mail.reporting.measures import bins, measure, probabilities, roc_curve
 from tamis_mail.reporting.study import by_folds, by_split, mixed
 from tamis_mail.sample import messages
-from tamis_mail.sieve import Sieve, hands
+from tamis_mail.sieve import Sieve, executor
 from tamis_mail.verdict import RULE
 from tamis_mail.verdict.arrays import log_odds
 
@@ -66,7 +66,7 @@ def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.Monke
 
 
 def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "_FEW", 50)
+    monkeypatch.setattr(executor, "_FEW", 50)
     again = read(LETTERS, processes=2)
     np.testing.assert_array_equal(again.keys, corpus.keys)
     np.testing.assert_array_equal(again.ids, corpus.ids)

@@ -11,11 +11,11 @@ from tamis_mail import Sieve
 from tamis_mail.labels import GUESSES, SHARES
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
+from tamis_mail.sieve.executor import here
 from tamis_mail.sieve.guessing import shares
-from tamis_mail.sieve.hands import here
 from tamis_mail.sieve.jobs import bags
 from tamis_mail.sieve.plan import Plan
-from tamis_mail.store import Entry, Store, saving, upkeep
+from tamis_mail.store import Entry, Store, maintenance, saving
 
 SPAM, HAM = ([one.raw for one in messages() if one.label == label] for label in ("spam", "ham"))
 
@@ -114,7 +114,7 @@ def test_mail_of_mostly_one_kind_does_not_outweigh_the_other(sieve: Sieve, name:
 
 @pytest.mark.parametrize("share", range(SHARES + 1))
 def test_a_guessed_message_counts_under_both_guesses_by_its_shares(sieve: Sieve, share: int) -> None:
-    upkeep.decay(sieve.store)
+    maintenance.decay(sieve.store)
     entry = guess(sieve, SPAM[50], share)
     column = {label.name: label.id for label in sieve.store.labels()}
     parts = {"spam?": 2 * share, "ham?": 2 * (SHARES - share)}
@@ -149,8 +149,8 @@ def reopened(sieve: Sieve) -> None:
 
 BETWEEN: dict[str, Callable[[Sieve], object]] = {
     "nothing": lambda _: None,
-    "compaction": lambda sieve: upkeep.compact(sieve.store),
-    "decay": lambda sieve: upkeep.decay(sieve.store),
+    "compaction": lambda sieve: maintenance.compact(sieve.store),
+    "decay": lambda sieve: maintenance.decay(sieve.store),
     "opening anew": reopened,
 }
 
@@ -165,7 +165,7 @@ def test_to_forget_a_guessed_message_leaves_nothing_of_it(sieve: Sieve, share: i
     BETWEEN[between](sieve)
     assert sieve.forget(SPAM[50]).action == "forgotten"
     assert contents(sieve.store) == before
-    assert upkeep.check(sieve.store) == []
+    assert maintenance.check(sieve.store) == []
 
 
 def test_to_forget_guessed_messages_gives_back_the_verdicts_to_the_bit(sieve: Sieve) -> None:
@@ -186,14 +186,14 @@ def test_a_guess_that_is_replaced_by_a_label_leaves_nothing_behind(sieve: Sieve,
     guess(sieve, SPAM[50], 11)
     assert sieve.learn(SPAM[50], label).before == GUESSES[0]
     assert contents(sieve.store)[:2] == before
-    assert upkeep.check(sieve.store) == []
+    assert maintenance.check(sieve.store) == []
 
 
 def test_a_guess_is_forgotten_by_a_store_that_was_pruned(sieve: Sieve) -> None:
     """What was guessed before is taken as far as it is still there, what was guessed later altogether."""
     guess(sieve, HAM[60], 5)
-    upkeep.decay(sieve.store)
-    assert upkeep.prune(sieve.store).dropped > 0
+    maintenance.decay(sieve.store)
+    assert maintenance.prune(sieve.store).dropped > 0
     guess(sieve, HAM[61], 3)
     before = contents(sieve.store)
     guess(sieve, SPAM[50], 11)
@@ -203,7 +203,7 @@ def test_a_guess_is_forgotten_by_a_store_that_was_pruned(sieve: Sieve) -> None:
     labels = {label.name: label for label in sieve.store.labels()}
     for name in GUESSES:
         assert (labels[name].messages, labels[name].weight, labels[name].features) == (0, 0, 0)
-    assert upkeep.check(sieve.store) == []
+    assert maintenance.check(sieve.store) == []
 
 
 @pytest.mark.parametrize("name", ["as many of each", "mostly spam", "mostly ham", "few"])

@@ -14,10 +14,10 @@ from tamis_mail import Sieve
 from tamis_mail.labels import GUESSES, SHARES
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve.hands import here
+from tamis_mail.sieve.executor import here
 from tamis_mail.sieve.jobs import bags
 from tamis_mail.sieve.plan import Plan
-from tamis_mail.store import upkeep
+from tamis_mail.store import maintenance
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table
 
@@ -153,12 +153,12 @@ class Memory(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        upkeep.compact(self.sieve.store)
+        maintenance.compact(self.sieve.store)
 
     @precondition(lambda self: self.unit < 8)
     @rule()
     def decay(self) -> None:
-        upkeep.decay(self.sieve.store)
+        maintenance.decay(self.sieve.store)
         self.unit *= 2
 
     @rule(numbers=st.lists(NUMBERS, max_size=5, unique=True), label=LABELS)
@@ -166,9 +166,9 @@ class Memory(RuleBasedStateMachine):
         new = [n for n in numbers if digest(canonical(MAIL[n])) not in self.remembered]
         with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "other.tamis") as other:
             while other.store.unit() < self.unit:
-                upkeep.decay(other.store)
+                maintenance.decay(other.store)
             other.learn_many([MAIL[number] for number in new], label, processes=1)
-            upkeep.merge(self.sieve.store, other.store)
+            maintenance.merge(self.sieve.store, other.store)
         for number in new:
             self.remembered[digest(canonical(MAIL[number]))] = [(label, self.unit)]
 
@@ -188,7 +188,7 @@ class Memory(RuleBasedStateMachine):
 
     @invariant()
     def check_is_clean(self) -> None:
-        assert upkeep.check(self.sieve.store) == []
+        assert maintenance.check(self.sieve.store) == []
 
 
 Memory.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

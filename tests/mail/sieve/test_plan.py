@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from tamis_mail import Receipt, Sieve, tokens
-from tamis_mail.bag import PAIRS, WORDS
-from tamis_mail.bag.arrays import views
+from tamis_mail.features import PAIRS, WORDS
+from tamis_mail.features.arrays import views
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
 from tamis_mail.sieve import jobs, plan, sieve
-from tamis_mail.sieve.hands import here
+from tamis_mail.sieve.executor import here
 from tamis_mail.sieve.plan import JOB, Plan
 from tamis_mail.sieve.pruning import prune
-from tamis_mail.store import StoreError, upkeep
+from tamis_mail.store import StoreError, maintenance
 from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.judging import others
@@ -74,7 +74,7 @@ def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
 def test_a_job_has_a_bounded_number_of_messages(opened: Sieve) -> None:
     raws = [b"Subject: %d\n\nx" % number for number in range(2 * JOB + 1)]
     assert job_sizes(opened, raws) == [JOB, JOB, 1]
-    assert upkeep.check(opened.store) == []
+    assert maintenance.check(opened.store) == []
 
 
 def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
@@ -95,11 +95,11 @@ def test_the_last_byte_fills_a_job(
 def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: Sieve) -> None:
     raws = [b"Subject: %d\n\nword%d" % (number, number) for number in range(JOB + 2)]
     opened.learn_many(raws, "ham", processes=1)
-    upkeep.decay(opened.store)
-    assert upkeep.prune(opened.store).dropped > 0
+    maintenance.decay(opened.store)
+    assert maintenance.prune(opened.store).dropped > 0
     assert opened.forget_many(raws, processes=1) == {"forgotten": JOB + 2}
     assert [(label.weight, label.features) for label in opened.store.labels()] == [(0, 0)]
-    assert upkeep.check(opened.store) == []
+    assert maintenance.check(opened.store) == []
 
 
 def test_features_of_many_messages_are_those_of_each() -> None:
@@ -217,7 +217,7 @@ def test_pruning_drops_just_what_weighs_little_by_the_definition(
 ) -> None:
     for number, raw in enumerate(SAMPLE[:120:2]):
         opened.learn(raw, labels[number % len(labels)])
-    upkeep.decay(opened.store)
+    maintenance.decay(opened.store)
     for number, raw in enumerate(SAMPLE[1:20:2]):
         opened.learn(raw, labels[number % len(labels)])
     before, unit, rule = rows_of(opened), opened.store.unit(), Rule.of(opened.store)
@@ -253,7 +253,7 @@ def test_a_bound_that_is_not_above_zero_is_refused(opened: Sieve, bound: float) 
 def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
     for raw in SAMPLE[:20]:
         opened.learn(raw, "ham")
-    upkeep.decay(opened.store)
+    maintenance.decay(opened.store)
     assert prune(opened.store, 1000.0).dropped == 0
 
 

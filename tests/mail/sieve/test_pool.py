@@ -14,7 +14,7 @@ import pytest
 from tamis_mail import Sieve
 from tamis_mail.sample import messages
 from tamis_mail.sieve.pool import Pool, WorkerError
-from tamis_mail.store import StoreError, upkeep
+from tamis_mail.store import StoreError, maintenance
 
 SAMPLE = [(one.raw, one.label) for one in messages()]
 
@@ -61,7 +61,7 @@ def test_a_source_that_breaks_leaves_whole_batches(tmp_path: Path) -> None:
     with Sieve.open(tmp_path / "store") as sieve:
         with pytest.raises(OSError, match="the disk is gone"):
             sieve.learn_many(breaking(), "ham", processes=2)  # type: ignore[arg-type]
-        assert upkeep.check(sieve.store) == []
+        assert maintenance.check(sieve.store) == []
         assert list(sieve.store.entries()) == []
         assert sieve.learn_many([raw for raw, _ in SAMPLE[:200]], "ham", processes=2) == {"learned": 200}
 
@@ -139,7 +139,7 @@ def test_threads_wait_for_each_other(tmp_path: Path) -> None:
         sorted_ = [threads.submit(sieve.sort, raw) for raw, _ in SAMPLE[:60]]
         assert {one.result().action for one in learned} == {"learned"}
         assert all(0 <= one.result().probability <= 1 for one in sorted_)
-        assert upkeep.check(sieve.store) == []
+        assert maintenance.check(sieve.store) == []
 
 
 def test_a_label_that_was_left_says_nothing(tmp_path: Path) -> None:
@@ -194,4 +194,4 @@ def test_unlabelled_mail_counts_apart_and_moves(tmp_path: Path) -> None:
         assert sieve.learn_many(spam, "spam")["moved"] > 0
         assert sieve.forget_many(spam + ham)["forgotten"] == len(spam) + labels["ham?"] + 40
         assert all(label.weight == 0 for label in sieve.store.labels())
-        assert upkeep.check(sieve.store) == []
+        assert maintenance.check(sieve.store) == []

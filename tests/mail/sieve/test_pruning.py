@@ -7,7 +7,7 @@ import pytest
 from tamis_mail import Sieve
 from tamis_mail.sample import messages
 from tamis_mail.sieve.pruning import prune
-from tamis_mail.store import upkeep
+from tamis_mail.store import maintenance
 
 SAMPLE = list(messages())
 
@@ -18,7 +18,7 @@ def test_no_verdict_moves_by_more_than_the_bound(tmp_path: Path, bound: float) -
         for label in ("spam", "ham"):
             sieve.learn_many([one.raw for one in SAMPLE[::3] if one.label == label], label)
         for _ in range(6):
-            upkeep.decay(sieve.store)
+            maintenance.decay(sieve.store)
         for label in ("spam", "ham"):
             sieve.learn_many([one.raw for one in SAMPLE[1::3] if one.label == label], label)
         asked = [one.raw for one in SAMPLE[2::6]] + [one.raw for one in SAMPLE[::9]]
@@ -30,7 +30,7 @@ def test_no_verdict_moves_by_more_than_the_bound(tmp_path: Path, bound: float) -
         if bound > 1:
             assert pruned.dropped > 0
             assert moved > 0
-        assert upkeep.check(sieve.store) == []
+        assert maintenance.check(sieve.store) == []
 
 
 def test_a_bound_that_is_none_is_refused(tmp_path: Path) -> None:

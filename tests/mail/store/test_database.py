@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.store import Store, StoreError, database, is_store
-from tamis_mail.store.upkeep import check
+from tamis_mail.store.maintenance import check
 from tests.mail.store.memory import expected, learn, remembered
 from tests.mail.strangers import as_nobody
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.store import Store, StoreError, exchange, upkeep
+from tamis_mail.store import Store, StoreError, exchange, maintenance
 from tests.mail.store.memory import careless, forget, learn, remembered
 
 
@@ -16,7 +16,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "store") as store:
         learn(careless(store), range(10), "spam", 'mail "of" Zoë/spam\n')
         learn(store, range(10, 15), "ham")
-        upkeep.decay(store)
+        maintenance.decay(store)
         learn(store, range(15, 18), "spam?", rest=7)
         with store.writing() as writer:
             writer.lend("ham", 12)
@@ -37,7 +37,7 @@ def test_there_and_back_is_the_same_to_the_byte(store: Store, tmp_path: Path) ->
         assert text(new) == written
         assert remembered(new) == remembered(store)
         assert list(new.entries()) == list(store.entries())
-        assert upkeep.check(new) == []
+        assert maintenance.check(new) == []
         assert new.unit() == 2
         forget(new, range(18))
         assert remembered(new) == {}
@@ -51,7 +51,7 @@ def test_the_text_does_not_tell_in_what_order_things_were_learned(tmp_path: Path
             learn(b, [number], "ham")
         learn(b, [100, *range(5)], "spam")
         forget(b, [100])
-        upkeep.compact(a)
+        maintenance.compact(a)
         assert text(a) == text(b)
 
 
@@ -67,7 +67,7 @@ def test_many_batches_are_one_store(store: Store, tmp_path: Path, monkeypatch: p
     with Store(tmp_path / "new") as new:
         exchange.load(new, io.BytesIO(text(store)))
         assert text(new) == text(store)
-        assert upkeep.check(new) == []
+        assert maintenance.check(new) == []
 
 
 def test_a_store_that_knows_something_is_not_loaded_into(store: Store, tmp_path: Path) -> None:

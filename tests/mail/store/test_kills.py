@@ -7,13 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-from tamis_mail.store import Store, upkeep
+from tamis_mail.store import Store, maintenance
 from tests.mail.store.memory import digest, expected, remembered
 
 KILLS = 20
 CHILD = """
 import itertools, sys
-from tamis_mail.store import Store, upkeep
+from tamis_mail.store import Store, maintenance
 from tests.mail.store.memory import forget, learn
 
 with Store(sys.argv[1]) as store:
@@ -23,7 +23,7 @@ with Store(sys.argv[1]) as store:
         if number % 5 == 4:
             forget(store, [number])
         if number % 17 == 16:
-            upkeep.compact(store)
+            maintenance.compact(store)
         print(number, flush=True)
 """
 
@@ -45,7 +45,7 @@ def test_a_process_that_is_killed_leaves_a_store_that_is_whole(tmp_path: Path) -
             lines += child.stdout.read().split("\n")
             said = [int(line) for line in lines if line.strip().isdigit()]
         with Store(path) as store:
-            assert upkeep.check(store) == []
+            assert maintenance.check(store) == []
             known = {entry.digest: entry.label for entry in store.entries()}
             numbers = {
                 number: known[digest(number)] for number in range(first + 5000) if digest(number) in known

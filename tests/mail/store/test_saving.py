@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.store import Store, StoreError, is_store, saving
-from tamis_mail.store.upkeep import check, status
+from tamis_mail.store.maintenance import check, status
 from tests.mail.store.memory import careless, expected, learn, remembered
 
 FIRST = expected(dict.fromkeys(range(20), "spam"))

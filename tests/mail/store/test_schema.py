@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tamis_mail import Sieve
 from tamis_mail.labels import Label
 from tamis_mail.schema import ROOM, TABLES, find_setting_fault, parse_rule
-from tamis_mail.store import Store, StoreError, exchange, saving, upkeep
+from tamis_mail.store import Store, StoreError, exchange, maintenance, saving
 from tamis_mail.verdict import RULE, Rule, VerdictError, judge
 from tamis_mail.verdict.judging import concluded
 from tamis_mail.verdict.rule import RuleError
@@ -83,7 +83,7 @@ def test_a_bad_rule_is_refused_wherever_it_comes_from(store: Store, tmp_path: Pa
     with pytest.raises(RuleError, match=r"cannot be used .*: tamis tune --reset goes back") as error:
         Sieve(store).sort(MESSAGE)
     assert "\n" not in str(error.value)
-    (fault,) = upkeep.check(store)
+    (fault,) = maintenance.check(store)
     assert "setting" in fault
     saving.backup(store, tmp_path / "backup")
     with pytest.raises(StoreError, match=r"the backup .* is damaged"):
@@ -137,7 +137,7 @@ def test_every_rule_that_is_accepted_gives_finite_probabilities(
 )
 def test_numbers_out_of_range_are_refused(store: Store, name: str, value: str) -> None:
     store.connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
-    (fault,) = upkeep.check(store)
+    (fault,) = maintenance.check(store)
     assert "setting" in fault
     with pytest.raises(StoreError, match=name if len(value) < 100 else "setting") as error:
         store.number(name)
@@ -175,15 +175,15 @@ HOSTILE_VALUES = {
 
 @pytest.mark.parametrize("damage", HOSTILE_VALUES.values(), ids=HOSTILE_VALUES)
 def test_values_that_no_store_has_are_found_by_check_and_end_in_one_line(store: Store, damage: str) -> None:
-    upkeep.compact(store)
+    maintenance.compact(store)
     store.connection.execute(damage)
-    assert upkeep.check(store)
+    assert maintenance.check(store)
     sieve = Sieve(store)
     for act in (
         lambda: sieve.sort(MESSAGE),
         lambda: list(sieve.sort_many([MESSAGE], processes=1)),
         lambda: sieve.learn(MESSAGE, "ham"),
-        lambda: upkeep.status(store),
+        lambda: maintenance.status(store),
         lambda: exchange.export(store, io.BytesIO()),
     ):
         with suppress(StoreError, RuleError, VerdictError):  # nothing else may come of it
@@ -212,7 +212,7 @@ def test_counts_whose_sum_64_bits_do_not_hold_are_refused(store: Store, tmp_path
     data = b"".join(key.to_bytes(8, "little") + ((1 << 63) - 1).to_bytes(8, "little") for key in range(1, 4))
     store.connection.execute("INSERT INTO shelf VALUES (?, ?)", (start, data))
     assert entries
-    assert any("add up to about" in fault for fault in upkeep.check(store))
+    assert any("add up to about" in fault for fault in maintenance.check(store))
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -241,7 +241,7 @@ def test_a_rule_is_read_as_it_was_written(store: Store) -> None:
     with store.writing() as writer:
         writer.set("rule", RULE.scaled((1, 2, 3, 4)).written())
     assert Rule.of(store) == RULE.scaled((1, 2, 3, 4))
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 OBJECTS = {
@@ -279,9 +279,9 @@ def test_a_store_with_other_tables_triggers_or_views_is_not_opened(
     with pytest.raises(StoreError, match=words):
         saving.restore(tmp_path / "hostile", store.path)
     assert store.path.read_bytes() == before
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
     store.connection.executescript(statement)
-    (fault, *_) = upkeep.check(store)
+    (fault, *_) = maintenance.check(store)
     assert statement.startswith(("DROP", "ALTER TABLE journal DROP")) or "no store of tamis has" in fault
 
 
@@ -300,7 +300,7 @@ def test_every_statement_has_a_time_limit(store: Store) -> None:
     with store.connection.limit(0.05), pytest.raises(StoreError, match="took too long"):
         write()
     assert store.setting("more") is None
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_what_is_said_of_a_hostile_export_is_short(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_each_fault_of_a_file_with_a_page_over_another_is_one_line(tmp_path: Pat
         with closing(sqlite3.connect(path)) as connection:
             several += any("\n" in line for (line,) in connection.execute("PRAGMA integrity_check(20)"))
         with Store(path) as store:
-            faults = upkeep.check(store)
+            faults = maintenance.check(store)
         assert faults
         assert not any("\n" in fault for fault in faults)
     assert several  # SQLite does say several things in one answer

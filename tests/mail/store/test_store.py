@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tamis_mail.store import Store, StoreError, database, upkeep
+from tamis_mail.store import Store, StoreError, database, maintenance
 from tests.mail.store.memory import bag, careless, digest, expected, features, forget, learn, remembered
 
 
@@ -20,7 +20,7 @@ def test_what_was_forgotten_never_was(tmp_path: Path) -> None:
         forget(store, range(10, 25))
         messages = {number: "spam" if number < 20 else "ham" for number in [*range(10), *range(25, 30)]}
         assert remembered(store) == expected(messages)
-        assert upkeep.check(store) == []
+        assert maintenance.check(store) == []
         assert [label.messages for label in store.labels()] == [10, 5]
         forget(store, messages)
         assert remembered(store) == {}
@@ -34,10 +34,10 @@ def test_a_guess_counts_under_both_labels(tmp_path: Path) -> None:
         learn(store, [3], "ham?", rest=4)
         weights = {label.name: (label.messages, label.weight) for label in store.labels()}
         assert weights == {"spam?": (2, 2 + 4), "ham?": (1, 1 + 30)}
-        assert upkeep.check(store) == []
+        assert maintenance.check(store) == []
         forget(store, [1, 2, 3])
         assert remembered(store) == {}
-        assert upkeep.check(store) == []
+        assert maintenance.check(store) == []
 
 
 def test_an_error_inside_a_transaction_undoes_all_of_it(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_reader_sees_the_store_as_it_was_when_it_began(tmp_path: Path) -> None
         with reader.reading():
             learn(writer, range(5, 50))  # before the reader has read anything
             assert remembered(reader) == expected(dict.fromkeys(range(5), "spam"))
-            upkeep.compact(writer)
+            maintenance.compact(writer)
             assert remembered(reader) == expected(dict.fromkeys(range(5), "spam"))
         assert remembered(reader) == expected(dict.fromkeys(range(50), "spam"))
 
@@ -88,7 +88,7 @@ def test_writers_wait_for_each_other(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         messages = {number: ("spam", "ham", "x")[number // 10] for number in range(30)}
         assert remembered(store) == expected(messages)
-        assert upkeep.check(store) == []
+        assert maintenance.check(store) == []
 
 
 def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,11 +134,11 @@ class Memory(RuleBasedStateMachine):
     @rule()
     def decay(self) -> None:
         if self.store.unit() < 1 << 20:
-            upkeep.decay(self.store)
+            maintenance.decay(self.store)
 
     @rule()
     def compact(self) -> None:
-        upkeep.compact(self.store)
+        maintenance.compact(self.store)
 
     @rule()
     def open_again(self) -> None:
@@ -159,7 +159,7 @@ class Memory(RuleBasedStateMachine):
             for key, count in counts.items()
         }
         assert found == right
-        assert upkeep.check(self.store) == []
+        assert maintenance.check(self.store) == []
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis_mail.store import Store, tables
+from tamis_mail.store.maintenance import check, compact
 from tamis_mail.store.runs import all_runs
 from tamis_mail.store.tables import Table
-from tamis_mail.store.upkeep import check, compact
 from tests.mail.store.memory import bag, careless
 
 KEYS = st.one_of(st.integers(0, 40), st.integers(0, (1 << 48) - 1), st.just((1 << 48) - 1))

@@ -6,7 +6,7 @@ from math import inf, log
 import pytest
 from scipy import special
 
-from tamis_mail import bag
+from tamis_mail import features
 from tamis_mail.labels import SHARES, Label
 from tamis_mail.verdict import RULE, judge
 from tamis_mail.verdict.judging import concluded, others, sigmoid, trust
@@ -98,7 +98,11 @@ def test_the_lean_of_a_view_is_the_mean_of_tilts_and_doubts() -> None:
 
 def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
     """Two words and a header, 10 messages of spam and 30 of ham; each number of the rule is used once."""
-    word, other, header = bag.key(b"a", bag.WORDS), bag.key(b"b", bag.WORDS), bag.key(b"c", bag.HEADERS)
+    word, other, header = (
+        features.key(b"a", features.WORDS),
+        features.key(b"b", features.WORDS),
+        features.key(b"c", features.HEADERS),
+    )
     known = [label(0, "spam", 10), label(1, "ham", 30)]
     names = {word: "a", other: "b", header: "c"}
     verdict = judge({word: [5, 3], other: [0, 0], header: [2, 2]}, known, RULE, 1, lambda: names)
@@ -123,11 +127,11 @@ def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
 def test_the_default_rule_gives_the_log_odds_that_were_measured() -> None:
     """Every constant of the default rule is in this number; experiments/0005-mail-views chose them."""
     counts = {
-        bag.key(b"gram", bag.GRAMS): [5, 3],
-        bag.key(b"another", bag.GRAMS): [0, 1],
-        bag.key(b"header", bag.HEADERS): [2, 7],
-        bag.key(b"word", bag.WORDS): [9, 1],
-        bag.key(b"pair", bag.PAIRS): [0, 2],
+        features.key(b"gram", features.GRAMS): [5, 3],
+        features.key(b"another", features.GRAMS): [0, 1],
+        features.key(b"header", features.HEADERS): [2, 7],
+        features.key(b"word", features.WORDS): [9, 1],
+        features.key(b"pair", features.PAIRS): [0, 2],
     }
     known = [label(0, "spam", 10, lent=1), label(1, "ham", 30), label(2, "spam?", 64)]
     rows = {key: [*row, 3] for key, row in counts.items()}
@@ -169,14 +173,14 @@ def test_a_view_leans_nowhere_unless_it_is_told_to() -> None:
 
 
 def test_a_feature_of_less_than_one_message_is_familiar() -> None:
-    header = bag.key(b"c", bag.HEADERS)
+    header = features.key(b"c", features.HEADERS)
     known = [label(0, "spam", 40), label(1, "ham", 40)]
     verdict = judge({header: [1, 0]}, known, RULE, 4, lambda: {header: "c"})  # a quarter of a message
     assert [one.token for one in verdict.evidence if one.contribution] == ["c", "(length of the headers)"]
 
 
 def test_what_a_verdict_is_made_of_cannot_be_changed() -> None:
-    word = bag.key(b"a", bag.WORDS)
+    word = features.key(b"a", features.WORDS)
     known = [label(0, "spam", 10), label(1, "ham", 30)]
     verdict = judge({word: [5, 3]}, known, RULE, 1, lambda: {word: "a"})
     parts = [RULE, RULE.views[0], sides(known, "spam", ["ham"], 1, 1.0)[0]]

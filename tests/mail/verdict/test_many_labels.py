@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tamis_mail.bag import KEY_BITS
+from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, judge
 from tamis_mail.verdict.arrays import judge_many

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis_mail import bag
+from tamis_mail import features
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, Rule, judge
 from tamis_mail.verdict.arrays import judge_many
@@ -55,12 +55,12 @@ def test_many_are_judged_like_one(messages: list[dict[int, list[int]]], weights:
 @pytest.mark.parametrize("weights", [(), (5,), (0, 9), (9, 0)])
 def test_who_knows_one_side_only_is_unsure(weights: tuple[int, ...]) -> None:
     row = [3] * len(weights)
-    verdict = judge({bag.key(b"word", bag.WORDS): row}, labels(*weights), RULE, 1, dict)
+    verdict = judge({features.key(b"word", features.WORDS): row}, labels(*weights), RULE, 1, dict)
     assert (verdict.label, verdict.probability) == ("unsure", 0.5)
 
 
 def test_after_one_message_of_each_nothing_is_certain() -> None:
-    counts = {bag.key(str(n).encode(), bag.WORDS): [1, 0] for n in range(100)}
+    counts = {features.key(str(n).encode(), features.WORDS): [1, 0] for n in range(100)}
     verdict = judge(counts, labels(1, 1), RULE, 1, dict)
     assert 0.5 < verdict.probability < 0.99
 
@@ -82,14 +82,14 @@ def test_pooled_prior_leaves_the_overall_rate_alone() -> None:
 
 
 def test_decay_halves_what_was_learned() -> None:
-    key = bag.key(b"word", bag.WORDS)
+    key = features.key(b"word", features.WORDS)
     old = judge({key: [8, 2]}, labels(20, 20), RULE, 1, dict)
     same = judge({key: [16, 4]}, labels(40, 40), RULE, 2, dict)
     assert old.log_odds == same.log_odds
 
 
 def test_thresholds_decide_and_a_third_label_is_found() -> None:
-    work, spam = bag.key(b"minutes", bag.WORDS), bag.key(b"pills", bag.WORDS)
+    work, spam = features.key(b"minutes", features.WORDS), features.key(b"pills", features.WORDS)
     known = labels(100, 100, 100)
     assert judge({work: [0, 1, 60]}, known, RULE, 1, dict).label == "work"
     assert judge({spam: [90, 0, 0]}, known, RULE, 1, dict).label == "spam"
@@ -100,9 +100,9 @@ def test_thresholds_decide_and_a_third_label_is_found() -> None:
 @pytest.mark.parametrize("row", [[9, 1], [5, 5], [1, 9], [40, 0], [0, 40]])
 def test_a_probability_at_a_threshold_is_spam_or_ham_and_one_between_them_is_unsure(row: list[int]) -> None:
     def label(rule: Rule) -> str:
-        return judge({bag.key(b"word", bag.WORDS): row}, labels(50, 50), rule, 1, dict).label
+        return judge({features.key(b"word", features.WORDS): row}, labels(50, 50), rule, 1, dict).label
 
-    at = judge({bag.key(b"word", bag.WORDS): row}, labels(50, 50), RULE, 1, dict).probability
+    at = judge({features.key(b"word", features.WORDS): row}, labels(50, 50), RULE, 1, dict).probability
     above, below = nextafter(at, 1), nextafter(at, 0)
     assert label(replace(RULE, spam=at, ham=below)) == "spam"
     assert label(replace(RULE, spam=above, ham=below)) == "unsure"
@@ -113,12 +113,12 @@ def test_a_probability_at_a_threshold_is_spam_or_ham_and_one_between_them_is_uns
 @pytest.mark.parametrize("patience", [0.5, 2.0, 9.0])
 def test_as_much_is_claimed_as_the_smaller_class_allows(spams: int, hams: int, patience: float) -> None:
     """By hand: one word, so that its weight is divided by one and the view's reluctance."""
-    rule, view = replace(RULE, patience=patience), RULE.views[bag.WORDS]
+    rule, view = replace(RULE, patience=patience), RULE.views[features.WORDS]
     prior = view.prior
     weight = log((1 + prior) / (spams + 2 * prior)) - log(prior / (hams + 2 * prior))
     smaller = min(spams, hams)
     expected = view.scale * weight / (1 + view.reluctance) * smaller / (smaller + patience)
-    keys, counts = np.array([bag.key(b"word", bag.WORDS)], np.uint64), np.array([[1, 0]])
+    keys, counts = np.array([features.key(b"word", features.WORDS)], np.uint64), np.array([[1, 0]])
     verdict = judge({int(keys[0]): [1, 0]}, labels(spams, hams), rule, 1, dict)
     (together,) = judge_many(
         keys, np.zeros(1, np.intp), np.array([0, 1]), counts, labels(spams, hams), rule, 1
@@ -129,11 +129,16 @@ def test_as_much_is_claimed_as_the_smaller_class_allows(spams: int, hams: int, p
 
 def test_lent_mail_is_known_by_its_headers_and_words_and_not_by_grams_or_pairs() -> None:
     """Another filter's counts have no grams and no pairs: it has seen no messages as far as these go."""
-    for kind, counted in [(bag.GRAMS, 10), (bag.HEADERS, 40), (bag.WORDS, 40), (bag.PAIRS, 10)]:
+    for kind, counted in [
+        (features.GRAMS, 10),
+        (features.HEADERS, 40),
+        (features.WORDS, 40),
+        (features.PAIRS, 10),
+    ]:
         view = replace(RULE.views[kind], tilt=0.0, doubt=0.0)
         one, two, three, four = (view if number == kind else other for number, other in enumerate(RULE.views))
         rule = replace(RULE, views=(one, two, three, four), acquaintance=1e300)
-        verdict = judge({bag.key(b"word", kind): [4, 1]}, labels(10, 10, lent=30), rule, 1, dict)
+        verdict = judge({features.key(b"word", kind): [4, 1]}, labels(10, 10, lent=30), rule, 1, dict)
         weight = view.weigh(4, 1, counted, counted)
         expected = view.scale * weight / (1 + view.reluctance) * counted / (counted + 2)
         assert isclose(verdict.log_odds, expected, rel_tol=1e-9)
@@ -148,5 +153,5 @@ def test_a_rule_survives_being_written() -> None:
 
 
 def test_probability_is_the_logistic_of_the_log_odds() -> None:
-    verdict = judge({bag.key(b"word", bag.WORDS): [5, 1]}, labels(10, 10), RULE, 1, dict)
+    verdict = judge({features.key(b"word", features.WORDS): [5, 1]}, labels(10, 10), RULE, 1, dict)
     assert isclose(verdict.probability, 1 / (1 + exp(-verdict.log_odds)))

@@ -6,7 +6,7 @@ from typing import TextIO
 
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.shape import Command, Option, commands
+from tamis_mail.surfaces.cli.parser_model import Command, Option, commands
 
 __all__ = ["SHELLS", "configure", "run", "script"]
 

@@ -68,7 +68,7 @@ def run(out: TextIO, options: Namespace) -> int:
     if options.statistics:
         if options.mailbox:
             options.parser.error("got --statistics and --mailbox, expected one of them")
-        import_module("tamis_mail.surfaces.cli.worked").show(out)
+        import_module("tamis_mail.surfaces.cli.textbook_examples").show(out)
         return 0
     with TemporaryDirectory(prefix="tamis-demo-") as folder:
         root = options.mailbox

@@ -13,10 +13,10 @@ from tamis_mail.mailbox import Letter
 from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
+from tamis_mail.surfaces.cli.gram_spans import gram_spans
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_store
 from tamis_mail.surfaces.cli.sources import open_sources, path_bytes, too_large
-from tamis_mail.surfaces.cli.strands import strands
 from tamis_mail.surfaces.cli.streams import columns
 from tamis_mail.verdict import Evidence, Verdict
 
@@ -146,7 +146,7 @@ class _Page:
         evidence = verdict.evidence
         head = canonical(raw)[:_HEAD].decode("utf-8", "replace")
         head = "".join(c if c.isprintable() else "·" for c in head)
-        grams = strands(head, [one for one in evidence if one.view == "grams"])
+        grams = gram_spans(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
         self._words = [one for one in evidence if one.view != "grams"]
         self._grams = grams

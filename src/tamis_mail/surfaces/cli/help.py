@@ -5,7 +5,7 @@ from typing import TextIO
 
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.shape import subcommands
+from tamis_mail.surfaces.cli.parser_model import subcommands
 
 __all__ = ["configure", "run"]
 

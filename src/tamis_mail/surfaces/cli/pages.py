@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tamis_mail.surfaces.cli import command_line
-from tamis_mail.surfaces.cli.shape import Option, commands
+from tamis_mail.surfaces.cli.parser_model import Option, commands
 
 __all__ = ["manual", "markdown"]
 

@@ -93,9 +93,9 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         self.prepare()
-        shape = import_module("tamis_mail.surfaces.cli.shape")
+        parser_model = import_module("tamis_mail.surfaces.cli.parser_model")
         width = min(columns(), 100)
-        self.usage = shape.command(self, tuple(self.prog.split())).usage(width - 8).replace("%", "%%")
+        self.usage = parser_model.command(self, tuple(self.prog.split())).usage(width - 8).replace("%", "%%")
         said = self.epilog
         self.epilog = "\n\n".join(part for part in (self.said_in_examples(), said) if part) or None
         try:

@@ -10,8 +10,8 @@ from tamis_mail.labels import GUESSES
 from tamis_mail.mailbox.letter import printable
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
-from tamis_mail.store.upkeep import Status
-from tamis_mail.store.upkeep import status as ask
+from tamis_mail.store.maintenance import Status
+from tamis_mail.store.maintenance import status as ask
 from tamis_mail.surfaces.cli.parser import Parser, add_store
 
 __all__ = ["configure", "run", "size"]

@@ -14,7 +14,7 @@ from tamis.progress import Line
 from tamis_mail.files import IrregularFileError, open_regular, replace_file
 from tamis_mail.mailbox.letter import printable
 from tamis_mail.settings import default_path
-from tamis_mail.store import Store, StoreError, exchange, lending, saving, upkeep
+from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
 from tamis_mail.surfaces.cli.sources import open_sources
 from tamis_mail.surfaces.cli.status import size
@@ -233,10 +233,10 @@ def _import(options: Namespace) -> Answer:
         if options.format == "tamis":
             return [f"{exchange.load(store, file):,} messages are remembered in {_path(options)}"], 0
         if options.format == "bogofilter":
-            lent = lending.load_bogofilter(store, file)
+            lent = import_foreign.load_bogofilter(store, file)
         else:
             words = (word for source in sources for letter in source for word in letter.raw.lower().split())
-            lent = lending.load_spamassassin(store, file, words)
+            lent = import_foreign.load_spamassassin(store, file, words)
     malformed = [f"{lent.malformed:,} lines were passed over"] if lent.malformed else []
     return [
         f"{lent.spam:,} spam and {lent.ham:,} ham messages lent to {_path(options)}",
@@ -251,7 +251,7 @@ def _merge(options: Namespace) -> Answer:
         Store(options.store or default_path()) as store,
         _progress("merge", options) as progress,
     ):
-        messages = upkeep.merge(store, other, progress)
+        messages = maintenance.merge(store, other, progress)
     return [f"{messages:,} messages of {printable(options.file)} added to {_path(options)}"], 0
 
 
@@ -266,7 +266,7 @@ def _prune(options: Namespace) -> Answer:
         if options.halvings is None:
             done = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
         else:
-            done = upkeep.prune(store, options.halvings, progress)
+            done = maintenance.prune(store, options.halvings, progress)
     return [
         f"{done.dropped:,} features dropped, {done.kept:,} kept",
         f"{_path(options)} was {size(done.bytes_before)} and is {size(done.bytes_after)}",
@@ -275,19 +275,19 @@ def _prune(options: Namespace) -> Answer:
 
 def _decay(options: Namespace) -> Answer:
     with _open(options) as store:
-        times = upkeep.decay(store)
+        times = maintenance.decay(store)
     return [f"all that was learned so far counts half; that was done {times} time{'s' * (times != 1)}"], 0
 
 
 def _compact(options: Namespace) -> Answer:
     with _open(options) as store, _progress("compact", options) as progress:
-        left = upkeep.compact(store, progress)
+        left = maintenance.compact(store, progress)
     return [f"{_path(options)} is now {size(left)}"], 0
 
 
 def _check(options: Namespace) -> Answer:
     with _open(options, readonly=True) as store, _progress("check", options) as progress:
-        faults = upkeep.check(store, progress)
+        faults = maintenance.check(store, progress)
     if faults:
         advice = "restore a backup (tamis store restore), or learn your mail anew into a new store"
         return [f"{_path(options)} is damaged: {advice}", *(f"  {fault}" for fault in faults)], 3

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from textwrap import wrap
 from typing import TextIO
 
-from tamis_mail.bag import VIEWS
+from tamis_mail.features import VIEWS
 from tamis_mail.files import is_there
 from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds

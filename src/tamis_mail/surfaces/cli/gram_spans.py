@@ -2,7 +2,7 @@
 
 Hundreds of grams of a few bytes say one thing, such as a host name in a header, letter by letter.
 Where grams that speak for the same side overlap in the message, they are one strand; each gram counts once,
-where it first occurs, so strands sum to what the grams sum to.
+where it first occurs, so gram_spans sum to what the grams sum to.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tamis_mail.verdict import Evidence
 
-__all__ = ["strands"]
+__all__ = ["gram_spans"]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class _Strand:
     grams: list[Evidence]
 
 
-def strands(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
+def gram_spans(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
     """Strands by weight, strongest first; `head` is the text that the grams are of.
 
     Their counts are those of the strand's strongest gram.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tamis_mail.sieve.pool import Pool
 
-__all__ = ["Hands", "Work", "batches", "here"]
+__all__ = ["Executor", "Work", "batches", "here"]
 
 Work = Callable[
     [str, Iterable[tuple[Any, ...]]], Iterator[Any]
@@ -40,7 +40,7 @@ def batches(messages: Iterable[bytes], most: int, largest: int = _LARGE) -> Iter
         yield batch
 
 
-class Hands:
+class Executor:
     """Whoever is at hand."""
 
     def __init__(self) -> None:

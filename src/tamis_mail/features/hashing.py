@@ -24,11 +24,11 @@ BLOCK = 8  # bytes of a token that are stirred in at once
 BLOCKS = 5  # a token is known by its length and its first 40 bytes
 
 
-def features(tokens: Tokens) -> set[int]:
+def hash_tokens(tokens: Tokens) -> set[int]:
     """The numbers of the features of a message.
 
     >>> from tamis_mail.tokens import Tokens
-    >>> numbers = features(Tokens(head=b"From: a@b", headers=b"from:@b", words=b"see you soon", marks=b""))
+    >>> numbers = hash_tokens(Tokens(head=b"From: a@b", headers=b"from:@b", words=b"see you soon", marks=b""))
     >>> len(numbers), max(numbers) < 2**48
     (9, True)
     """
@@ -41,7 +41,7 @@ def features(tokens: Tokens) -> set[int]:
     return numbers
 
 
-def named(tokens: Tokens) -> dict[int, str]:
+def name_features(tokens: Tokens) -> dict[int, str]:
     """The features of a message, and what a person may call each."""
     names = {_number(state, GRAMS): _readable(gram) for state, gram in _grams(tokens.head).items()}
     names.update(_named(_split(tokens.headers), HEADERS))

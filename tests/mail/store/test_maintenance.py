@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.store import Store, StoreError, upkeep
+from tamis_mail.store import Store, StoreError, maintenance
 from tamis_mail.store.runs import all_runs
 from tests.mail.store.memory import (
     Memory,
@@ -56,8 +56,8 @@ def times(memory: Memory, factor: int) -> Memory:
 
 
 def test_status_says_what_is_there(store: Store) -> None:
-    upkeep.decay(store)
-    status = upkeep.status(store)
+    maintenance.decay(store)
+    status = maintenance.status(store)
     assert [(label.name, label.messages, label.weight) for label in status.labels] == [
         ("spam", 30, 30),
         ("ham", 20, 20),
@@ -71,7 +71,7 @@ def test_status_says_what_is_there(store: Store) -> None:
 
 def test_status_of_a_store_that_knows_nothing(tmp_path: Path) -> None:
     with Store(tmp_path / "empty") as store:
-        status = upkeep.status(store)
+        status = maintenance.status(store)
         assert (status.labels, status.messages, status.entries, status.versions, status.last) == (
             [],
             0,
@@ -79,9 +79,9 @@ def test_status_of_a_store_that_knows_nothing(tmp_path: Path) -> None:
             [],
             None,
         )
-        assert upkeep.check(store) == []
-        assert upkeep.prune(store).dropped == 0
-        assert upkeep.compact(store) > 0
+        assert maintenance.check(store) == []
+        assert maintenance.prune(store).dropped == 0
+        assert maintenance.compact(store) > 0
 
 
 @pytest.mark.parametrize(
@@ -113,40 +113,40 @@ def test_status_of_a_store_that_knows_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_check_finds_what_is_wrong(store: Store, damage: str, fault: str) -> None:
-    assert upkeep.check(store) == []
-    upkeep.compact(store)
+    assert maintenance.check(store) == []
+    maintenance.compact(store)
     store.connection.execute(damage)
-    faults = upkeep.check(store)
+    faults = maintenance.check(store)
     assert any(fault in line for line in faults), faults
 
 
 def test_check_finds_counts_below_zero(store: Store) -> None:
     with store.writing() as writer:
         writer.add(bag(features(999), 1, 2, -1))
-    faults = upkeep.check(store)
-    assert len(faults) <= upkeep.MOST_EPOCHS
+    faults = maintenance.check(store)
+    assert len(faults) <= maintenance.MOST_EPOCHS
     assert "has counts [0, -1]" in faults[0]
 
 
 def test_decay_halves_what_was_learned_before(store: Store) -> None:
-    assert upkeep.decay(store) == 1
+    assert maintenance.decay(store) == 1
     learn(store, [200], "spam")
     assert remembered(store)["spam"][int(features(200)[0])] >= 2
-    assert upkeep.decay(store) == 2
+    assert maintenance.decay(store) == 2
     learn(store, [201], "spam")
     assert {label.name: label.weight for label in store.labels()} == {"spam": 30 + 2 + 4, "ham": 20}
     forget(store, [200, 201])
     assert remembered(store) == expected(STORE)
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_decay_ends_before_counts_are_too_large(store: Store) -> None:
-    for _ in range(upkeep.MOST_EPOCHS):
-        upkeep.decay(store)
+    for _ in range(maintenance.MOST_EPOCHS):
+        maintenance.decay(store)
     with pytest.raises(StoreError, match="was decayed 40 times"):
-        upkeep.decay(store)
+        maintenance.decay(store)
     learn(store, [200], "spam")
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_compacting_changes_nothing_that_can_be_seen(store: Store) -> None:
@@ -155,22 +155,22 @@ def test_compacting_changes_nothing_that_can_be_seen(store: Store) -> None:
     before = remembered(store)
     assert len({run.generation for run in all_runs(store.connection)}) > 1
     done: list[float] = []
-    assert upkeep.compact(store, done.append) == store.path.stat().st_size
+    assert maintenance.compact(store, done.append) == store.path.stat().st_size
     assert done[-1] == 1
     assert len({run.generation for run in all_runs(store.connection)}) == 1
     assert remembered(store) == before
     assert store.connection.execute("PRAGMA freelist_count").fetchone() == (0,)
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_pruning_takes_what_was_seen_once_before_the_last_decay(store: Store) -> None:
     before = remembered(store)
-    assert upkeep.prune(store).dropped == 0
+    assert maintenance.prune(store).dropped == 0
     assert store.era() == 0
-    upkeep.decay(store)
+    maintenance.decay(store)
     learn(store, [200], "ham")
     totals = remembered(store)["spam"] + remembered(store)["ham"]
-    pruned = upkeep.prune(store)
+    pruned = maintenance.prune(store)
     once = {key for key, count in totals.items() if count == 1}
     assert pruned.dropped == len(once) > 100
     assert pruned.kept == len(totals) - len(once)
@@ -181,13 +181,13 @@ def test_pruning_takes_what_was_seen_once_before_the_last_decay(store: Store) ->
     assert once.isdisjoint(left["ham"])
     assert set(features(200).tolist()) <= set(left["ham"])
     assert all(left["spam"][key] == before["spam"][key] for key in left["spam"])
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_pruning_all_that_was_seen_once(store: Store) -> None:
     learn(store, [300], "spam?", rest=0)  # a unit among guesses is a sixteenth of a message
     before = remembered(store)
-    upkeep.prune(store, halvings=0)
+    maintenance.prune(store, halvings=0)
     after = remembered(store)
     known = before["spam"] + before["ham"]
     assert set(after["spam"] + after["ham"]) == {
@@ -195,25 +195,25 @@ def test_pruning_all_that_was_seen_once(store: Store) -> None:
     }
     assert set(after["spam?"]) == set(before["spam?"]) & set(known)
     with pytest.raises(ValueError, match="halvings is -1"):
-        upkeep.prune(store, halvings=-1)
+        maintenance.prune(store, halvings=-1)
 
 
 def test_what_is_forgotten_after_pruning_leaves_nothing_below_zero(store: Store) -> None:
-    upkeep.prune(store, halvings=0)
+    maintenance.prune(store, halvings=0)
     learn(store, range(60, 70), "ham")
     forget(store, [*range(50), *range(60, 70)])
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
     assert remembered(store) == {}
 
 
 def test_two_stores_become_one(store: Store, other: Store) -> None:
     done: list[float] = []
-    assert upkeep.merge(store, other, done.append) == 30
+    assert maintenance.merge(store, other, done.append) == 30
     assert done[-1] == 1
     assert remembered(store) == expected(STORE | OTHER)
     assert remembered(other) == expected(OTHER)
-    assert upkeep.check(store) == []
-    assert upkeep.status(store).messages == 80
+    assert maintenance.check(store) == []
+    assert maintenance.status(store).messages == 80
     forget(store, OTHER)
     assert remembered(store) == expected(STORE)
 
@@ -224,19 +224,19 @@ def test_stores_of_different_epochs_become_one_without_rounding(
 ) -> None:
     for one, often in ((store, mine), (other, its)):
         for _ in range(often):
-            upkeep.decay(one)
+            maintenance.decay(one)
     with store.writing() as writer:
         writer.lend("spam", 5)
     with other.writing() as writer:
         writer.lend("spam", 7)
     unit = max(mine, its)
     nothing = Counter[int]()
-    upkeep.merge(store, other)
+    maintenance.merge(store, other)
     assert store.unit() == 1 << unit
     left, right = times(expected(STORE), 1 << unit - mine), times(expected(OTHER), 1 << unit - its)
     both = {label: left.get(label, nothing) + right.get(label, nothing) for label in left | right}
     assert remembered(store) == both
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
     lent = {label.name: label.lent for label in store.labels()}
     assert lent == {"spam": (5 << unit - mine) + (7 << unit - its), "ham": 0, "news": 0}
     forget(store, [*STORE, *OTHER])
@@ -249,29 +249,29 @@ def test_messages_in_both_stores_are_not_counted_twice(store: Store, other: Stor
     with pytest.raises(
         StoreError, match=r"2 messages of .*other are in .*store too.*forget them in one of the two"
     ):
-        upkeep.merge(store, other)
+        maintenance.merge(store, other)
     assert remembered(store) == before
     assert [label.name for label in store.labels()] == ["spam", "ham"]
     forget(other, [5, 45])
-    assert upkeep.merge(store, other) == 30
+    assert maintenance.merge(store, other) == 30
 
 
 def test_stores_that_cannot_be_one_are_refused(store: Store, other: Store) -> None:
     with pytest.raises(StoreError, match="cannot be merged with itself"):
-        upkeep.merge(store, store)
+        maintenance.merge(store, store)
     other.connection.execute("UPDATE journal SET version = 2")
     with pytest.raises(StoreError, match=r"counts tokens of version \[2\]"):
-        upkeep.merge(store, other)
+        maintenance.merge(store, other)
     other.connection.execute("UPDATE journal SET version = 1")
     for one in (store, other):
         one.connection.execute("INSERT INTO setting VALUES ('imported 1234', 'bogofilter')")
     with pytest.raises(StoreError, match="would count twice: import it into one"):
-        upkeep.merge(store, other)
+        maintenance.merge(store, other)
     other.connection.execute("DELETE FROM setting")
     store.connection.execute("INSERT OR REPLACE INTO setting VALUES ('epoch', '40')")
     other.connection.execute("UPDATE label SET weight = 1 << 30")
     with pytest.raises(StoreError, match="counts too much to be merged"):
-        upkeep.merge(store, other)
+        maintenance.merge(store, other)
     assert remembered(store) == expected(STORE)
 
 
@@ -283,14 +283,14 @@ def test_counts_that_might_not_fit_once_they_are_added_are_refused(
     with Store(tmp_path / "new") as new:
         if is_refused:
             with pytest.raises(StoreError, match="counts too much to be merged"):
-                upkeep.merge(new, other)
+                maintenance.merge(new, other)
         else:
-            assert upkeep.merge(new, other) == 30
+            assert maintenance.merge(new, other) == 30
 
 
 def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> None:
     with Store(tmp_path / "new") as new:
-        upkeep.merge(new, other)
+        maintenance.merge(new, other)
         assert remembered(new) == remembered(other)
         assert list(new.entries()) == list(other.entries())
         assert new.find(digest(100)) == other.find(digest(100))
@@ -299,11 +299,11 @@ def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> 
 def test_a_store_that_is_being_read_can_be_compacted(store: Store) -> None:
     """What cannot be done because of somebody else is done another time: it is no error."""
     with Store(store.path) as reader, reader.reading():
-        upkeep.compact(store)
-    assert upkeep.check(store) == []
+        maintenance.compact(store)
+    assert maintenance.check(store) == []
 
 
 def test_check_tells_how_far_it_is_by_the_last_key_that_it_read(store: Store) -> None:
     told: list[float] = []
-    assert upkeep.check(store, told.append) == []
+    assert maintenance.check(store, told.append) == []
     assert told == [float(table.keys[-1]) / (1 << 48) for table in store.tables()]

@@ -11,9 +11,9 @@ from typing import IO
 import pytest
 from typing_extensions import Buffer
 
-from tamis_mail.bag import HEADERS, WORDS, key
-from tamis_mail.store import Store, StoreError, lending, upkeep
-from tamis_mail.store.lending import Lent, bogofilter_feature, load_bogofilter, load_spamassassin
+from tamis_mail.features import HEADERS, WORDS, key
+from tamis_mail.store import Store, StoreError, import_foreign, maintenance
+from tamis_mail.store.import_foreign import Lent, bogofilter_feature, load_bogofilter, load_spamassassin
 from tests.mail.store.memory import careless, learn, remembered
 
 # As `bogoutil -d wordlist.db` of bogofilter 1.2.5 writes it.
@@ -84,8 +84,8 @@ def test_bogofilters_words_become_features(store: Store) -> None:
     assert counts(store, b"received:66.161.8.83", HEADERS) == [0, 2]
     assert counts(store, b"url:shop.example.com", WORDS) == [4, 0]
     assert counts(store, b"subject:annuity", HEADERS) == [2, 0]
-    assert upkeep.check(store) == []
-    assert upkeep.versions(store) == [1]
+    assert maintenance.check(store) == []
+    assert maintenance.versions(store) == [1]
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,16 @@ def test_the_same_counts_are_lent_once(store: Store) -> None:
 
 def test_what_is_lent_weighs_what_a_message_weighs_today(store: Store) -> None:
     learn(store, [1], "ham")
-    upkeep.decay(store)
+    maintenance.decay(store)
     load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
     assert lent(store) == {"ham": 60, "spam": 40}
     assert counts(store, b"subject:annuity", HEADERS) == [0, 4]
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_what_cannot_be_added_is_refused(store: Store) -> None:
-    for _ in range(upkeep.MOST_EPOCHS):
-        upkeep.decay(careless(store))
+    for _ in range(maintenance.MOST_EPOCHS):
+        maintenance.decay(careless(store))
     words = [b"word%d 999999999999 0\n" % number for number in range(10)]
     with pytest.raises(StoreError, match="too large"):
         load_bogofilter(store, [b".MSG_COUNT 999999999999 1\n", *words])
@@ -173,7 +173,7 @@ def test_spamassassins_tokens_are_found_by_words(store: Store) -> None:
     assert counts(store, b"watches", WORDS) == [100, 2]
     assert counts(store, b"url:shop.example", WORDS) == [7, 0]
     assert counts(store, b"cheap", WORDS) == [110, 0]  # there were 110 messages
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []
 
 
 def test_lines_that_are_not_spamassassins_are_counted(store: Store) -> None:
@@ -226,13 +226,13 @@ def test_a_line_without_end_is_refused(store: Store) -> None:
 def test_lines_that_come_again_and_again_take_no_memory(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lending, "_BATCH", 4)
+    monkeypatch.setattr(import_foreign, "_BATCH", 4)
     lines = [b".MSG_COUNT 100 200 20260101\n", *[b"cheap 30 1 0\n", b"lunch 0 1 0\n"] * 50]
     assert load_bogofilter(store, lines) == Lent(100, 200, 100, 100, 2, 0)
     assert counts(store, b"cheap", WORDS) == [100, 50]  # there were 100 messages
     assert counts(store, b"lunch", WORDS) == [0, 50]
-    assert upkeep.check(store) == []
-    monkeypatch.setattr(lending, "_MOST_FEATURES", 3)
+    assert maintenance.check(store) == []
+    monkeypatch.setattr(import_foreign, "_MOST_FEATURES", 3)
     with pytest.raises(StoreError, match="more than 3 tokens"):
         load_bogofilter(store, [b".MSG_COUNT 1 1\n", *(b"word%d 1 1\n" % n for n in range(9))])
 
@@ -240,4 +240,4 @@ def test_lines_that_come_again_and_again_take_no_memory(
 def test_sums_of_another_filters_counts_do_not_overflow(store: Store) -> None:
     words = [b"%s 999999999999 999999999999\n" % bytes([*b"boost"[: n % 5], 65 + n % 26]) for n in range(99)]
     load_bogofilter(store, [b".MSG_COUNT 10 999999999999\n", *words])
-    assert upkeep.check(store) == []
+    assert maintenance.check(store) == []

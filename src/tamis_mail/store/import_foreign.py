@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis_mail.bag import HEADERS, WORDS, key
+from tamis_mail.features import HEADERS, WORDS, key
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.schema import ROOM
 from tamis_mail.store.database import StoreError
+from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table, column_sums
-from tamis_mail.store.upkeep import versions
 from tamis_mail.tokens import VERSION
 
 __all__ = ["LABELS", "Lent", "load_bogofilter", "load_spamassassin"]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis_mail import bag
-from tamis_mail.bag import arrays
+from tamis_mail import features
+from tamis_mail.features import arrays
 from tamis_mail.tokens import Tokens
 
 WORDS = st.lists(
@@ -20,35 +20,37 @@ TOKENS = st.builds(Tokens, head=st.binary(max_size=40), headers=DOCUMENTS, words
 
 @given(st.lists(TOKENS, max_size=5))
 def test_both_forms_give_the_same_numbers(messages: list[Tokens]) -> None:
-    found = arrays.features(messages)
+    found = arrays.hash_tokens(messages)
     each = np.split(found.keys, found.starts[1:-1]) if messages else []
-    assert [keys.tolist() for keys in each] == [sorted(bag.features(one)) for one in messages]
+    assert [keys.tolist() for keys in each] == [sorted(features.hash_tokens(one)) for one in messages]
     assert len(found) == len(messages)
 
 
 @given(TOKENS)
 def test_each_feature_has_a_name_of_one_printable_line(tokens: Tokens) -> None:
-    names = bag.named(tokens)
-    assert set(names) == bag.features(tokens)
+    names = features.name_features(tokens)
+    assert set(names) == features.hash_tokens(tokens)
     assert all(name.isprintable() for name in names.values())
 
 
 def test_a_number_tells_its_view() -> None:
-    for kind, name in enumerate(bag.VIEWS):
-        assert bag.VIEWS[bag.view(bag.key(b"word", kind))] == name
-    assert len({bag.key(b"word", kind) for kind in range(4)}) == 4
+    for kind, name in enumerate(features.VIEWS):
+        assert features.VIEWS[features.view(features.key(b"word", kind))] == name
+    assert len({features.key(b"word", kind) for kind in range(4)}) == 4
 
 
 def test_what_is_far_apart_in_the_first_forty_bytes_is_told_apart() -> None:
     long = b"x" * 39
-    assert bag.key(long + b"a", bag.WORDS) != bag.key(long + b"b", bag.WORDS)
-    assert bag.key(long + b"a", bag.WORDS) != bag.key(long + b"ab", bag.WORDS)
+    assert features.key(long + b"a", features.WORDS) != features.key(long + b"b", features.WORDS)
+    assert features.key(long + b"a", features.WORDS) != features.key(long + b"ab", features.WORDS)
 
 
 def test_numbers_spread_over_the_shelves() -> None:
-    keys = np.array([bag.key(str(number).encode(), bag.WORDS) for number in range(100_000)], np.uint64)
+    keys = np.array(
+        [features.key(str(number).encode(), features.WORDS) for number in range(100_000)], np.uint64
+    )
     assert len(np.unique(keys)) == len(keys)
-    filled = np.bincount((keys >> np.uint64(bag.KEY_BITS - 8)).astype(np.intp), minlength=256)
+    filled = np.bincount((keys >> np.uint64(features.KEY_BITS - 8)).astype(np.intp), minlength=256)
     assert filled.min() > 290  # 390 each, give or take five deviations
     assert filled.max() < 490
 
@@ -57,25 +59,26 @@ def test_pairs_do_not_cross_lines_or_messages() -> None:
     apart = Tokens(b"", b"", b"one\ntwo", b"")
     together = Tokens(b"", b"", b"one two", b"")
     pairs = [
-        {key for key in bag.features(tokens) if bag.view(key) == bag.PAIRS} for tokens in (apart, together)
+        {key for key in features.hash_tokens(tokens) if features.view(key) == features.PAIRS}
+        for tokens in (apart, together)
     ]
     assert [len(found) for found in pairs] == [0, 1]
-    assert not arrays.features([Tokens(b"", b"", b"one", b"")] * 2).keys.tolist()[2:]
+    assert not arrays.hash_tokens([Tokens(b"", b"", b"one", b"")] * 2).keys.tolist()[2:]
 
 
 def test_a_batch_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 65535 messages"):
-        arrays.features([Tokens(b"", b"", b"", b"")] * arrays.MOST)
+        arrays.hash_tokens([Tokens(b"", b"", b"", b"")] * arrays.MOST)
 
 
 # The numbers are part of a store's format: a change here is a change of tokens.VERSION.
 @pytest.mark.parametrize(
     ("token", "kind", "number"),
     [
-        (b"viagra", bag.WORDS, 91790486244482),
-        (b"subject:hello", bag.HEADERS, 86957071562405),
-        (b"From:", bag.GRAMS, 9011890139448),
+        (b"viagra", features.WORDS, 91790486244482),
+        (b"subject:hello", features.HEADERS, 86957071562405),
+        (b"From:", features.GRAMS, 9011890139448),
     ],
 )
 def test_numbers_never_change(token: bytes, kind: int, number: int) -> None:
-    assert bag.key(token, kind) == number
+    assert features.key(token, kind) == number

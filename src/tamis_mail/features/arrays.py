@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.bag import hashing
-from tamis_mail.bag.hashing import GRAMS, HEADERS, KEY_BITS, PAIRS, WORDS
+from tamis_mail.features import hashing
+from tamis_mail.features.hashing import GRAMS, HEADERS, KEY_BITS, PAIRS, WORDS
 from tamis_mail.tokens import Tokens
 
 Numbers = NDArray[np.uint64]
@@ -38,7 +38,7 @@ def views(keys: Numbers) -> NDArray[np.intp]:
     return (keys & np.uint64((1 << hashing.VIEW_BITS) - 1)).astype(np.intp)
 
 
-def features(messages: Sequence[Tokens]) -> Bags:
+def hash_tokens(messages: Sequence[Tokens]) -> Bags:
     """The features of at most MOST messages."""
     if len(messages) >= MOST:
         raise ValueError(f"a batch has at most {MOST - 1} messages, not {len(messages)}")

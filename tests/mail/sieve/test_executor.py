@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis_mail.sieve import hands, pool
-from tamis_mail.sieve.hands import Hands, batches, here
+from tamis_mail.sieve import executor, pool
+from tamis_mail.sieve.executor import Executor, batches, here
 
 
 @given(st.lists(st.binary(max_size=6), max_size=30), st.integers(1, 8), st.integers(1, 20))
@@ -35,38 +35,38 @@ def test_a_batch_is_handed_over_before_more_is_read() -> None:
 
 
 @pytest.fixture
-def crew() -> Iterator[Hands]:
-    crew = Hands()
+def crew() -> Iterator[Executor]:
+    crew = Executor()
     yield crew
     crew.close(at_once=True)
 
 
-def test_few_small_messages_are_done_by_this_process(crew: Hands) -> None:
-    few = [b"x"] * hands._FEW
+def test_few_small_messages_are_done_by_this_process(crew: Executor) -> None:
+    few = [b"x"] * executor._FEW
     messages, work = crew.for_all(few, 2)
     assert (list(messages), work) == (few, here)
-    messages, work = crew.for_all([b"x" * (hands._SMALL - 1)], 2)
-    assert (sum(map(len, messages)), work) == (hands._SMALL - 1, here)
+    messages, work = crew.for_all([b"x" * (executor._SMALL - 1)], 2)
+    assert (sum(map(len, messages)), work) == (executor._SMALL - 1, here)
 
 
-def test_one_message_more_than_few_is_work_for_others(crew: Hands) -> None:
-    source = iter([b"x"] * (hands._FEW + 5))
+def test_one_message_more_than_few_is_work_for_others(crew: Executor) -> None:
+    source = iter([b"x"] * (executor._FEW + 5))
     messages, work = crew.for_all(source, 1 + 1)
     assert work is not here
     assert next(source) == b"x"  # no more was read than it took to know
-    assert len(list(messages)) == hands._FEW + 4
+    assert len(list(messages)) == executor._FEW + 4
     assert crew._pool is not None
     assert len(crew._pool._workers) == 2
 
 
-def test_messages_that_are_large_together_are_work_for_others(crew: Hands) -> None:
-    half = b"x" * (hands._SMALL // 2)
+def test_messages_that_are_large_together_are_work_for_others(crew: Executor) -> None:
+    half = b"x" * (executor._SMALL // 2)
     messages, work = crew.for_all(iter([half, half, b"y"]), 2)
     assert work is not here
     assert [len(raw) for raw in messages] == [len(half), len(half), 1]
 
 
-def test_one_process_reads_nothing_ahead_and_starts_no_other(crew: Hands) -> None:
+def test_one_process_reads_nothing_ahead_and_starts_no_other(crew: Executor) -> None:
     source = iter([b"x"] * 500)
     messages, work = crew.for_all(source, 1)
     assert work is here
@@ -75,7 +75,7 @@ def test_one_process_reads_nothing_ahead_and_starts_no_other(crew: Hands) -> Non
     assert list(messages) == []
 
 
-def test_there_is_a_process_for_each_core_unless_a_number_is_given(crew: Hands) -> None:
+def test_there_is_a_process_for_each_core_unless_a_number_is_given(crew: Executor) -> None:
     crew.for_all([b"x"] * 200, None)
     assert crew._pool is not None
     assert len(crew._pool._workers) == pool.cores() == len(os.sched_getaffinity(0))
@@ -84,7 +84,7 @@ def test_there_is_a_process_for_each_core_unless_a_number_is_given(crew: Hands) 
     assert crew._pool is first  # processes stay for the next mailbox
 
 
-def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Hands) -> None:
+def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Executor) -> None:
     _, work = crew.for_all([b"x"] * 200, 2)
     results = work("look", (([b"Subject: a\n\nb"],) for _ in range(3)))
     next(results)
@@ -98,7 +98,7 @@ def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Hands) -> No
 
 
 def test_processes_end_by_themselves_when_they_are_let_go() -> None:
-    crew = Hands()
+    crew = Executor()
     crew.for_all([b"x"] * 200, 2)
     workers = crew._pool._workers if crew._pool else []
     crew.close()

@@ -1,15 +1,15 @@
-"""tokens → a bag: the set of features of a message, each a 48-bit number.
+"""tokens → the set of features of a message, each a 48-bit number.
 
 A feature is a token under one of four views; its number is a hash of the token's bytes with the view in the
 two lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of
-the format of a store: it never changes without `tokens.VERSION`. Two forms give the same numbers, and
-`tests/mail/bag` holds them to each other: `hashing`, in plain Python, for one message in a process that has
-just begun, and `arrays`, in NumPy, for many messages at once.
+the format of a store: it never changes without `tokens.VERSION`. Two forms give the same numbers:
+`hashing`, in plain Python, for one message in a process that has just started, and `arrays`, in NumPy, for
+many messages at once. `tests/mail/features` compares them.
 
 With 46 bits of hash and a hundred million features known, one new token in 700,000 meets another's number.
 """
 
-from tamis_mail.bag.hashing import (
+from tamis_mail.features.hashing import (
     GRAMS,
     HEADERS,
     KEY_BITS,
@@ -17,9 +17,9 @@ from tamis_mail.bag.hashing import (
     VIEW_BITS,
     VIEWS,
     WORDS,
-    features,
+    hash_tokens,
     key,
-    named,
+    name_features,
     view,
 )
 
@@ -31,8 +31,8 @@ __all__ = [
     "VIEWS",
     "VIEW_BITS",
     "WORDS",
-    "features",
+    "hash_tokens",
     "key",
-    "named",
+    "name_features",
     "view",
 ]
