@@ -21,6 +21,7 @@ from tamis.conjugate.prior import (
     refuse_where,
 )
 from tamis.families.family import Size, generator, positive
+from tamis.families.normalizers import log_dirichlet_ratio
 from tamis.stats import Exact, Keys, Tally
 
 Likelihood = Literal["bernoulli", "geometric"]
@@ -148,7 +149,7 @@ class Beta(Prior):
     def _log_evidence(self, statistic: Tally) -> Array:
         successes, failures = _outcomes(statistic, self.likelihood)
         labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
-        return simplex.log_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
+        return log_dirichlet_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
 
     def log_density(self, parameters: ArrayLike) -> Array:
         """log of the belief's density at a probability."""

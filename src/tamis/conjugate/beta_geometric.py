@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
-from tamis.conjugate import simplex
 from tamis.conjugate.distribution import Counting, together, whole
 from tamis.families.family import Size, generator, positive
+from tamis.families.normalizers import log_dirichlet_ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class BetaGeometric(Counting):
         return np.where(k == np.inf, 1.0, inside)
 
     def _log_ratio(self, successes: Array, failures: Array) -> Array:
-        return simplex.log_ratio(
+        return log_dirichlet_ratio(
             np.stack([self.a, self.b], axis=-1), np.stack([successes, failures], axis=-1)
         )
 

@@ -22,6 +22,7 @@ from tamis.conjugate.prior import (
     refuse_where,
 )
 from tamis.families.family import Size, parameter, positive, vectors
+from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
 _SHARES = 1e-6  # of the weight: shares of float32 sum to one no better, as those of a Categorical need not
@@ -142,7 +143,7 @@ class Dirichlet(Prior):
     def variance(self) -> Array:
         """Of each probability (*batch, K)."""
         strength = self.strength[..., None]
-        return np.asarray(self.mean * (simplex.rest(self.concentration) / strength) / (strength + 1.0))
+        return np.asarray(self.mean * (sum_of_others(self.concentration) / strength) / (strength + 1.0))
 
     def update(self, statistic: Tally, /) -> Self:
         counts, keys = self._matched(statistic)
@@ -166,10 +167,10 @@ class Dirichlet(Prior):
         return counts, labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
 
     def log_normalizer(self) -> Array:
-        return simplex.log_normalizer(self.concentration)
+        return log_dirichlet_normalizer(self.concentration)
 
     def _log_evidence(self, statistic: Tally) -> Array:
-        return simplex.log_ratio(self.concentration, self._matched(statistic)[0])
+        return log_dirichlet_ratio(self.concentration, self._matched(statistic)[0])
 
     def log_density(self, parameters: ArrayLike) -> Array:
         """log of the belief's density at probabilities (..., K)."""
@@ -178,7 +179,7 @@ class Dirichlet(Prior):
 
     def interval(self, coverage: float = 0.95) -> Interval:
         """For each probability by itself (*batch, K), the interval that leaves equal tails on both sides."""
-        tail, other = tail_of(coverage), simplex.rest(self.concentration)
+        tail, other = tail_of(coverage), sum_of_others(self.concentration)
         if self.concentration.shape[-1] == 1:
             return np.ones_like(other), np.ones_like(other)
         return (

@@ -10,6 +10,7 @@ from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
 from tamis.conjugate.distribution import Distribution, counted, drawable, shape_of, together, whole
 from tamis.families.family import Size, generator, positive, vectors
+from tamis.families.normalizers import sum_of_others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,7 @@ class DirichletMultinomial(Distribution):
 
     def marginals(self) -> BetaBinomial:
         """Each category's count by itself, a batch (*batch, K)."""
-        return BetaBinomial(self.trials[..., None], self.concentration, simplex.rest(self.concentration))
+        return BetaBinomial(self.trials[..., None], self.concentration, sum_of_others(self.concentration))
 
     def log_density(self, x: ArrayLike) -> Array:
         """log p(counts) for counts (..., K); −∞ unless they are whole and sum to the trials."""

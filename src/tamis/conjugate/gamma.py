@@ -22,6 +22,7 @@ from tamis.conjugate.prior import (
     refuse_where,
 )
 from tamis.families.family import Size, generator, positive
+from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.stats import Exact, Keys, Tally
 
 Likelihood = Literal["poisson", "exponential"]
@@ -128,12 +129,12 @@ class Gamma(Prior):
         return type(self)(self.shape + events.value, self.rate + time.value, self.likelihood, keys=keys)
 
     def log_normalizer(self) -> Array:
-        return rates.log_normalizer(self.shape, self.rate)
+        return log_gamma_normalizer(self.shape, self.rate)
 
     def _log_evidence(self, statistic: Tally) -> Array:
         events, time = _events(statistic, self.likelihood)
         labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
-        return rates.log_ratio(self.shape, self.rate, events.value, time.value)
+        return log_gamma_ratio(self.shape, self.rate, events.value, time.value)
 
     def log_density(self, parameters: ArrayLike) -> Array:
         """log of the belief's density at a rate."""

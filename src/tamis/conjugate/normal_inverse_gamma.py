@@ -14,6 +14,7 @@ from tamis.conjugate.normals import MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_grouped, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
 from tamis.families.family import Size, generator, positive
+from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Keys, Moments
 
@@ -137,7 +138,7 @@ class NormalInverseGamma(Prior):
     def log_normalizer(self) -> Array:
         """With the (2π)^(−½) of the density to the power of the pseudo-observations: 2 · shape of them."""
         return np.asarray(
-            rates.log_normalizer(self.shape, self.scale)
+            log_gamma_normalizer(self.shape, self.scale)
             - self.shape * _LOG_TAU
             + 0.5 * (_LOG_TAU - np.log(self.strength))
         )
@@ -146,7 +147,7 @@ class NormalInverseGamma(Prior):
         weight, _, growth = self._gathered(statistic)
         normals.labels_of(self, self.keys, statistic)
         return np.asarray(
-            rates.log_ratio(self.shape, self.scale, 0.5 * weight, growth)
+            log_gamma_ratio(self.shape, self.scale, 0.5 * weight, growth)
             - 0.5 * np.log1p(weight / self.strength)
             - 0.5 * weight * _LOG_TAU
         )

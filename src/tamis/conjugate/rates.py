@@ -19,21 +19,8 @@ from tamis.conjugate.ascent import (
     climb,
     warn_where,
 )
+from tamis.families.normalizers import log_gamma_normalizer
 from tamis.families.stirling import bregman, deviance, digamma_rise, remainder
-
-
-def log_normalizer(shape: Array, rate: Array) -> Array:
-    """log Γ(a) / b^a."""
-    return np.asarray(special.gammaln(shape) - shape * np.log(rate))
-
-
-def log_ratio(shape: Array, rate: Array, events: Array, time: Array) -> Array:
-    """log_normalizer(shape + events, rate + time) − log_normalizer(shape, rate)."""
-    posterior = (shape + events) / (rate + time)
-    step = (shape * time - rate * events) / (rate + time)
-    likelihood = events * np.log(posterior) - time * posterior
-    loss = deviance(shape, rate * posterior, step)
-    return np.asarray(likelihood - loss + (remainder(shape + events) - remainder(shape)))
 
 
 def log_density(shape: Array, rate: Array, value: Array) -> Array:
@@ -41,7 +28,7 @@ def log_density(shape: Array, rate: Array, value: Array) -> Array:
     inside = np.where((value > 0) & np.isfinite(value), value, 1.0)
     density = -deviance(shape, rate * inside, shape - rate * inside) - remainder(shape) - np.log(inside)
     outside = np.where(np.isnan(value), np.nan, -np.inf)
-    at_zero = special.xlogy(shape - 1.0, 0.0) - log_normalizer(shape, rate)
+    at_zero = special.xlogy(shape - 1.0, 0.0) - log_gamma_normalizer(shape, rate)
     return np.where((value > 0) & np.isfinite(value), density, np.where(value == 0, at_zero, outside))
 
 
@@ -89,7 +76,7 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
 
 
 def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
-    """log_ratio less the likelihood of each group at its own best rate, which no prior changes.
+    """log_gamma_ratio less the likelihood of each group at its own best rate, which no prior changes.
 
     With a million events in a group that is e^−1000000, beside which no slope of the evidence would show.
     """

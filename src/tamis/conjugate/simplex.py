@@ -23,6 +23,7 @@ from tamis.conjugate.ascent import (
     warn_where,
 )
 from tamis.conjugate.prior import refuse_unless_grouped
+from tamis.families.normalizers import log_dirichlet_ratio, sum_of_others
 from tamis.families.stirling import bregman, deviance, digamma_rise, factorial_remainder, remainder
 
 # Up to here the steps of climb are enough. For 500 categories in 200 groups of 300 it evaluates the evidence
@@ -32,36 +33,8 @@ _NEWTON_STEPS = 60
 _ON_SIMPLEX = 1e-6  # how far from one shares may sum and still be shares: those of float32 do
 
 
-def rest(x: Array) -> Array:
-    """The sum of all others, for each: without a subtraction, which would lose the small beside the large."""
-    before = np.cumsum(x, axis=-1)
-    after = np.cumsum(x[..., ::-1], axis=-1)[..., ::-1]
-    others = np.zeros_like(x)
-    others[..., 1:] += before[..., :-1]
-    others[..., :-1] += after[..., 1:]
-    return others
-
-
-def log_normalizer(concentration: Array) -> Array:
-    """log ∏Γ(α_i) / Γ(Σα)."""
-    gammas = special.gammaln(concentration).sum(axis=-1)
-    return np.asarray(gammas - special.gammaln(concentration.sum(axis=-1)))
-
-
-def log_ratio(concentration: Array, counts: Array) -> Array:
-    """log_normalizer(concentration + counts) − log_normalizer(concentration)."""
-    strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
-    posterior, total = concentration + counts, strength + weight
-    step = concentration * (weight / total) - strength * (counts / total)
-    with np.errstate(over="ignore"):
-        likelihood = -counts * np.log1p(np.where(counts != 0, rest(posterior) / posterior, 0.0))
-    loss = deviance(concentration, posterior * (strength / total), step)
-    terms = likelihood - loss + (remainder(posterior) - remainder(concentration))
-    return np.asarray(terms.sum(axis=-1) - (remainder(total) - remainder(strength))[..., 0])
-
-
 def log_mass(concentration: Array, counts: Array) -> Array:
-    """Of counts drawn with shares that the belief draws: log_ratio and the multinomial coefficient."""
+    """Of counts drawn with shares that the belief draws: log_dirichlet_ratio and the multinomial coefficient."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
     step = strength * (counts / total) - concentration * (weight / total)
@@ -81,8 +54,8 @@ def log_density(concentration: Array, shares: Array) -> Array:
     on = ((shares >= 0) & (np.abs(total - 1.0) <= _ON_SIMPLEX)).all(axis=-1)
     inside = shares > 0
     x = np.where(inside & on[..., None], shares / np.where(on[..., None], total, 1.0), 0.0)
-    others = rest(x)
-    step = concentration * others - x * rest(concentration)
+    others = sum_of_others(x)
+    step = concentration * others - x * sum_of_others(concentration)
     logs = np.where(x > 0.5, np.log1p(-np.minimum(others, 0.5)), np.log(np.where(x > 0, x, 1.0)))
     terms = -deviance(concentration, strength * x, step) - remainder(concentration) - logs
     # at an edge the density is that of the others, times 0, the strength or ∞
@@ -119,7 +92,7 @@ def fit(counts: Array) -> Array:
     def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
         mean = special.softmax(place[:, :-1], axis=-1)
         concentration = mean * np.exp(place[:, -1:])
-        value = log_ratio(concentration, table[:, live]).sum(axis=0)
+        value = log_dirichlet_ratio(concentration, table[:, live]).sum(axis=0)
         pooled = digamma_rise(concentration.sum(axis=-1, keepdims=True), weight[:, live, None])
         rise = digamma_rise(concentration, table[:, live]) - pooled
         by_share = (rise * concentration).sum(axis=0)
@@ -161,13 +134,13 @@ def _ascended(table: Array, weight: Array, share: Array, strength: Array) -> tup
         return np.asarray(np.maximum(logs, np.log(LEAST_SHARE) + np.minimum(total, np.log(most))[:, None]))
 
     place = inside(np.log(share * strength[:, None]))
-    value = log_ratio(np.exp(place), table).sum(axis=0)
+    value = log_dirichlet_ratio(np.exp(place), table).sum(axis=0)
     for _ in range(_NEWTON_STEPS):
         step = _newton(np.exp(place), table, weight)
         step = step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(axis=-1, keepdims=True), 1e-300))
         for _ in range(10):
             reached = inside(place + step)
-            risen = log_ratio(np.exp(reached), table).sum(axis=0)
+            risen = log_dirichlet_ratio(np.exp(reached), table).sum(axis=0)
             worse = ~(risen >= value)
             if not worse.any():
                 break

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.conjugate import MultivariateT, NormalInverseGamma, normals, rates
+from tamis.conjugate import MultivariateT, NormalInverseGamma, normals
 from tamis.conjugate.student_t import log_gamma_half, log_one_plus_square
+from tamis.families.normalizers import log_gamma_ratio
 from tamis.linalg import Cholesky
 from tamis.models.generative.block import Contrast, Density, Responsibilities
 from tamis.models.generative.gaussian_columns import Normal
@@ -253,7 +254,7 @@ def pooled_growth(belief: NormalInverseGamma, seen: Moments) -> tuple[Array, Arr
 def spherical_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
     weight = seen.weight.value
     shape, scale = pooled_growth(belief, seen)
-    ratio = rates.log_ratio(belief.shape[0], belief.scale[0], shape, scale)
+    ratio = log_gamma_ratio(belief.shape[0], belief.scale[0], shape, scale)
     means = np.log1p(weight / belief.strength).sum(axis=1)
     return float((ratio - 0.5 * means - shape * _LOG_TAU).sum())
 
