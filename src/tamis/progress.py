@@ -2,9 +2,14 @@
 
 import importlib
 import sys
+import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
+Watch = Callable[[Any], None]  # called after each step of a loop, which knows nothing else of it
+
 _EVERY = 0.1  # seconds between two drawings
+_WIDTH = 28  # characters of the bar itself
 
 
 class Line:
@@ -47,6 +52,45 @@ class Line:
             return False
         self._cell.update({"text/plain": text}, raw=True)
         return True
+
+
+class Bar:
+    """A line that fills: how far, how fast, how long still, and how well it goes.
+
+    >>> import sys
+    >>> bar = Bar("EM", 4, stream=sys.stdout)
+    >>> for score in (-1.5, -1.25):
+    ...     bar.step(score)
+    >>> bar.close()
+    EM: 2 of at most 4 steps, log-likelihood -1.25
+    """
+
+    def __init__(self, name: str, most: int, stream: TextIO | None = None) -> None:
+        self._name, self._most = name, most
+        self._line = Line(stream)
+        self._begun = time.monotonic()
+        self._done = 0
+        self._score: float | None = None
+
+    def step(self, score: float | None = None) -> None:
+        """One step more."""
+        self._done += 1
+        self._score = score
+        now = time.monotonic()
+        if self._line.is_due(now):
+            self._line.draw(self._running(now), now)
+
+    def close(self) -> None:
+        """Say how it ended, on a line of its own."""
+        score = "" if self._score is None else f", log-likelihood {self._score:.6g}"
+        self._line.end(f"{self._name}: {self._done} of at most {self._most} steps{score}")
+
+    def _running(self, now: float) -> str:
+        filled = _WIDTH * self._done // max(1, self._most)
+        left = (now - self._begun) / self._done * (self._most - self._done)
+        score = "" if self._score is None else f" {self._score:.6g}"
+        bar = "█" * filled + "░" * (_WIDTH - filled)
+        return f"{self._name} {bar} {self._done}/{self._most} at most {left:.0f} s left{score}"
 
 
 def _columns() -> int:

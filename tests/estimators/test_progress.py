@@ -11,7 +11,7 @@ import pytest
 
 from tamis.arrays import Array
 from tamis.estimators import GaussianNB, Mixture
-from tamis.estimators.progress import Bar
+from tamis.progress import Bar
 
 
 class Terminal(io.StringIO):
@@ -39,7 +39,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr("tamis.estimators.progress.time.monotonic", found)
+    monkeypatch.setattr("tamis.progress.time.monotonic", found)
     return found
 
 
@@ -83,7 +83,7 @@ def test_a_terminal_sees_the_bar_fill(monkeypatch: pytest.MonkeyPatch, clock: Cl
 
 
 def test_steps_that_come_fast_are_not_all_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tamis.estimators.progress.time.monotonic", lambda: 5.0)
+    monkeypatch.setattr("tamis.progress.time.monotonic", lambda: 5.0)
     stream = Terminal()
     bar = Bar("EM", 100, stream=stream)
     for _ in range(100):

@@ -35,7 +35,7 @@ def slope_left(
     model: LogisticRegression, rows: Array, labels: NDArray[np.int64], intercept: bool = True
 ) -> float:
     """The slope of the objective of these rows, in the metric of its own curvature at the old point."""
-    state: Any = model._checked()
+    state: Any = model.state_
     response: Response | Softmax = state.response
     curved = CurvedModel(response, GaussianPrior(state.prior.mean, state.prior.precision))
     assert not state.centre.any()
@@ -182,5 +182,5 @@ def test_a_diagonal_posterior_cannot_be_taken_from() -> None:
 
 def test_the_two_class_response_is_the_binary_one() -> None:
     rows, labels = drawn(0, 2)
-    state: Any = LogisticRegression().fit(rows, labels)._checked()
+    state: Any = LogisticRegression().fit(rows, labels).state_
     assert isinstance(state.response, Bernoulli)

@@ -1,58 +1,19 @@
 """From posteriors to what scikit-learn's users expect to get back."""
 
 import importlib
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
 from tamis import validate
-from tamis.arrays import Array, one_line
+from tamis.arrays import Array
 from tamis.estimators.explanation import Explanation, pairs
-from tamis.estimators.reading import Schema, label_array
-from tamis.estimators.state import Fitted
+from tamis.estimators.reading import make_generator
 from tamis.models.generative import Contrast, Generative, LabelledRows, Posterior
+from tamis.schema import Schema
 from tamis.stats import Keys
 from tamis.tables import Table
-
-
-def not_fitted(face: Any, wanted: str = "") -> NotFittedError:
-    """The error of a model that learned nothing yet; an AttributeError, too, as `hasattr` wants it."""
-    said = f"this {type(face).__name__} has learned nothing yet, expected a call to fit first"
-    return NotFittedError(f"{said}: no {wanted}" if wanted else said)
-
-
-def fitted_attribute(face: Any, name: str) -> Fitted:
-    """What the face learned, of which the attribute of that name is read."""
-    fitted: Fitted | None = face.__dict__.get("_fitted")
-    if fitted is None or fitted.is_empty:
-        raise not_fitted(face, name)
-    return fitted
-
-
-def to_merge(face: Any, others: Iterable[Any]) -> list[Any]:
-    """What a model and others of its kind and columns have learned."""
-    found = [face._checked()]
-    for other in others:
-        if type(other) is not type(face):
-            raise TypeError(f"got a {type(other).__name__} to merge, expected another {type(face).__name__}")
-        theirs, ours = other._checked(), found[0]
-        named = None not in (theirs.schema.names, ours.schema.names)
-        if theirs.schema.width != ours.schema.width or (named and theirs.schema.names != ours.schema.names):
-            raise ValueError("the models have other columns, expected the same in the same order")
-        found.append(theirs)
-    return found
-
-
-def feature_names(face: Any) -> NDArray[Any]:
-    """The names of the columns, if all are strings."""
-    names = fitted_attribute(face, "feature_names_in_").schema.names
-    if names is None or not all(isinstance(name, str) for name in names):
-        raise AttributeError(f"this {type(face).__name__} was fitted without names of columns")
-    return label_array(names).astype(object)
 
 
 def decision(joint: Array) -> Array:
@@ -105,7 +66,7 @@ def explanation(
     table: Table,
 ) -> Explanation:
     """The blocks' contrasts as columns in the order of the data; a frame for a frame."""
-    schema = fitted_attribute(face, "explain").schema
+    schema = face.state_.schema
     blocks = face._blocks(schema)
     parts = [(blocks[name].columns, contrast) for name, contrast in contrasts.items()]
     rest = sum((contrast.rest for _, contrast in parts), np.zeros(len(one)))
@@ -155,7 +116,7 @@ def drawn(
     """Rows in the order of the data's columns, a frame if the model was fitted to one, and their labels."""
     if int(n) != n or n < 1:
         raise ValueError(f"got n_samples={n}, expected a whole number of at least 1")
-    group, blocks = posterior.draw(generator(random_state), int(n))
+    group, blocks = posterior.draw(make_generator(random_state), int(n))
     columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
     for name, block in face._blocks(schema).items():
         places = range(schema.width) if block.columns is None else block.columns
@@ -174,20 +135,6 @@ def _as_learned(values: NDArray[Any], kind: str, family: str) -> NDArray[Any]:
     if values.dtype.kind != "f" or family in ("gaussian", "categorical") or kind not in ("bool", "integer"):
         return values
     return values.astype(np.bool_ if kind == "bool" and family == "bernoulli" else np.int64)
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """NumPy's generator from whatever scikit-learn calls a random state."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
-        return np.random.default_rng(random_state)
-    if not isinstance(random_state, np.random.RandomState) and random_state is not np.random:
-        raise ValueError(
-            f"got random_state={one_line(random_state)}, expected None, a whole number of at least 0, or a "
-            "generator of NumPy"
-        )
-    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
 
 
 def held_out(
@@ -213,7 +160,7 @@ def fold_of_each(
             raise ValueError(f"got folds={folds!r}, expected a number, folds of rows, or 'leave-one-out'")
         return None
     if np.ndim(folds) == 0:
-        rng = None if random_state is None else generator(random_state)
+        rng = None if random_state is None else make_generator(random_state)
         if np.asarray(folds).dtype.kind not in "iu":
             raise TypeError(
                 f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"

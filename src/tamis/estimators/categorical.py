@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array
 from tamis.estimators.discrete import DiscreteClassifier
-from tamis.estimators.reading import Schema
 from tamis.models.generative import Block, CategoryColumns
+from tamis.schema import Schema
 from tamis.stats import Keys
 
 _MOST_CODES = 1 << 16

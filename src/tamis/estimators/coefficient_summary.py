@@ -11,7 +11,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate.distribution import tail_of
 from tamis.estimators import answers
-from tamis.estimators.reading import Schema
+from tamis.schema import Schema
 
 INTERCEPT = "(intercept)"
 _NAME = 14  # least width of names in the text

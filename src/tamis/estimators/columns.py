@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tamis.arrays import one_line
-from tamis.estimators.kinds import ColumnKind
-from tamis.estimators.reading import Schema
-from tamis.estimators.warning import warn
 from tamis.models.generative import Block
+from tamis.schema import ColumnKind, Schema
+from tamis.warning import warn
 
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson", "multinomial")
 

@@ -13,12 +13,10 @@ from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate.distribution import tail_of
-from tamis.estimators import answers
 from tamis.estimators.curved_state import CurvedState
 from tamis.estimators.linear_face import LinearFace
 from tamis.estimators.linear_warnings import stronger, warn_of_fit
-from tamis.estimators.progress import watching
-from tamis.estimators.reading import Schema, at_least_zero, decay_factor, numbers
+from tamis.inputs import read_numbers
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.fitting import Fit, Plan, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, Laplace, LinearRows, combined, log_evidence
@@ -27,6 +25,8 @@ from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.removal import largest_change
 from tamis.models.linear.responses import Response
 from tamis.models.linear.softmax import Softmax
+from tamis.parameters import check_decay_factor, check_nonnegative
+from tamis.schema import Schema
 from tamis.tables import Table
 
 # Ours, and scikit-learn's names: those end at the same optimum, by whatever steps are best here.
@@ -42,7 +42,7 @@ _KEPT = ("auto", "full", "diagonal", "none")
 _VAST = 1e150  # beyond, squares and their sums are not finite
 
 
-class CurvedFace(LinearFace):
+class CurvedFace(LinearFace[Any]):
     """A linear model that has no closed form; a face says what it predicts and how."""
 
     _sparse: ClassVar[bool] = True
@@ -68,10 +68,10 @@ class CurvedFace(LinearFace):
         most: Any = self.max_iter
         if not isinstance(most, int | np.integer) or most < 1:
             raise ValueError(f"got max_iter={most!r}, expected a whole number of at least 1")
-        return Plan(self._solvers[self.solver], self.posterior, at_least_zero("tol", self.tol), int(most))
+        return Plan(self._solvers[self.solver], self.posterior, check_nonnegative("tol", self.tol), int(most))
 
     def _intercept_precision(self) -> float:
-        return at_least_zero("intercept_alpha", self.intercept_alpha)
+        return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
     def _design(self, table: Table, like: CurvedState | None = None) -> Design:
         """Rows as the model sees them; about the same centre as before, if there was one."""
@@ -82,7 +82,7 @@ class CurvedFace(LinearFace):
             if like is None or not like.centre.any():
                 return SparseDesign.of(table.sparse, intercept)
             return DenseDesign(like.centre, intercept, table.sparse.dense(slice(None)) - like.centre)
-        values = numbers(table)
+        values = read_numbers(table)
         self._refuse_vast(table, values)
         if like is None:
             return DenseDesign.of(values, intercept, centred=not self._intercept_precision())
@@ -131,7 +131,7 @@ class CurvedFace(LinearFace):
     ) -> Fit:
         """Fit, with a bar and callbacks, and say what went wrong in one line."""
         plan = self._plan() if plan is None else plan
-        with watching(self, plan.max_iter, X, y) as watch:
+        with self._report_progress(plan.max_iter, X, y) as watch:
             try:
                 found = fit(rows, response, prior, start, plan, free, watch)
             except UnidentifiedError as problem:
@@ -192,7 +192,7 @@ class CurvedFace(LinearFace):
     # ── what was learned ──
 
     def _fitted_for(self, name: str) -> Any:
-        return answers.fitted_attribute(self, name)
+        return self._state_for(name)
 
     @property
     def n_iter_(self) -> int:
@@ -264,7 +264,7 @@ class CurvedFace(LinearFace):
     def intercept_std_(self) -> Array:
         """Standard deviations of the intercepts under the posterior; 0 where there is none."""
         _, ends = self._covariance("intercept_std_")
-        state = self._checked()
+        state = self.state_
         return np.sqrt(ends) if state.intercept else np.zeros_like(ends)
 
     @property
@@ -277,27 +277,27 @@ class CurvedFace(LinearFace):
 
     def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
         """Ends of the intervals that hold each coefficient with this probability, in the shape of `coef_`."""
-        self._checked()
+        self._state_for("")
         coefficients, _ = self._coefficients()
         reach = -special.ndtri(tail_of(coverage)) * self.coef_std_
         return coefficients - reach, coefficients + reach
 
     def _coefficients(self) -> tuple[Array, Array]:
         """Coefficients and intercepts as the face shows them."""
-        state = self._checked()
+        state = self.state_
         found, ends = state.about_zero(state.outputs)
         return found, ends
 
     def _scores(self, X: object) -> tuple[CurvedState, Design, Array]:
         """The model, the rows as it sees them, and their scores (n, outputs)."""
-        state, table = self._checked(), self._table(X)
+        state, table = self.state_, self._table(X)
         design = self._design(table, state)
         return state, design, design.scores(state.outputs)
 
     # ── files ──
 
     def _saved(self) -> dict[str, Any]:
-        state = self._checked()
+        state = self.state_
         schema = state.schema
         found = {field.name: getattr(state, field.name) for field in fields(state)}
         del found["schema"], found["response"], found["gone"], found["before"]
@@ -329,7 +329,7 @@ class CurvedFace(LinearFace):
 
     def decay(self, factor: float) -> Any:
         """Let everything learned so far count `factor` times as much: the posterior widens."""
-        state, factor = self._checked(), decay_factor(factor)
+        state, factor = self.state_, check_decay_factor(factor)
         self._fitted = replace(
             state,
             posterior=combined([state.posterior], [factor], state.prior),

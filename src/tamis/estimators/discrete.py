@@ -7,10 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, one_line
-from tamis.estimators import answers
 from tamis.estimators.generative import GenerativeClassifier
-from tamis.estimators.reading import Schema, class_probabilities
-from tamis.estimators.warning import warn
 from tamis.models.generative import (
     BernoulliColumns,
     Block,
@@ -20,7 +17,10 @@ from tamis.models.generative import (
     PoissonColumns,
 )
 from tamis.models.generative.block import Estimate
+from tamis.parameters import check_class_probabilities
+from tamis.schema import Schema
 from tamis.stats import Keys
+from tamis.warning import warn
 
 _LEAST_ALPHA = 1e-10
 
@@ -37,7 +37,7 @@ class DiscreteClassifier(GenerativeClassifier):
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return {
-            "prior": class_probabilities(self.class_prior, classes, total=False, name="class_prior"),
+            "prior": check_class_probabilities(self.class_prior, classes, total=False, name="class_prior"),
             "even": not self.fit_prior,
         }
 
@@ -70,7 +70,7 @@ class DiscreteClassifier(GenerativeClassifier):
         return float(alpha) if alpha.ndim == 0 else alpha
 
     def _density(self, name: str) -> Any:
-        answers.fitted_attribute(self, name)
+        self._state_for(name)
         (density,) = self._posterior().densities.values()
         return density
 
@@ -184,7 +184,7 @@ class ComplementNB(MultinomialNB):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class), which the scores leave out."""
-        answers.fitted_attribute(self, "class_log_prior_")
+        self._state_for("class_log_prior_")
         keys = self._posterior().keys
         counted = Generative({}, classes=keys, **super()._class_prior(keys))
         return counted.log_prior(self.statistic_, keys)

@@ -11,15 +11,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from tamis import validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
-from tamis.estimators import answers
 from tamis.estimators.generative import GenerativeClassifier
-from tamis.estimators.reading import Schema, class_probabilities, next_table
+from tamis.inputs import read_next_table
 from tamis.linalg import eigen
 from tamis.models.generative import Block, Generative
 from tamis.models.generative.block import Estimate
 from tamis.models.generative.fisher import Projection, count_components, discriminant
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic
+from tamis.parameters import check_class_probabilities
+from tamis.schema import Schema
 from tamis.stats import Keys
 
 _BLOCK = "gaussian"
@@ -112,7 +113,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     def _shrinkage(self) -> Shrinkage:
         """As given; for "auto" what `fit` chose, once it has."""
-        fitted = self._state()
+        fitted = self._find_state()
         if is_automatic(self.shrinkage) and fitted is not None:
             block = fitted.model.blocks[_BLOCK]
             if isinstance(block, GaussianVectors) and isinstance(block.shrinkage, LedoitWolf):
@@ -176,7 +177,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def shrinkage_(self) -> Array:
         """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
-        answers.fitted_attribute(self, "shrinkage_")
+        self._state_for("shrinkage_")
         chosen, keys = self._shrinkage(), self._posterior().keys
         if isinstance(chosen, LedoitWolf):
             return chosen.coefficients(keys)
@@ -185,7 +186,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def priors_(self) -> Array:
         """The probability of each class: as given, or its share of the rows."""
-        answers.fitted_attribute(self, "priors_")
+        self._state_for("priors_")
         return np.exp(self._posterior().log_prior)
 
     @property
@@ -210,7 +211,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     def _axes(self, name: str) -> list[tuple[Array, Array]]:
         covariance = self._density(name).covariance
-        if self._blocks(self._checked().schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
+        if self._blocks(self.state_.schema)[_BLOCK].covariance != "full":  # type: ignore[attr-defined]
             raise AttributeError(f"{name} needs covariance='full': classes have no axes of their own")
         return [eigen(one) for one in covariance]
 
@@ -241,7 +242,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return tags
 
     def _density(self, name: str) -> Any:
-        answers.fitted_attribute(self, name)
+        self._state_for(name)
         return self._posterior().densities[_BLOCK]
 
 
@@ -306,8 +307,8 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     def transform(self, X: object) -> Array:
         """Rows along the directions (n, components)."""
-        fitted = self._checked()
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+        fitted = self.state_
+        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
         return self._projection("transform").transform(fitted.model.encode(table, learn=False).blocks[_BLOCK])
 
     @property
@@ -331,13 +332,13 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
         """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or along the best."""
-        self._checked()
+        self._state_for("")
         return self._projection("criterion").criterion(direction)
 
     def _projection(self, name: str) -> Projection:
-        fitted = answers.fitted_attribute(self, name)
+        fitted = self._state_for(name)
         if fitted.projection is None:
             moments: Any = fitted.learned[_BLOCK]
-            priors = class_probabilities(self.priors, self._posterior().keys)
+            priors = check_class_probabilities(self.priors, self._posterior().keys)
             fitted.projection = discriminant(moments, self.n_components, self._shrinkage(), priors)
         return fitted.projection

@@ -4,31 +4,30 @@ A face keeps a statistic and nothing else that was learned; what it answers with
 first asked. Learning is adding, and leaves the model as it was if it raises.
 """
 
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide
 from tamis.arrays import Array
-from tamis.estimators import answers, persistence
+from tamis.estimators import answers
+from tamis.estimators.base import TableFace
 from tamis.estimators.explanation import Explanation, contrasted
-from tamis.estimators.own_arrays import OwnArrays
-from tamis.estimators.progress import CallbackSupport
-from tamis.estimators.reading import Schema, decay_factor, label_array, next_table
 from tamis.estimators.state import Fitted
-from tamis.estimators.warning import warn
+from tamis.inputs import read_next_table, to_label_array
 from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior
 from tamis.models.generative.em import History
 from tamis.models.generative.model import all_classes
+from tamis.parameters import check_decay_factor
+from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
+from tamis.warning import warn
 
 
-class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class GenerativeFace(TableFace[Fitted]):
     """What all generative models do; a face says which blocks of columns it is made of."""
 
     @property
@@ -71,11 +70,11 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same kind and columns have learned."""
         fitted: Fitted
-        fitted, *rest = answers.to_merge(self, others)
+        fitted, *rest = self._states_to_merge(others)
         schema = fitted.schema
         for theirs in rest:
-            schema = schema.decided_by(theirs.schema)
-        fitted, *rest = (self._decided(one, one.schema.decided_by(schema)) for one in (fitted, *rest))
+            schema = schema.with_kinds_of(theirs.schema)
+        fitted, *rest = (self._decided(one, one.schema.with_kinds_of(schema)) for one in (fitted, *rest))
         statistic, declared = fitted.learned, fitted.declared
         for theirs in rest:
             if not theirs.model.sums_like(fitted.model):
@@ -91,8 +90,8 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
-        fitted = self._checked()
-        self._fitted = fitted.after(fitted.learned * decay_factor(factor))
+        fitted = self.state_
+        self._fitted = fitted.after(fitted.learned * check_decay_factor(factor))
         return self
 
     def infer(self, **params: Any) -> Self:
@@ -100,7 +99,7 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
 
         What `calibrate` found was for the old ones, and is forgotten.
         """
-        fitted = self._checked()
+        fitted = self.state_
         before = self.get_params(deep=False)
         for name in self._learned_with:
             if name in params and params[name] != before[name]:
@@ -136,62 +135,40 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
 
     # ── what was learned ──
 
-    def _state(self) -> Fitted | None:
-        return self.__dict__.get("_fitted")
-
-    def _checked(self) -> Fitted:
-        fitted = self._state()
-        if fitted is None or fitted.is_empty:
-            raise answers.not_fitted(self)
-        return fitted
-
     def _inferred(self, fitted: Fitted) -> Posterior:
         keys = all_classes(fitted.learned, fitted.declared)
         return self._model(fitted.schema, keys, fitted.declared).infer(fitted.learned)
 
     def _posterior(self) -> Posterior:
-        fitted = self._checked()
+        fitted = self.state_
         if fitted.posterior is None:
             fitted.posterior = self._inferred(fitted)
         return fitted.posterior
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._state() is not None
-
     @property
     def statistic_(self) -> Joint:
         """All that was learned."""
-        return answers.fitted_attribute(self, "statistic_").learned
+        return self._state_for("statistic_").learned
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all answers."""
-        fitted = answers.fitted_attribute(self, "classes_")
+        fitted = self._state_for("classes_")
         if fitted.classes is None:
             keys = all_classes(fitted.learned, fitted.declared)
-            fitted.classes = label_array(keys)
+            fitted.classes = to_label_array(keys)
         return fitted.classes
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of columns."""
-        return answers.fitted_attribute(self, "n_features_in_").schema.width
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the columns, if these were strings."""
-        return answers.feature_names(self)
 
     @property
     def n_iter_(self) -> int:
         """Iterations of EM; 1 where all labels were given."""
-        history = answers.fitted_attribute(self, "n_iter_").history
+        history = self._state_for("n_iter_").history
         return 1 if history is None else history.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether EM ended because the log-likelihood stood still; True where all labels were given."""
-        history = answers.fitted_attribute(self, "converged_").history
+        history = self._state_for("converged_").history
         return history is None or history.converged
 
     @property
@@ -206,7 +183,7 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
     @property
     def lower_bounds_(self) -> Array:
         """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
-        history = answers.fitted_attribute(self, "lower_bounds_").history
+        history = self._state_for("lower_bounds_").history
         if history is None:
             raise AttributeError(
                 "lower_bounds_ needs a fit by EM: all labels were given, so there was nothing to iterate"
@@ -223,7 +200,7 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
     @property
     def class_count_(self) -> Array:
         """The weight of each class."""
-        answers.fitted_attribute(self, "class_count_")
+        self._state_for("class_count_")
         posterior = self._posterior()
         counted: Any = self.statistic_["classes"]
         found = np.zeros(len(posterior.keys))
@@ -233,21 +210,21 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
     @property
     def class_log_prior_(self) -> Array:
         """log p(class)."""
-        answers.fitted_attribute(self, "class_log_prior_")
+        self._state_for("class_log_prior_")
         return self._posterior().log_prior
 
     @property
     def log_evidence_(self) -> float:
         """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
-        answers.fitted_attribute(self, "log_evidence_")
+        self._state_for("log_evidence_")
         return self._posterior().log_evidence()
 
     # ── answers ──
 
     def _next_table(self, X: object, fitted: Fitted) -> Table:
         """Further rows, of the columns that were learned; words in a column without a kind say nothing."""
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
-        return table.without_words(fitted.schema.undecided)
+        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+        return table.without_words(fitted.schema.unknown_columns)
 
     def _decided(self, fitted: Fitted, schema: Schema) -> Fitted:
         """What was learned, as a model of these kinds of columns would have learned it."""
@@ -256,7 +233,7 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
         return fitted.regrouped(schema, self._model(schema, Keys(()), Keys(())))
 
     def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
-        fitted = self._checked()
+        fitted = self.state_
         table = self._next_table(X, fitted)
         return self._posterior(), fitted.model.encode(table, learn=False), table
 
@@ -274,13 +251,13 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
         return decide.probabilities(self._calibrated(self.predict_joint_log_proba(X)))
 
     def _calibrated(self, joint: Array) -> Array:
-        temperature = self._checked().temperature
+        temperature = self.state_.temperature
         return joint if temperature == 1.0 else decide.Temperature(temperature).apply(joint)
 
     @property
     def temperature_(self) -> float:
         """By what log-odds are divided before they become probabilities: 1 until `calibrate` sets it."""
-        return answers.fitted_attribute(self, "temperature_").temperature
+        return self._state_for("temperature_").temperature
 
     def decision_function(self, X: object) -> Array:
         """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
@@ -288,7 +265,7 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Rows and their labels, drawn from the model."""
-        fitted = self._checked()
+        fitted = self.state_
         return answers.drawn(self, self._posterior(), fitted.schema, n_samples, random_state)
 
     def explain(self, X: object, for_: object = None, against: object = None) -> Explanation:
@@ -304,16 +281,6 @@ class GenerativeFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore
         one, other = answers.opponents(joint, posterior.keys, for_, against)
         contrasts, prior = contrasted(posterior, rows, one, other)
         return answers.explanation(self, contrasts, prior, one, other, X, table)
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that `tamis.load` reads, and that can run no code."""
-        persistence.save(self, path)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._sparse
-        tags.input_tags.allow_nan = self._takes_missing
-        return tags
 
 
 def _named(params: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.estimators.factor_reading import found_in
 from tamis.estimators.factor_state import FactorState, FoldedUser, place_of
-from tamis.estimators.reading import label_array
+from tamis.inputs import to_label_array
 from tamis.linalg import Cholesky
 from tamis.models.factors import ranking
 from tamis.models.factors.alternating import Alternating, drift, targets
@@ -238,7 +238,7 @@ def _tastes(state: FactorState, users: list[Any]) -> _Tastes:
 
 def named(state: FactorState, places: Places) -> NDArray[Any]:
     """The items' ids; None for a place of −1."""
-    names = label_array(state.items)
+    names = to_label_array(state.items)
     if (places >= 0).all():
         return names[places]
     found: NDArray[Any] = names.astype(object)[places]

@@ -3,16 +3,15 @@
 from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from tamis import arrays
 from tamis.arrays import Array
-from tamis.estimators import answers, factor_reading, factor_times, persistence
+from tamis.estimators import factor_reading, factor_times
+from tamis.estimators.base import Face
 from tamis.estimators.factor_state import (
     Course,
     Entries,
@@ -20,9 +19,7 @@ from tamis.estimators.factor_state import (
     FoldedUser,
     as_saved,
 )
-from tamis.estimators.own_arrays import OwnArrays
-from tamis.estimators.progress import CallbackSupport
-from tamis.estimators.reading import label_array
+from tamis.inputs import to_label_array
 from tamis.models.factors.alternating import Alternating
 from tamis.models.factors.clock import Clock
 from tamis.models.factors.implicit import Implicit
@@ -32,8 +29,8 @@ from tamis.stats import Keys
 _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
-class FactorFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Reading, attributes and file of a recommender. What it learned is `_fitted`, and nothing else is."""
+class FactorFace(Face[FactorState]):
+    """Reading, attributes and file of a recommender; the file holds its ratings, too."""
 
     feedback: Any
     half_life: float | timedelta | None
@@ -45,15 +42,9 @@ class FactorFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[mis
 
     # ── reading ──
 
-    def _checked(self) -> FactorState:
-        fitted: FactorState | None = self.__dict__.get("_fitted")
-        if fitted is None:
-            raise answers.not_fitted(self)
-        return fitted
-
     def _of_its_kind(self) -> FactorState:
         """What was learned, if `feedback` still says what it was learned from."""
-        state = self._checked()
+        state = self.state_
         if (self.feedback == "implicit") != state.implicit:
             kind = "implicit" if state.implicit else "explicit"
             raise ValueError(
@@ -166,67 +157,60 @@ class FactorFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[mis
 
     # ── what was learned ──
 
-    def _fitted_for(self, name: str) -> FactorState:
-        found: Any = answers.fitted_attribute(self, name)
-        return found  # type: ignore[no-any-return]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_fitted" in self.__dict__
-
     @property
     def users_(self) -> NDArray[Any]:
         """The ids of users, in the order of their rows."""
-        return label_array(self._fitted_for("users_").users)
+        return to_label_array(self._state_for("users_").users)
 
     @property
     def items_(self) -> NDArray[Any]:
         """The ids of items, in the order of their rows."""
-        return label_array(self._fitted_for("items_").items)
+        return to_label_array(self._state_for("items_").items)
 
     @property
     def user_factors_(self) -> Array:
         """(users, n_factors); of draws, the last."""
-        return self._fitted_for("user_factors_").learned.factors(-1).users[:, :-1]
+        return self._state_for("user_factors_").learned.factors(-1).users[:, :-1]
 
     @property
     def item_factors_(self) -> Array:
         """(items, n_factors); of draws, the last."""
-        return self._fitted_for("item_factors_").learned.factors(-1).items[:, :-1]
+        return self._state_for("item_factors_").learned.factors(-1).items[:, :-1]
 
     @property
     def user_offsets_(self) -> Array:
         """How far above the level each user rates (users,); of draws, the last."""
-        return self._fitted_for("user_offsets_").learned.factors(-1).users[:, -1]
+        return self._state_for("user_offsets_").learned.factors(-1).users[:, -1]
 
     @property
     def item_offsets_(self) -> Array:
         """How far above the level each item is rated (items,); of draws, the last."""
-        return self._fitted_for("item_offsets_").learned.factors(-1).items[:, -1]
+        return self._state_for("item_offsets_").learned.factors(-1).items[:, -1]
 
     @property
     def time_offsets_(self) -> Array:
         """How far above the level all items are rated in each bin of time (time_bins,)."""
-        return self._fitted_for("time_offsets_").learned.bins.copy()
+        return self._state_for("time_offsets_").learned.bins.copy()
 
     @property
     def item_time_offsets_(self) -> Array:
         """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
-        return self._fitted_for("item_time_offsets_").learned.item_bins.copy()
+        return self._state_for("item_time_offsets_").learned.item_bins.copy()
 
     @property
     def level_(self) -> float:
         """The mean rating; 0 for implicit feedback."""
-        return self._fitted_for("level_").learned.level
+        return self._state_for("level_").learned.level
 
     @property
     def n_iter_(self) -> int:
         """Sweeps, or draws."""
-        return self._fitted_for("n_iter_").course.sweeps
+        return self._state_for("n_iter_").course.sweeps
 
     @property
     def converged_(self) -> bool:
         """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
-        found = self._fitted_for("converged_").course.converged
+        found = self._state_for("converged_").course.converged
         if found is None:
             raise AttributeError("draws are as many as n_draws says, and are not tested: no converged_")
         return found
@@ -237,12 +221,12 @@ class FactorFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[mis
 
         Of implicit feedback, how far the preferences of what was seen are from 1.
         """
-        return self._fitted_for("train_rmse_").course.train
+        return self._state_for("train_rmse_").course.train
 
     @property
     def validation_rmse_(self) -> Array:
         """How wrong each sweep was of the ratings held out; only with `validation`."""
-        found = self._fitted_for("validation_rmse_").course.validation
+        found = self._state_for("validation_rmse_").course.validation
         if found is None:
             raise AttributeError("nothing was held out, expected validation above 0: no validation_rmse_")
         return found
@@ -250,24 +234,20 @@ class FactorFace(OwnArrays, CallbackSupport, BaseEstimator):  # type: ignore[mis
     @property
     def ridge_(self) -> float:
         """Of the factors: given, or found."""
-        return float(self._fitted_for("ridge_").solver.ridge)
+        return float(self._state_for("ridge_").solver.ridge)
 
     @property
     def noise_std_(self) -> float:
         """The standard deviation of a rating about what is expected, by Gibbs."""
-        learned = self._fitted_for("noise_std_").learned
+        learned = self._state_for("noise_std_").learned
         if learned.chain is None:
             raise AttributeError("least squares tells no noise, expected method='gibbs': no noise_std_")
         return float(np.sqrt(learned.noise.mean()))
 
     # ── the file ──
 
-    def save(self, path: str | Path) -> None:
-        """Write the model and its ratings to a file that `tamis.load` reads, and that can run no code."""
-        persistence.save(self, path)
-
     def _saved(self) -> dict[str, Any]:
-        return as_saved(self._checked())
+        return as_saved(self.state_)
 
     def _restore(self, state: dict[str, Any]) -> None:
         level, own, other, bins, item_bins = state["learned"]

@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis.estimators.factor_state import Course
-from tamis.estimators.progress import Watch
-from tamis.estimators.reading import at_least_zero
-from tamis.estimators.warning import warn
 from tamis.models.factors.alternating import Alternating, Factors, squares
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.learned import Learned, Solver
 from tamis.models.factors.ratings import Ratings
+from tamis.parameters import check_nonnegative
+from tamis.progress import Watch
+from tamis.warning import warn
 
 _USUAL = 0.15  # ridge where none is looked for, of ratings in units of their spread
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # to try, in units of the ratings' spread
@@ -68,7 +68,7 @@ def planned(face: Any) -> Plan:
     offset_ridge = float(face.offset_ridge)
     if not offset_ridge >= 0.0:
         raise ValueError(f"got offset_ridge={offset_ridge}, expected at least 0, or infinity for no offsets")
-    validation = at_least_zero("validation", face.validation)
+    validation = check_nonnegative("validation", face.validation)
     if validation >= 1.0:
         raise ValueError(f"got validation={validation:g}, expected a share of the ratings below 1, or 0")
     if implicit and is_gibbs:
@@ -85,7 +85,7 @@ def planned(face: Any) -> Plan:
     if not isfinite(offset_ridge) and (is_gibbs or face.time_bins):
         raise ValueError("got offset_ridge=inf, expected a number: draws and time_bins need offsets")
     solver: Solver = (
-        Implicit(rank, ridge, at_least_zero("confidence", face.confidence))
+        Implicit(rank, ridge, check_nonnegative("confidence", face.confidence))
         if implicit
         else Alternating(rank, ridge, offset_ridge)
     )
@@ -94,7 +94,7 @@ def planned(face: Any) -> Plan:
         chooses and not implicit and not is_gibbs,
         is_gibbs,
         whole("max_iter", face.max_iter, 1),
-        at_least_zero("tol", face.tol),
+        check_nonnegative("tol", face.tol),
         validation,
         whole("n_draws", face.n_draws, 1),
         whole("burn_in", face.burn_in, 0),
@@ -108,7 +108,7 @@ def _ridge(given: Any) -> tuple[float, bool]:
         if given != "validated":
             raise ValueError(f"got ridge={given!r}, expected a number above 0, or 'validated'")
         return _USUAL, True
-    ridge = at_least_zero("ridge", given)
+    ridge = check_nonnegative("ridge", given)
     if ridge == 0.0:
         raise ValueError(
             "got ridge=0, expected more, or rows of few ratings have no answer: 1e-9 is next to none"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tamis import arrays
 from tamis.arrays import Array
-from tamis.estimators.reading import weights as read_weights
+from tamis.inputs import read_weights
 from tamis.models.factors.ratings import Places
 from tamis.stats import Keys
 

@@ -43,7 +43,7 @@ class GeneralizedFace(CurvedFace):
         return found[0], ends
 
     def _scale(self) -> float:
-        return float(self._checked().dispersion)
+        return float(self.state_.dispersion)
 
     @property
     def coef_(self) -> Array:
@@ -134,13 +134,13 @@ class GeneralizedFace(CurvedFace):
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`."""
-        state = self._checked()
+        state = self.state_
         ends = (np.array([self.intercept_]), np.array([self.intercept_std_])) if state.intercept else None
         coefficients, errors = self.coef_[None], self.coef_std_[None]
         return summarize(self._headline(), state.schema, coefficients, errors, ends, coverage)
 
     def _headline(self) -> str:
-        state = self._checked()
+        state = self.state_
         first = f"{state.response.family}, link {state.response.link}: {state.weight:g} rows"
         second = f"dispersion {state.dispersion:.4g}, deviance {state.deviance:.6g}"
         if np.isnan(state.null_deviance):

@@ -12,6 +12,7 @@ from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, Normal, Univariate
 from tamis.conjugate.distribution import tail_of
 from tamis.estimators import answers, generalized_folds, generalized_rows
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.curved_face import column_means
 from tamis.estimators.curved_state import CurvedState
 from tamis.estimators.generalized_face import GeneralizedFace
@@ -26,9 +27,9 @@ from tamis.estimators.generalized_state import (
     told_of_scatter,
 )
 from tamis.estimators.linear_explanation import LinearExplanation
-from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import first_table
+from tamis.estimators.reading import make_generator
 from tamis.estimators.regression_answers import fold_of_kept, number
+from tamis.inputs import read_first_table
 from tamis.models.linear import generalized
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import Fit, Kept
@@ -141,7 +142,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         An exposure needs the log link: it is how long, or of how many, a count was taken.
         """
         answer = response(self.family, self.link)
-        observed = Observed.of(*first_table(X, self._sparse), answer, y, sample_weight, offset, exposure)
+        observed = Observed.of(*read_first_table(X, self._sparse), answer, y, sample_weight, offset, exposure)
         self._fitted = self._from_nothing(observed, X, y)
         return self
 
@@ -214,7 +215,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         For gaussian with the identity it is that fit. A dispersion is estimated over all rows seen.
         """
-        fitted: GeneralizedState | None = self.__dict__.get("_fitted")
+        fitted: GeneralizedState | None = self._find_state()
         if fitted is None:
             return self.fit(X, y, sample_weight, offset, exposure)  # type: ignore[no-any-return]
         table, schema = self._read(X)
@@ -232,12 +233,12 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        self._fitted = merged(answers.to_merge(self, others), self._scatter())
+        self._fitted = merged(self._states_to_merge(others), self._scatter())
         return self
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much: the posterior widens."""
-        before: GeneralizedState = self._checked()
+        before: GeneralizedState = self.state_
         super().decay(factor)
         self._fitted = decayed(before, self._fitted, float(factor))
         return self
@@ -300,7 +301,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Coefficients drawn from the posterior (n_samples, d)."""
-        state = self._checked()
+        state = self.state_
         return self._draws(state, n_samples, random_state)[:, : len(state.centre)]
 
     def sample_functions(
@@ -319,7 +320,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
     @staticmethod
     def _draws(state: GeneralizedState, n_samples: int, random_state: Any) -> Array:
-        drawn = state.posterior.draw(answers.generator(random_state), number(n_samples))
+        drawn = state.posterior.draw(make_generator(random_state), number(n_samples))
         mean = state.posterior.mean
         return np.asarray(mean + np.sqrt(state.dispersion) * (drawn - mean))
 
@@ -332,7 +333,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         exposure: object = None,
     ) -> float:
         """D²: the share of the deviance of an intercept alone that the model explains."""
-        state: GeneralizedState = self._checked()
+        state: GeneralizedState = self.state_
         observed = Observed.of(self._table(X), state.schema, state.answer, y, sample_weight, offset, exposure)
         rows = self._linear_rows(observed, state)
         return state.explained(generalized.scores_of(rows, state.posterior.mean), rows)
@@ -367,7 +368,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left out.
         """
         answer = response(self.family, self.link)
-        table, schema = first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._sparse)
         observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
         fold = fold_of_kept(folds, groups, table.rows, observed.kept, random_state)
         return generalized_folds.held_out(self, observed, fold)
@@ -375,7 +376,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     # ── files ──
 
     def _saved(self) -> dict[str, Any]:
-        answer = self._checked().answer
+        answer = self.state_.answer
         return {**super()._saved(), "answer": (answer.family, answer.link)}
 
     def _restored_response(self, given: dict[str, Any]) -> Response:

@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from tamis import arrays
 from tamis.arrays import Array
-from tamis.estimators.reading import Schema, targets, weights
+from tamis.estimators.reading import read_target
+from tamis.inputs import read_weights
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Response
+from tamis.schema import Schema
 from tamis.tables import Table
 
 _HUGE = 1e152  # squares of 10,000 such targets sum to what a float holds
@@ -41,11 +43,11 @@ class Observed:
         exposure: object,
     ) -> "Observed":
         """What was passed, checked; rows without weight are dropped."""
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         found = cls(
             table,
             schema,
-            targets(y, table.rows, several=False),
+            read_target(y, table.rows),
             weighed,
             offsets(offset, exposure, table.rows, response),
         )

@@ -13,13 +13,13 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.estimators.curved_state import CurvedState, continued, joined
 from tamis.estimators.linear_warnings import SeparationWarning
-from tamis.estimators.reading import Schema
-from tamis.estimators.warning import warn
 from tamis.models.linear import generalized
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.laplace import Laplace, LinearRows, log_evidence, recentred
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Response
+from tamis.schema import Schema
+from tamis.warning import warn
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -12,25 +12,18 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators import answers
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.face import GenerativeFace
-from tamis.estimators.options import refuse_em_options
-from tamis.estimators.progress import watching, with_callbacks
-from tamis.estimators.reading import (
-    Schema,
-    at_least_zero,
-    class_probabilities,
-    few_rows,
-    first_table,
-    labels,
-    next_table,
-    weights,
-)
+from tamis.estimators.reading import read_labels
 from tamis.estimators.state import Fitted
-from tamis.estimators.warning import warn
+from tamis.inputs import read_few_rows, read_first_table, read_next_table, read_weights
 from tamis.models.generative import Generative, LabelledRows, em
 from tamis.models.generative.model import all_classes, classes_of
+from tamis.parameters import check_class_probabilities, check_em_options, check_nonnegative
+from tamis.schema import Schema
 from tamis.stats import Keys, Labels, Tally
 from tamis.tables import Table, runs
+from tamis.warning import warn
 
 _CELLS = 1 << 22  # log-probabilities in memory at a time
 _UNCALIBRATED = {
@@ -50,7 +43,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     unlabelled_weight: float
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return {"prior": class_probabilities(self.priors, classes)}
+        return {"prior": check_class_probabilities(self.priors, classes)}
 
     def _counts_classes(self) -> bool:
         """Whether a class that is new needs no probability to be given for it."""
@@ -58,7 +51,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         found = super()._model(schema, classes, declared)
-        return replace(found, weighed=at_least_zero("unlabelled_weight", self.unlabelled_weight))
+        return replace(found, weighed=check_nonnegative("unlabelled_weight", self.unlabelled_weight))
 
     def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
         """Raise if the parameters do not fit these columns and classes; for a face that has such ones."""
@@ -70,9 +63,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         A label is missing if it is None, NaN or NA, or equals `missing_label`. If EM has not converged after
         `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
         """
-        table, schema = first_table(X, self._sparse)
-        filed = labels(y, table.rows, self.missing_label)
-        weighed = weights(sample_weight, table.rows)
+        table, schema = read_first_table(X, self._sparse)
+        filed = read_labels(y, table.rows, self.missing_label)
+        weighed = read_weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         if not len(filed.keys):
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
@@ -85,8 +78,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         posterior = model.infer(statistic)
         history = None
         if (filed.group < 0).any():
-            refuse_em_options(self)
-            with watching(self, self.max_iter, X, y) as watch:
+            check_em_options(self.max_iter, self.tol)
+            with self._report_progress(self.max_iter, X, y) as watch:
                 outcome = em.run(model, evidence, posterior, self.max_iter, self.tol, watch=watch)
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
             self._warn_unless_converged(history)
@@ -98,24 +91,24 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
         `classes` may name classes that are still to come, and need not.
         """
-        fitted = self._state()
+        fitted = self._find_state()
         if fitted is None:
-            table, schema = first_table(X, self._sparse)
+            table, schema = read_first_table(X, self._sparse)
             fitted = Fitted(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
-            few = few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
+            few = read_few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
             if few is not None and not fitted.is_empty and self._takes(fitted, *few):
                 self._fitted = fitted.awaiting(*few)
                 return self
-            table = next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
-            fitted = self._decided(fitted, fitted.schema.decided_by(table))
-        filed = labels(y, table.rows, self.missing_label)
+            table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+            fitted = self._decided(fitted, fitted.schema.with_kinds_of(table))
+        filed = read_labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError(
                 f"label {int(np.argmax(filed.group < 0))} is missing, expected all labels in partial_fit: "
                 "leave those rows out, or call fit with all rows"
             )
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
         part = self._observed(fitted, table, filed, weighed)
@@ -140,7 +133,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if not isinstance(given, Tally) or sums.keys is None or len(sums.total.shape) != 2:
             raise TypeError("expected sums by class: tamis.stats.Tally.observe(rows, by=labels)")
         width = sums.total.shape[-1]
-        fitted = self._state()
+        fitted = self._find_state()
         if fitted is None:
             schema = Schema(width, "number")
             fitted = Fitted(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
@@ -160,7 +153,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their labels and weights: as if they had never come."""
-        fitted = self._checked()
+        fitted = self.state_
         table, filed = self._learned_rows(fitted, X, y)
         known = set(classes_of(fitted.learned))
         for key in filed.keys:
@@ -169,7 +162,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                     f"label {key!r} was never learned, expected one of {classes_of(fitted.learned)!r}: "
                     "nothing was changed"
                 )
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         rest = fitted.learned - self._observed(fitted, table, filed, weighed)
         keys = all_classes(rest, fitted.declared)
@@ -215,11 +208,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. Rows
         of no weight are left out of the answer.
         """
-        table, schema = first_table(X, self._sparse)
-        filed = labels(y, table.rows, self.missing_label)
+        table, schema = read_first_table(X, self._sparse)
+        filed = read_labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError("a label is missing, expected all of them to be known in cross-validation")
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         if weighed is not None and not weighed.all():
             kept = np.flatnonzero(weighed)
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
@@ -236,7 +229,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         and `predict_log_proba` go by it. It changes no prediction. Where all rows are told right, or told no
         better than by chance, no temperature is the best: it is held at a bound, with a ConvergenceWarning.
         """
-        fitted, evidence = self._checked(), self._evidence(X, y, sample_weight)
+        fitted, evidence = self.state_, self._evidence(X, y, sample_weight)
         model = self._model(fitted.schema, self._posterior().keys, fitted.declared)
         held = validate.leave_one_out(model, evidence, fitted.learned)
         found = decide.Temperature.fit(held.log_joint, held.group, held.weights)
@@ -260,7 +253,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         labels and weights, and reads them without learning them again. `tune_scores_` tells what each value
         came to.
         """
-        fitted = self._checked()
+        fitted = self.state_
         if len(grid) != 1:
             raise ValueError(f"got {len(grid)} parameters to tune, expected one: tune(alpha=[0.1, 1.0])")
         ((name, values),) = grid.items()
@@ -295,16 +288,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def _learned_rows(self, fitted: Fitted, X: object, y: object) -> tuple[Table, Labels]:
         """Rows that were learned, and their labels."""
         table = self._next_table(X, fitted)
-        filed = labels(y, table.rows, self.missing_label)
+        filed = read_labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError("a label is missing, expected those that the rows were learned with")
         return table, filed
 
     def _evidence(self, X: object, y: object, sample_weight: object) -> LabelledRows:
         """Rows that were learned, as the model keeps them."""
-        fitted = self._checked()
+        fitted = self.state_
         table, filed = self._learned_rows(fitted, X, y)
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         return LabelledRows(fitted.model.encode(table), filed, weighed)
 

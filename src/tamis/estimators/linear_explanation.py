@@ -7,7 +7,7 @@ import numpy as np
 
 from tamis.arrays import Array
 from tamis.estimators import answers
-from tamis.estimators.reading import Schema
+from tamis.schema import Schema
 from tamis.tables import Table
 
 

@@ -10,14 +10,16 @@ from sklearn.base import RegressorMixin
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
-from tamis.estimators import answers
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.coefficient_summary import CoefficientSummary
 from tamis.estimators.linear_explanation import LinearExplanation, explained
 from tamis.estimators.linear_face import LinearFace, LinearState
-from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import Schema, decay_factor, first_table, numbers, targets, weights
+from tamis.estimators.reading import make_generator
 from tamis.estimators.regression_answers import held_out, number, summarize_posterior
+from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
 from tamis.models.linear import BayesianLinear, HeldOutNumbers, LinearPosterior
+from tamis.parameters import check_decay_factor
+from tamis.schema import Schema
 from tamis.stats import Gram
 from tamis.tables import Table
 
@@ -34,7 +36,7 @@ class Regression(LinearState):
     inferred: list[LinearPosterior] = field(default_factory=list)  # empty until it is asked for
 
 
-class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc]  # scikit-learn has no types
+class BayesianLinearRegression(RegressorMixin, LinearFace[Any]):  # type: ignore[misc]  # scikit-learn has no types
     """Linear regression that says how sure it is, chooses its own regularisation, and can forget.
 
     y = intercept + x·w + noise, with a normal prior on the coefficients w, a flat one on the intercept, and
@@ -109,7 +111,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
-        table, schema = first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._sparse)
         model = self._model(schema)
         found = Regression(schema, model, *self._observed(table, y, sample_weight))
         found.inferred.append(model.infer(found.statistic))
@@ -120,7 +122,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         """Learn more rows: the model is as if all had come at once."""
         table, schema = self._read(X)
         part, flat = self._observed(table, y, sample_weight)
-        before: Regression | None = self.__dict__.get("_fitted")
+        before: Regression | None = self._find_state()
         if before is not None:
             self._fitted = self._after(before, before.statistic + _alike(part, before))
             return self
@@ -131,7 +133,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their targets and weights: as if they had never come."""
-        fitted: Regression = self._checked()
+        fitted: Regression = self.state_
         part, _ = self._observed(self._read(X)[0], y, sample_weight)
         rest = fitted.statistic - _alike(part, fitted)
         rest.refuse_impossible()
@@ -147,7 +149,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
         fitted: Regression
-        fitted, *rest = answers.to_merge(self, others)
+        fitted, *rest = self._states_to_merge(others)
         statistic = fitted.statistic
         for theirs in rest:
             statistic = statistic + _alike(theirs.statistic, fitted)
@@ -156,13 +158,13 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
-        fitted: Regression = self._checked()
-        self._fitted = self._after(fitted, fitted.statistic * decay_factor(factor))
+        fitted: Regression = self.state_
+        self._fitted = self._after(fitted, fitted.statistic * check_decay_factor(factor))
         return self
 
     def infer(self, **params: Any) -> Self:
         """Set parameters and infer again from what was learned, without reading data again."""
-        fitted: Regression = self._checked()
+        fitted: Regression = self.state_
         before = self.get_params(deep=False)
         try:
             self.set_params(**params)
@@ -182,12 +184,12 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     def _observed(self, table: Table, y: object, sample_weight: object) -> tuple[Gram, bool]:
         """The sums of the rows, and whether y had one dimension."""
-        z, weighed = targets(y, table.rows), weights(sample_weight, table.rows)
+        z, weighed = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
         rows = arrays.Matrix(table.numbers(), table.names)
         return Gram.observe(rows, z, weighed, exact=bool(self.exact)), z.ndim == 1
 
     def _posterior(self, wanted: str = "") -> LinearPosterior:
-        fitted: Any = answers.fitted_attribute(self, wanted) if wanted else self._checked()
+        fitted: Any = self._state_for(wanted) if wanted else self.state_
         if not fitted.inferred:
             try:
                 fitted.inferred.append(fitted.model.infer(fitted.statistic))
@@ -199,11 +201,11 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     def _shaped(self, values: Array, axis: int = -1) -> Array:
         """Without the axis of targets, if y had none."""
-        return np.asarray(np.take(values, 0, axis=axis) if self._checked().flat else values)
+        return np.asarray(np.take(values, 0, axis=axis) if self.state_.flat else values)
 
     def _told(self, name: str, values: Array) -> Any:
         """One number of each target, or just one."""
-        return float(values[0]) if answers.fitted_attribute(self, name).flat else values  # type: ignore[attr-defined]
+        return float(values[0]) if self._state_for(name).flat else values
 
     # ── answers ──
 
@@ -221,18 +223,18 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
     def predict_distribution(self, X: object) -> Univariate:
         """Of the next answer for each row: a `Normal`, or a `StudentT` for beta="unknown"."""
-        return self._posterior().distribution(self._rows(X), 0 if self._checked().flat else slice(None))
+        return self._posterior().distribution(self._rows(X), 0 if self.state_.flat else slice(None))
 
     def sample_functions(self, X: object, n_samples: int = 1, random_state: Any = None) -> Array:
         """Whole functions drawn from the posterior, without noise: (n_samples, n) or (n_samples, n, q)."""
         posterior, rows = self._posterior(), self._rows(X)
-        slopes, levels = posterior.draw(answers.generator(random_state), number(n_samples))
+        slopes, levels = posterior.draw(make_generator(random_state), number(n_samples))
         found = levels[:, None] + (rows - posterior.centre) @ np.swapaxes(slopes, -1, -2)
         return self._shaped(found)
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Coefficients drawn from the posterior, (n_samples, d) or (n_samples, q, d)."""
-        slopes, _ = self._posterior().draw(answers.generator(random_state), number(n_samples))
+        slopes, _ = self._posterior().draw(make_generator(random_state), number(n_samples))
         return self._shaped(slopes, axis=1)
 
     def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
@@ -245,18 +247,18 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
 
         For beta="unknown" it is t, and the standard error is the scale of its distribution.
         """
-        posterior, fitted = self._posterior(), self._checked()
+        posterior, fitted = self._posterior(), self.state_
         weight = float(fitted.statistic.weight.value)
         return summarize_posterior(posterior, fitted.schema, fitted.model.intercept, weight, coverage)
 
     def explain(self, X: object, target: int = 0) -> LinearExplanation:
         """How far each column moves the prediction of a target; see `LinearExplanation`."""
-        posterior, schema = self._posterior(), self._checked().schema
+        posterior, schema = self._posterior(), self.state_.schema
         asked: object = target
         if not isinstance(asked, int | np.integer) or not 0 <= asked < len(posterior.level):
             raise ValueError(f"got target={target!r}, expected 0 to {len(posterior.level) - 1}")
         table = self._table(X)
-        terms = (numbers(table) - posterior.centre) * posterior.mean[target]
+        terms = (read_numbers(table) - posterior.centre) * posterior.mean[target]
         return explained(terms, np.full(len(terms), posterior.level[target]), schema, X, table)
 
     def cross_validate(
@@ -275,16 +277,16 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         evidence chooses is chosen anew for each fold; leaving one out, it is what all rows chose. Rows of no
         weight are left out of the answer.
         """
-        table, schema = first_table(X, self._sparse)
-        z, weighed = targets(y, table.rows), weights(sample_weight, table.rows)
-        return held_out(self._model(schema), numbers(table), z, weighed, folds, groups, random_state)
+        table, schema = read_first_table(X, self._sparse)
+        z, weighed = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
+        return held_out(self._model(schema), read_numbers(table), z, weighed, folds, groups, random_state)
 
     # ── what was learned ──
 
     @property
     def statistic_(self) -> Gram:
         """All that was learned."""
-        return answers.fitted_attribute(self, "statistic_").statistic  # type: ignore[attr-defined,no-any-return]
+        return self._state_for("statistic_").statistic  # type: ignore[no-any-return]
 
     @property
     def coef_(self) -> Array:
@@ -312,7 +314,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         """Its standard deviation."""
         posterior = self._posterior("intercept_std_")
         found = posterior.deviation(posterior.leverage(np.zeros((1, len(posterior.centre)))))[0]
-        fitted: Regression = self._checked()
+        fitted: Regression = self.state_
         return self._told("intercept_std_", found if fitted.model.intercept else np.zeros_like(found))
 
     @property
@@ -321,7 +323,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         found = self._posterior("alpha_").alpha
         if found is None:
             raise AttributeError("alpha_ is not known: a prior was given in its place")
-        if isinstance(self._checked().model.alpha, str):
+        if isinstance(self.state_.model.alpha, str):
             return self._told("alpha_", found)
         return found if found.ndim else float(found)
 
@@ -339,7 +341,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
     def n_effective_(self) -> Any:
         """How many coefficients, the intercept too, the data rather than the prior determine: γ, and 1."""
         found = self._posterior("n_effective_").effective
-        return self._told("n_effective_", found + self._checked().model.intercept)
+        return self._told("n_effective_", found + self.state_.model.intercept)
 
     @property
     def log_evidence_(self) -> Any:
@@ -356,7 +358,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace):  # type: ignore[misc
         return self._told("log_evidence_", found)
 
     def _saved(self) -> dict[str, Any]:
-        fitted: Regression = self._checked()
+        fitted: Regression = self.state_
         schema = fitted.schema
         columns = (schema.width, schema.kinds, schema.names, schema.library)
         params = {name: getattr(fitted.model, name) for name in _INFERRED_WITH}

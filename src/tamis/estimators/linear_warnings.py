@@ -2,9 +2,9 @@
 
 from sklearn.exceptions import ConvergenceWarning
 
-from tamis.estimators.reading import Schema
-from tamis.estimators.warning import warn
 from tamis.models.linear.fitting import Fit, Plan
+from tamis.schema import Schema
+from tamis.warning import warn
 
 
 class SeparationWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types

@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from tamis import validate
 from tamis.arrays import Array
 from tamis.estimators import answers, logistic_answers, logistic_folds
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.curved_face import column_means
 from tamis.estimators.curved_state import CurvedState, continued, joined, without
 from tamis.estimators.explanation import Explanation
@@ -22,14 +23,15 @@ from tamis.estimators.logistic_options import (
     refuse_class_weight,
     refuse_scheme,
 )
-from tamis.estimators.progress import with_callbacks
-from tamis.estimators.reading import Schema, among, first_table, labels, weights
+from tamis.estimators.reading import make_generator, read_labels
+from tamis.inputs import match_labels, read_first_table, read_weights
 from tamis.models.linear.fitting import Kept, level_start, with_unseen
 from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Bernoulli, Response
 from tamis.models.linear.softmax import Softmax
+from tamis.schema import Schema
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
 
@@ -151,10 +153,10 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels."""
-        table, schema = first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._sparse)
         filed = self._labels(y, table.rows)
         self._refuse_options(filed.keys)
-        self._fitted = self._from_nothing(table, schema, filed, weights(sample_weight, table.rows), X, y)
+        self._fitted = self._from_nothing(table, schema, filed, read_weights(sample_weight, table.rows), X, y)
         return self
 
     def _refuse_options(self, keys: Keys) -> None:
@@ -163,7 +165,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
 
     def _labels(self, y: object, rows: int) -> Labels:
-        filed = labels(y, rows)
+        filed = read_labels(y, rows)
         if (filed.group < 0).any():
             row = int(np.argmax(filed.group < 0))
             raise ValueError(
@@ -206,7 +208,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         self, rows: LinearRows, response: Response | Softmax, prior: GaussianPrior, keys: Keys
     ) -> Array:
         """The parameters that steps begin with: those of the last fit, for warm_start."""
-        last: LogisticState | None = self.__dict__.get("_fitted") if self.warm_start else None
+        last: LogisticState | None = self._find_state() if self.warm_start else None
         fresh, design = level_start(rows, response, prior), rows.design
         d = design.columns
         if last is None or (last.keys, len(last.centre), last.intercept) != (keys, d, design.intercept):
@@ -262,19 +264,19 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         it, intercepts are taken as if half a row had been seen, or they would have no end; a stream is best
         begun with rows of all classes, for far from its top a posterior is no Gaussian.
         """
-        fitted: LogisticState | None = self.__dict__.get("_fitted")
+        fitted: LogisticState | None = self._find_state()
         self._refuse_balanced()
         table, schema = self._read(X)
         filed = self._labels(y, table.rows)
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         if fitted is None:
             if classes is not None:
-                filed = among(Keys.of(classes)[0], filed)
+                filed = match_labels(Keys.of(classes)[0], filed)
             self._refuse_options(filed.keys)
             partly = classes is not None
             self._fitted = self._from_nothing(table, schema, filed, weighed, X, y, partly=partly)
             return self
-        filed = among(fitted.keys, filed)
+        filed = match_labels(fitted.keys, filed)
         self._refuse_options(fitted.keys)
         rows = self._rows_of(table, filed, weighed, fitted)
         prior = moved_on(fitted.posterior)
@@ -291,7 +293,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        states: list[LogisticState] = answers.to_merge(self, others)
+        states: list[LogisticState] = self._states_to_merge(others)
         for state in states:
             if state.keys != states[0].keys:
                 raise ValueError(f"got a model of classes {state.keys!r}, expected {states[0].keys!r}")
@@ -303,11 +305,11 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
 
         Rows that were not learned are not told from those that were.
         """
-        fitted: LogisticState = self._checked()
+        fitted: LogisticState = self.state_
         self._refuse_balanced()
         table = self._table(X)
-        filed = among(fitted.keys, self._labels(y, table.rows))
-        rows = self._rows_of(table, filed, weights(sample_weight, table.rows), fitted)
+        filed = match_labels(fitted.keys, self._labels(y, table.rows))
+        rows = self._rows_of(table, filed, read_weights(sample_weight, table.rows), fitted)
         self._fitted = without(fitted, rows)
         return self
 
@@ -336,7 +338,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         state, design, scores = self._scores(X)
         by = self._averages(state)
         if by == "monte-carlo":
-            rng = answers.generator(self.random_state)
+            rng = make_generator(self.random_state)
             return logistic_answers.drawn(state, design, rng, int(self.n_draws))
         if by == "probit":
             return logistic_answers.probit(state, design, scores)
@@ -367,7 +369,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         second against the first; with more, each row's likeliest against its next, unless they are named.
         """
         _, _, scores = self._scores(X)
-        state: LogisticState = self._checked()
+        state: LogisticState = self.state_
         if scores.shape[1] == 1:
             scores = np.hstack([np.zeros_like(scores), scores])
         one, other = answers.opponents(scores, state.keys, for_, against)

@@ -9,7 +9,7 @@ from tamis.arrays import Array
 from tamis.estimators.coefficient_summary import CoefficientSummary, summarize
 from tamis.estimators.curved_face import SOLVERS, CurvedFace
 from tamis.estimators.logistic_options import intercept_precision, prior_precision
-from tamis.estimators.reading import label_array
+from tamis.inputs import to_label_array
 from tamis.models.linear.fitting import gaussian_prior
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior
@@ -46,7 +46,7 @@ class LogisticFace(CurvedFace):
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all answers."""
-        return label_array(self._fitted_for("classes_").keys)
+        return to_label_array(self._fitted_for("classes_").keys)
 
     @property
     def coef_(self) -> Array:
@@ -90,7 +90,7 @@ class LogisticFace(CurvedFace):
 
         Of two classes, they are of the second's log-odds; of more, each class has its own.
         """
-        state, labels = self._checked(), self.classes_.tolist()
+        state, labels = self.state_, self.classes_.tolist()
         ends = (self.intercept_, self.intercept_std_) if state.intercept else None
         if len(labels) == 2:
             said, outputs = f"logistic, {labels[1]!r} against {labels[0]!r}", None

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from tamis import validate
 from tamis.arrays import Array
 from tamis.estimators import answers
-from tamis.estimators.reading import first_table, weights
+from tamis.inputs import read_first_table, read_weights
 from tamis.models.linear.design import Design
 from tamis.models.linear.laplace import LinearRows
 from tamis.models.linear.softmax import Softmax
@@ -34,9 +34,9 @@ def held_out(
     random_state: Any,
 ) -> validate.HeldOut:
     """See `LogisticRegression.cross_validate`."""
-    table, _ = first_table(X, face._sparse)
+    table, _ = read_first_table(X, face._sparse)
     filed = face._labels(y, table.rows)
-    weighed = weights(sample_weight, table.rows)
+    weighed = read_weights(sample_weight, table.rows)
     fold = answers.fold_of_each(folds, table.rows, filed.group, groups, random_state)
     whole = clone(face).fit(X, y, sample_weight)
     if fold is None:
@@ -46,9 +46,7 @@ def held_out(
     for number in np.unique(fold).tolist():
         held, rest = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
         model = _refitted(whole, table, filed, weighed, rest)
-        joint[np.ix_(held, filed.keys.find(model._checked().keys))] = model.predict_log_proba(
-            table.take(held)
-        )
+        joint[np.ix_(held, filed.keys.find(model.state_.keys))] = model.predict_log_proba(table.take(held))
     return validate.HeldOut(filed.keys, joint, filed.group, fold, weighed)
 
 
@@ -58,7 +56,7 @@ def _refitted(whole: Any, table: Table, filed: Labels, weighed: Array | None, ro
     present = np.bincount(group, minlength=len(filed.keys)) > 0
     own = Labels(filed.keys.keep(present), (np.cumsum(present) - 1)[group])
     model = clone(whole)
-    state = whole._checked()
+    state = whole.state_
     start = state if present.all() else None
     model._fitted = model._from_nothing(
         table.take(rows), state.schema, own, None if weighed is None else weighed[rows], None, None, start
@@ -68,7 +66,7 @@ def _refitted(whole: Any, table: Table, filed: Labels, weighed: Array | None, ro
 
 def _without_each(whole: Any, table: Table, filed: Labels, weighed: Array | None) -> Array:
     """log p(class | x) of each row by the model of all others, by one step of Newton's (n, K)."""
-    state = whole._checked()
+    state = whole.state_
     if state.posterior.precision is None or state.posterior.is_diagonal:
         raise ValueError(
             f"got posterior={whole.posterior!r}: leave-one-out needs the whole posterior, expected "

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.estimators.warning import warn
 from tamis.stats import Keys, Labels
+from tamis.warning import warn
 
 PREDICTIVES = ("plugin", "probit", "monte-carlo")
 _THEIRS = "use scikit-learn's LogisticRegression(solver='saga')"

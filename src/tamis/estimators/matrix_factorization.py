@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.estimators import answers, factor_answers, factor_reading, factor_times
+from tamis.estimators import factor_answers, factor_reading, factor_times
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.factor_answers import Asked, FactorExplanation
 from tamis.estimators.factor_face import FactorFace, is_many, listed
 from tamis.estimators.factor_learning import learn, planned, warn_unless_converged, whole, with_ridge
@@ -22,10 +23,10 @@ from tamis.estimators.factor_state import (
     place_of,
     weighed,
 )
-from tamis.estimators.progress import watching, with_callbacks
-from tamis.estimators.reading import at_least_zero
+from tamis.estimators.reading import make_generator
 from tamis.models.factors import ranking
 from tamis.models.factors.learned import user_rows
+from tamis.parameters import check_nonnegative
 from tamis.stats import Keys
 
 
@@ -158,8 +159,8 @@ class MatrixFactorization(FactorFace):
         entries = entries.once(self.duplicates, users, items)
         clock = factor_times.clock_of(self, entries.time, dates)
         ratings = weighed(entries, clock, len(users), len(items)).weighty
-        rng = answers.generator(self.random_state)
-        with watching(self, plan.steps, X, y) as watch:
+        rng = make_generator(self.random_state)
+        with self._report_progress(plan.steps, X, y) as watch:
             plan = with_ridge(plan, ratings, rng, watch)
             learned, course = learn(plan, ratings, rng, watch)
         warn_unless_converged(plan, course)
@@ -183,7 +184,7 @@ class MatrixFactorization(FactorFace):
         before = self._of_its_kind()
         users, items, entries, dates = self._entries(X, y, sample_weight)
         factor_times.refuse_other_kind(before.clock, dates)
-        state, rng = before.with_keys(users, items), answers.generator(self.random_state)
+        state, rng = before.with_keys(users, items), make_generator(self.random_state)
         own, other = state.users.find(users)[entries.user], state.items.find(items)[entries.item]
         state = state.with_more(replace(entries, user=own, item=other), self.duplicates)
         factor_times.refuse_leap(before, state)
@@ -204,7 +205,7 @@ class MatrixFactorization(FactorFace):
         own = np.full(len(item), place_of(state.users, user))
         if len(item):
             state = state.with_more(self._new(state, Entries(own, item, value)), self.duplicates)
-        rng = answers.generator(self.random_state)
+        rng = make_generator(self.random_state)
         self._fitted = state.solved_users(np.array([place_of(state.users, user)]), rng)
         return self
 
@@ -221,7 +222,7 @@ class MatrixFactorization(FactorFace):
         other = np.full(len(user), place_of(state.items, item))
         if len(user):
             state = state.with_more(self._new(state, Entries(user, other, value)), self.duplicates)
-        rng = answers.generator(self.random_state)
+        rng = make_generator(self.random_state)
         self._fitted = state.solved_items(np.array([place_of(state.items, item)]), rng)
         return self
 
@@ -235,7 +236,7 @@ class MatrixFactorization(FactorFace):
         time = None if state.clock is None else np.full(len(item), state.clock.newest)
         entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
         entries = self._new(state, entries).once(self.duplicates, None, state.items)
-        rng = answers.generator(self.random_state)
+        rng = make_generator(self.random_state)
         rows = user_rows(
             state.learned, state.solver, state.weighed(entries, 1), np.zeros(1, dtype=np.int64), rng
         )
@@ -251,7 +252,7 @@ class MatrixFactorization(FactorFace):
 
     def unlearn(self, X: object, y: object = None, of_items: bool = False) -> Self:
         """Forget many ratings, as `forget` does one; only users and items of X are looked at."""
-        state = self._checked()
+        state = self.state_
         read = factor_reading.read(X, self.columns)
         own, other = factor_reading.labels(read.user), factor_reading.labels(read.item)
         users = factor_reading.found_in(state.users, own, "user")
@@ -266,7 +267,7 @@ class MatrixFactorization(FactorFace):
                 )
         if len(np.unique(rows)) == len(state.entries):
             raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
-        rng = answers.generator(self.random_state)
+        rng = make_generator(self.random_state)
         state = state.without(rows).solved_users(users, rng)
         self._fitted = state.solved_items(items, rng) if of_items else state
         return self
@@ -280,7 +281,7 @@ class MatrixFactorization(FactorFace):
         implicit feedback, an unknown user's preference is the share of users who have the item. Without a
         time it is that of the newest rating.
         """
-        state = self._checked()
+        state = self.state_
         if return_std:
             self._refuse_without_draws(state, "return_std")
         found = self._asked(state, pairs, time)
@@ -295,7 +296,7 @@ class MatrixFactorization(FactorFace):
         self, pairs: object, coverage: float = 0.9, time: object = None
     ) -> tuple[Array, Array]:
         """Where each rating will lie with that probability, by Gibbs: lower and upper ends, each (n,)."""
-        state = self._checked()
+        state = self.state_
         self._refuse_without_draws(state, "predict_interval")
         given: object = coverage
         if not isinstance(given, Real) or not 0.0 < float(given) < 1.0:
@@ -360,14 +361,14 @@ class MatrixFactorization(FactorFace):
         newest, and in proportion if some are. `among` are the items to choose
         from, of which those never seen are left out.
         """
-        state = self._checked()
+        state = self.state_
         count = whole("n", n, 1)
         if not 0.0 <= diversity <= 1.0:
             raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
         times = self._when(state, time, 1)
         many = is_many(user)
         users = listed(user) if many else [user.item() if isinstance(user, np.ndarray) else user]
-        bonus = factor_answers.bonus(state, at_least_zero("recency", recency))
+        bonus = factor_answers.bonus(state, check_nonnegative("recency", recency))
         allowed = factor_answers.allowed(state, among)
         places, scores = factor_answers.recommended(
             state, users, count, exclude_seen, float(diversity), bonus, allowed, times
@@ -379,7 +380,7 @@ class MatrixFactorization(FactorFace):
 
     def similar_items(self, item: Hashable, n: int = 10) -> tuple[NDArray[Any], Array]:
         """The items that are liked by the same people, most alike first, and the cosines of their factors."""
-        state = self._checked()
+        state = self.state_
         place = place_of(state.items, item)
         if place < 0:
             raise ValueError(f"got item {item!r}, expected one that is known: see items_")
@@ -391,7 +392,7 @@ class MatrixFactorization(FactorFace):
 
         `top` of the answer lists the n that weigh most; `print` it to read it.
         """
-        state = self._checked()
+        state = self.state_
         if state.learned.chain is not None:
             raise ValueError(
                 "got a model of draws, each with reasons of its own, expected method='als' to explain"

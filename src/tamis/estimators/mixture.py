@@ -10,13 +10,12 @@ from sklearn.base import DensityMixin
 from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
-from tamis.estimators import answers
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.columns import column_families
 from tamis.estimators.face import GenerativeFace
-from tamis.estimators.options import refuse_em_options, whole_number
-from tamis.estimators.progress import Watch, watching, with_callbacks
-from tamis.estimators.reading import Schema, at_least_zero, first_table, next_table, weights
+from tamis.estimators.reading import make_generator
 from tamis.estimators.state import Fitted
+from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import (
     BernoulliColumns,
     Block,
@@ -32,6 +31,9 @@ from tamis.models.generative.block import Estimate
 from tamis.models.generative.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.size import parameters
+from tamis.parameters import check_em_options, check_integer, check_nonnegative
+from tamis.progress import Watch
+from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
@@ -145,9 +147,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         # A mode of pseudo-counts below 1 may be negative: what the prior is worth counts from its mode.
-        own = at_least_zero("alpha", self.alpha)
+        own = check_nonnegative("alpha", self.alpha)
         alpha = own + 1.0 if self.estimate == "map" else own
-        floor = at_least_zero("reg_covar", self.reg_covar)
+        floor = check_nonnegative("reg_covar", self.reg_covar)
         if floor and self.estimate != "mle":
             raise ValueError(
                 f"got reg_covar={floor:g} with estimate={self.estimate!r}, expected 0: its prior keeps "
@@ -172,23 +174,23 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         # the components are there from the start, whatever has been seen of them
-        return {"alpha": at_least_zero("weight_alpha", self.weight_alpha)}
+        return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         return super()._model(schema, classes, self._components())
 
     def _components(self) -> Keys:
-        return Keys(tuple(range(whole_number("n_components", self.n_components))))
+        return Keys(tuple(range(check_integer("n_components", self.n_components))))
 
     @with_callbacks
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Find the components by EM; y is ignored."""
-        last = self._state() if self.warm_start else None
+        last = self._find_state() if self.warm_start else None
         if last is None:
-            table, schema = first_table(X, self._sparse)
+            table, schema = read_first_table(X, self._sparse)
         else:
-            table, schema = next_table(X, last.schema, type(self).__name__, self._sparse), last.schema
-        weighed = weights(sample_weight, table.rows)
+            table, schema = read_next_table(X, last.schema, type(self).__name__, self._sparse), last.schema
+        weighed = read_weights(sample_weight, table.rows)
         if weighed is not None and not weighed.all():
             table, weighed = table.take(np.flatnonzero(weighed)), weighed[weighed > 0]
         keys = self._components()
@@ -196,11 +198,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             raise ValueError(
                 f"got n_samples={table.rows} rows for n_components={len(keys)}, expected one per component"
             )
-        refuse_em_options(self)
+        check_em_options(self.max_iter, self.tol, self.n_init)
         model = self._model(schema, keys, keys)
         evidence = _unlabelled(model.encode(table), keys, weighed)
-        rng = answers.generator(self.random_state)
-        with watching(self, self.max_iter * (self.n_init if last is None else 1), X) as watch:
+        rng = make_generator(self.random_state)
+        with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as watch:
             outcome = (
                 self._run(model, evidence, rng, watch)
                 if last is None
@@ -252,11 +254,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Share more rows among the components as they are, and add them: one step of online EM."""
-        if self._state() is None:
+        if self._find_state() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
-        fitted = self._checked()
-        table = next_table(X, fitted.schema, type(self).__name__, self._sparse)
-        fitted = self._decided(fitted, fitted.schema.decided_by(table))
+        fitted = self.state_
+        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        fitted = self._decided(fitted, fitted.schema.with_kinds_of(table))
         self._fitted = fitted.after(fitted.learned + self._shared(fitted, table, sample_weight))
         return self
 
@@ -265,7 +267,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
         Not exact, for the shares have moved since; a new `fit` without the rows is.
         """
-        fitted = self._checked()
+        fitted = self.state_
         rest = fitted.learned - self._shared(fitted, self._next_table(X, fitted), sample_weight)
         fitted.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
@@ -278,7 +280,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _shared(self, fitted: Fitted, table: Table, sample_weight: object) -> Joint:
-        weighed = weights(sample_weight, table.rows)
+        weighed = read_weights(sample_weight, table.rows)
         posterior = self._inferred(fitted) if fitted.posterior is None else fitted.posterior
         evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
         return fitted.model.guess(evidence, posterior, self.hard)[0]
@@ -298,7 +300,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """The mean log p(x) of the rows."""
         found = self.score_samples(X)
-        weighed = weights(sample_weight, len(found))
+        weighed = read_weights(sample_weight, len(found))
         return float(np.average(found, weights=weighed))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
@@ -327,18 +329,18 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0
     ) -> Array:
         """log p(x) of each row under a mixture fitted to the other folds: EM has no subtraction."""
-        table, schema = first_table(X, self._sparse)
-        weighed = weights(sample_weight, table.rows)
-        refuse_em_options(self)
+        table, schema = read_first_table(X, self._sparse)
+        weighed = read_weights(sample_weight, table.rows)
+        check_em_options(self.max_iter, self.tol, self.n_init)
         model = self._model(schema, Keys(()), Keys(()))
-        fold = validate.split(table.rows, folds, answers.generator(random_state))
+        fold = validate.split(table.rows, folds, make_generator(random_state))
         found = np.empty(table.rows)
         rows = model.encode(table)
         for number in range(int(fold.max()) + 1):
             held = fold == number
             evidence = _unlabelled(rows, self._components(), weighed)
             train = evidence.take(np.flatnonzero(~held))
-            rng = answers.generator(self.random_state)
+            rng = make_generator(self.random_state)
             outcome = self._run(model, train, rng)
             self._warn_unless_converged(outcome.history)
             joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(held)))
@@ -348,13 +350,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def n_parameters_(self) -> int:
         """Free numbers in the model."""
-        fitted = answers.fitted_attribute(self, "n_parameters_")
+        fitted = self._state_for("n_parameters_")
         return parameters(fitted.model, self._posterior())
 
     @property
     def weights_(self) -> Array:
         """The share of each component."""
-        answers.fitted_attribute(self, "weights_")
+        self._state_for("weights_")
         return np.exp(self._posterior().log_prior)
 
     @property
@@ -380,11 +382,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def log_likelihoods_(self) -> Array:
         """The log-likelihood of all rows that each iteration of EM began with (n_iter_,)."""
-        history = answers.fitted_attribute(self, "log_likelihoods_").history
+        history = self._state_for("log_likelihoods_").history
         return np.array(() if history is None else history.log_likelihoods)
 
     def _gaussian(self, name: str) -> Any:
-        answers.fitted_attribute(self, name)
+        self._state_for(name)
         densities = self._posterior().densities
         if "gaussian" not in densities:
             raise AttributeError(f"{name} needs Gaussian columns: this mixture has none")

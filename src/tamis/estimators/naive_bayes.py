@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array
-from tamis.estimators import answers
 from tamis.estimators.columns import column_families, family_of_each
 from tamis.estimators.generative import GenerativeClassifier
-from tamis.estimators.reading import Schema, at_least_zero
 from tamis.models.generative import (
     BernoulliColumns,
     Block,
@@ -20,6 +18,8 @@ from tamis.models.generative import (
     PoissonColumns,
 )
 from tamis.models.generative.block import Estimate
+from tamis.parameters import check_nonnegative
+from tamis.schema import Schema
 from tamis.stats import Keys
 
 
@@ -100,11 +100,11 @@ class NaiveBayes(GenerativeClassifier):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        estimate, alpha = self.estimate, at_least_zero("alpha", self.alpha)
+        estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
         prototypes: dict[str, Block[Any, Any]] = {
             "gaussian": GaussianColumns(
                 estimate=estimate,
-                smoothing=at_least_zero("var_smoothing", self.var_smoothing),
+                smoothing=check_nonnegative("var_smoothing", self.var_smoothing),
                 strength=self.strength,
             ),
             "bernoulli": BernoulliColumns(estimate=estimate, alpha=alpha),
@@ -115,12 +115,12 @@ class NaiveBayes(GenerativeClassifier):
         return column_families(schema, self.families, self.integers, prototypes)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        return super()._class_prior(classes) | {"alpha": at_least_zero("class_alpha", self.class_alpha)}
+        return super()._class_prior(classes) | {"alpha": check_nonnegative("class_alpha", self.class_alpha)}
 
     @property
     def families_(self) -> dict[Any, str]:
         """The family of each column."""
-        schema = answers.fitted_attribute(self, "families_").schema
+        schema = self._state_for("families_").schema
         found = family_of_each(schema, self.families, self.integers)
         return {schema.name(j): family for j, family in enumerate(found)}
 
@@ -163,7 +163,7 @@ class GaussianNB(GenerativeClassifier):
         self.verbose = verbose
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        smoothing = at_least_zero("var_smoothing", self.var_smoothing)
+        smoothing = check_nonnegative("var_smoothing", self.var_smoothing)
         return {"gaussian": GaussianColumns(estimate="mle", smoothing=smoothing)}
 
     @property
@@ -179,16 +179,16 @@ class GaussianNB(GenerativeClassifier):
     @property
     def epsilon_(self) -> float:
         """What is added to every variance."""
-        answers.fitted_attribute(self, "epsilon_")
+        self._state_for("epsilon_")
         moments: Any = self.statistic_["gaussian"]
         return float(self.var_smoothing * np.nanmax(moments.pooled().variance, initial=0.0))
 
     @property
     def class_prior_(self) -> Array:
         """p(class)."""
-        answers.fitted_attribute(self, "class_prior_")
+        self._state_for("class_prior_")
         return np.exp(self._posterior().log_prior)
 
     def _density(self, name: str) -> Any:
-        answers.fitted_attribute(self, name)
+        self._state_for(name)
         return self._posterior().densities["gaussian"]

@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from tamis.arrays import Array, Matrix
 from tamis.estimators import answers
+from tamis.estimators.base import with_callbacks
 from tamis.estimators.linear_explanation import LinearExplanation, explained
 from tamis.estimators.pca_attributes import ComponentsFace
 from tamis.estimators.pca_learning import (
@@ -25,9 +26,9 @@ from tamis.estimators.pca_learning import (
     solver_for,
     unless_wide,
 )
-from tamis.estimators.progress import watching, with_callbacks
-from tamis.estimators.reading import Schema, at_least_zero, first_table, numbers, weights
+from tamis.estimators.reading import make_generator
 from tamis.estimators.regression_answers import number
+from tamis.inputs import read_first_table, read_numbers, read_weights
 from tamis.models.components import (
     Components,
     HeldOutRows,
@@ -40,6 +41,8 @@ from tamis.models.components import (
     refuse_few_rows,
     whole,
 )
+from tamis.parameters import check_nonnegative
+from tamis.schema import Schema
 from tamis.stats import Moments
 from tamis.tables import Table
 
@@ -125,8 +128,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from rows; `y` is not looked at."""
         self._refuse_parameters()
-        table, schema = first_table(X)
-        weighed = weights(sample_weight, table.rows)
+        table, schema = read_first_table(X)
+        weighed = read_weights(sample_weight, table.rows)
         solver = solver_for(self.solver, table.rows, table.width, self.n_components)
         if self.missing == "em" and has_gaps(table):
             found = self._guessed(table, schema, weighed, X)
@@ -145,7 +148,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def _wide(self, solver: str, table: Table, weighed: Array | None) -> Components:
         if solver == "rows":
             return from_rows(table, self.n_components, weighed, folds_of(table) if self._by_fold() else None)
-        return randomized(table, self.n_components, weighed, answers.generator(self.random_state))
+        return randomized(table, self.n_components, weighed, make_generator(self.random_state))
 
     def _guessed(self, table: Table, schema: Schema, weighed: Array | None, X: object) -> Learned:
         if table.sparse is not None or self.solver in ("rows", "randomized"):
@@ -153,7 +156,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
             raise ValueError(
                 f"got rows with gaps {how}, expected dense rows and solver='moments' for EM: {_DROP}"
             )
-        with watching(self, int(self.max_iter), X) as watch:
+        with self._report_progress(int(self.max_iter), X) as watch:
             statistic, told = guess(
                 table.numbers(),
                 weighed,
@@ -169,13 +172,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once. (What EM guessed before stays so.)"""
         self._refuse_parameters()
-        before: Learned | None = self.__dict__.get("_fitted")
+        before: Learned | None = self._find_state()
         if before is not None:
             before.summed("add to")
         table, schema = self._read(X)
         if before is None:
             solver = solver_for("moments", table.rows, table.width, None)
-            found = self._summed(schema, table, weights(sample_weight, table.rows))
+            found = self._summed(schema, table, read_weights(sample_weight, table.rows))
             self._fitted = replace(found, solver=solver)
         else:
             self._change(lambda sums, part: sums + part, table, sample_weight)
@@ -187,16 +190,16 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
         Products of many rows at once are rounded, unless `exact`; only rows far out among others are summed
         exactly. So if less than 1e-10 of the squares of a column would be left, the rows are refused.
         """
-        self._checked().summed("take from")
+        self.state_.summed("take from")
         self._change(lambda sums, part: sums - part, self._read(X)[0], sample_weight)
         return self
 
     def _change(
         self, change: Callable[[Moments, Moments], Moments], table: Table, sample_weight: object
     ) -> None:
-        fitted: Learned = self._checked()
+        fitted: Learned = self.state_
         sums = fitted.summed("change")
-        part = self._observed(table, weights(sample_weight, table.rows), sums.keys is not None)
+        part = self._observed(table, read_weights(sample_weight, table.rows), sums.keys is not None)
         after = change(sums, part)
         refuse_lost(after, table)
         if not float(after.weight.value.sum()) > 0:
@@ -209,7 +212,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def merge(self, *others: Self) -> Self:
         """Add what other models of the same columns have learned."""
         fitted: Learned
-        fitted, *rest = answers.to_merge(self, others)
+        fitted, *rest = self._states_to_merge(others)
         statistic = fitted.summed("add to")
         for theirs in rest:
             sums = theirs.summed("add")
@@ -223,7 +226,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
-        fitted: Learned = self._checked()
+        fitted: Learned = self.state_
         if not 0.0 < float(factor) <= 1.0:
             raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
         sums = fitted.summed("scale") * float(factor)
@@ -232,7 +235,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def infer(self, **params: Any) -> Self:
         """Set parameters and infer again from what was learned, without reading data again."""
-        fitted: Learned = self._checked()
+        fitted: Learned = self.state_
         statistic = fitted.summed("infer from")
         before = self.get_params(deep=False)
         try:
@@ -267,7 +270,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
             raise ValueError(f"got missing={self.missing!r}, expected 'refuse' or 'em'")
         if (whole(self.max_iter) or 0) < 1:
             raise ValueError(f"got max_iter={self.max_iter!r}, expected a whole number of at least 1")
-        at_least_zero("tol", self.tol)
+        check_nonnegative("tol", self.tol)
 
     # ── answers ──
 
@@ -280,7 +283,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
                 yield block
                 continue
             try:
-                yield numbers(Table(block, len(block), "number", table.names))
+                yield read_numbers(Table(block, len(block), "number", table.names))
             except ValueError:
                 refuse_gaps(table, _FILL)
                 raise
@@ -304,7 +307,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def inverse_transform(self, X: object) -> Array:
         """The rows that codes stand for (n, d)."""
-        given, codes = self._components(), numbers(Table.of(X))
+        given, codes = self._components(), read_numbers(Table.of(X))
         if codes.shape[1] != given.count:
             raise ValueError(
                 f"got codes of {codes.shape[1]} columns, expected {given.count}, one per component"
@@ -324,11 +327,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """The mean of `score_samples`."""
         told = self.score_samples(X)
-        return float(np.average(told, weights=weights(sample_weight, len(told))))
+        return float(np.average(told, weights=read_weights(sample_weight, len(told))))
 
     def log_likelihood(self, statistic: Moments | None = None) -> float:
         """Σ w log p of all rows that were learned, or of those of another statistic, from the sums alone."""
-        fitted: Learned = self._checked()
+        fitted: Learned = self.state_
         if statistic is None and fitted.likelihoods:
             raise ValueError(
                 "the sums hold what EM guessed of rows with gaps, expected a statistic of whole rows: see "
@@ -347,8 +350,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Rows drawn from probabilistic PCA (n, d): a frame if the model was fitted to one."""
-        rows = self._components().draw(answers.generator(random_state), number(n_samples))
-        schema: Schema = self._checked().schema
+        rows = self._components().draw(make_generator(random_state), number(n_samples))
+        schema: Schema = self.state_.schema
         if schema.library is None or schema.names is None:
             return rows
         return answers.frame(dict(zip(schema.names, rows.T, strict=True)), schema.library)
@@ -363,7 +366,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
             if (k := whole(component)) is None or not 0 <= k < given.count:
                 raise ValueError(f"got component={component!r}, expected 0 to {given.count - 1}")
             terms = (rows - given.mean) * (given.directions[k] / (given.scale[k] if self.whiten else 1.0))
-        return explained(terms, np.zeros(len(terms)), self._checked().schema, X, table)
+        return explained(terms, np.zeros(len(terms)), self.state_.schema, X, table)
 
     def cross_validate(
         self,
@@ -378,11 +381,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ComponentsFace):  #
 
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together.
         """
-        table, _ = first_table(X)
+        table, _ = read_first_table(X)
         refuse_gaps(table, _DROP)
         fold = answers.fold_of_each(folds, table.rows, None, groups, random_state)
         part = np.arange(table.rows) if fold is None else fold
-        return cross_validate(self._model(), table, part, weights(sample_weight, table.rows))
+        return cross_validate(self._model(), table, part, read_weights(sample_weight, table.rows))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

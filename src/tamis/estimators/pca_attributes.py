@@ -6,26 +6,25 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.estimators import answers
 from tamis.estimators.linear_face import LinearFace
 from tamis.estimators.pca_learning import Learned
-from tamis.estimators.reading import Schema
 from tamis.models.components import Components, PrincipalComponents
+from tamis.schema import Schema
 from tamis.stats import Moments
 
 
-class ComponentsFace(LinearFace):
+class ComponentsFace(LinearFace[Any]):
     """The attributes, read off what was inferred; that is done when it is first asked for."""
 
     def _model(self) -> PrincipalComponents:
         raise NotImplementedError
 
     def _learned(self, name: str) -> Learned:
-        fitted: Any = answers.fitted_attribute(self, name)
+        fitted: Any = self._state_for(name)
         return fitted  # type: ignore[no-any-return]
 
     def _components(self, wanted: str = "") -> Components:
-        fitted: Learned = self._learned(wanted) if wanted else self._checked()
+        fitted: Learned = self._learned(wanted) if wanted else self.state_
         if fitted.inferred is not None:
             return fitted.inferred
         try:
@@ -132,7 +131,7 @@ class ComponentsFace(LinearFace):
         return self._components("error_bound_").error
 
     def _saved(self) -> dict[str, Any]:
-        fitted: Learned = self._checked()
+        fitted: Learned = self.state_
         schema = fitted.schema
         found = None
         if (c := fitted.inferred) is not None:  # which parameters set since then say nothing of

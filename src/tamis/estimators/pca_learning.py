@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
 from tamis.estimators.linear_face import LinearState
-from tamis.estimators.warning import warn
 from tamis.models.components import Components, Gaps, Step, refine, whole
 from tamis.stats import Moments
 from tamis.tables import Table, runs
+from tamis.warning import warn
 
 SOLVERS = ("auto", "moments", "rows", "randomized")
 FOLDS = 5  # by which n_components="held-out" chooses

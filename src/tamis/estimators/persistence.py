@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from tamis.estimators import files, saved, saved_classifiers, values
-from tamis.estimators.reading import Schema
 from tamis.estimators.schema import Anything, Group, Record, Series, Text, check
 from tamis.estimators.state import Fitted
 from tamis.models.generative.em import History
+from tamis.schema import Schema
 from tamis.stats import Keys
 
 # The only classes that a file can name, and where they live.
@@ -121,7 +121,7 @@ def _content(model: Any) -> dict[str, Any]:
         return {"params": params, "state": model._saved()}
     if FACES.get(name) != home:
         raise TypeError(f"a {name} cannot be saved, expected one of {', '.join((*FACES, *_TELLING))}")
-    fitted = model._checked()
+    fitted = model.state_
     schema = fitted.schema
     return {
         "params": model.get_params(deep=False),

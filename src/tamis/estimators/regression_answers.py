@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.coefficient_summary import CoefficientSummary, summarize
-from tamis.estimators.reading import Schema
 from tamis.models.linear import (
     BayesianLinear,
     HeldOutNumbers,
@@ -17,6 +16,7 @@ from tamis.models.linear import (
     cross_validate,
     leave_one_out,
 )
+from tamis.schema import Schema
 
 
 def held_out(

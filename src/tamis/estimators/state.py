@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.estimators.reading import Schema
 from tamis.models.generative import Generative, LabelledRows, Posterior, Projection
 from tamis.models.generative.em import History
 from tamis.models.generative.regroup import regroup
+from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
@@ -55,7 +55,7 @@ class Fitted:
         waiting: Waiting | None = None,
         temperature: float = 1.0,
     ) -> None:
-        self.schema = schema.settled()
+        self.schema = schema.drop_remarks()
         self.model = model  # that encodes and observes; what infers is made anew from the face's parameters
         self._known = (statistic, waiting)  # swapped as one, for threads may read meanwhile
         self.declared = declared  # classes that may not have been seen yet

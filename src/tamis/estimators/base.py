@@ -1,0 +1,207 @@
+"""The base of every face: a scikit-learn estimator that holds its parameters and one state.
+
+The state is a value. Each verb that learns makes a new one and swaps it whole, so that a model that raised is
+what it was before the call. Here is what follows for all faces: the check that a model is fitted, attributes
+that are copies, names of columns, tags, the columns that models to be merged must share, progress and files.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from tamis.estimators import persistence
+from tamis.inputs import to_label_array
+from tamis.parameters import refuse_matrices
+from tamis.progress import Bar, Watch
+from tamis.schema import Schema
+
+
+class State(Protocol):
+    """What a fitted face has learned."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was learned yet: the columns may be known all the same."""
+
+
+class TableState(State, Protocol):
+    """What a face has learned from rows of columns."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that the first rows had."""
+
+
+S = TypeVar("S", bound=State)
+T = TypeVar("T", bound=TableState)
+
+try:  # scikit-learn 1.9 has callbacks
+    _callbacks: Any = importlib.import_module("sklearn.callback")
+except ModuleNotFoundError:
+    _callbacks = None
+
+_CallbackSupport: type = _callbacks.CallbackSupportMixin if _callbacks is not None else object
+
+
+def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate `fit`: refuse parameters that are matrices, and let scikit-learn's callbacks see it."""
+
+    @wraps(method)
+    def checked(face: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
+        refuse_matrices(face.get_params(deep=False))
+        return method(face, *args, **kwargs)
+
+    return checked if _callbacks is None else _callbacks.with_callbacks(checked)
+
+
+def _copy_array(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @wraps(read)
+    def copy(face: Any) -> Any:
+        value = read(face)
+        return value.copy() if type(value) is np.ndarray else value
+
+    return copy
+
+
+class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  # scikit-learn has no types
+    """An estimator whose state is `_fitted`, and that keeps nothing else of what it learned.
+
+    Every property whose name ends in `_` gives a copy of the array that the state holds: a caller who writes
+    to it changes no model.
+    """
+
+    verbose: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            public = name.endswith("_") and not name.startswith("_")
+            if public and isinstance(member, property) and member.fget is not None:
+                read = _copy_array(member.fget)
+                setattr(cls, name, property(read, member.fset, member.fdel, member.__doc__))
+
+    # ── the state ──
+
+    def _find_state(self) -> S | None:
+        """The state, if there is one."""
+        return self.__dict__.get("_fitted")
+
+    def _state_for(self, attribute: str) -> S:
+        """The state, of which the attribute of that name is read."""
+        state = self._find_state()
+        if state is None or state.is_empty:
+            message = f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
+            raise NotFittedError(f"{message}: no {attribute}" if attribute else message)
+        return state
+
+    @property
+    def state_(self) -> S:
+        """What was learned, as one value: for other models and files; the other attributes read it."""
+        return self._state_for("")
+
+    @state_.setter
+    def state_(self, state: S) -> None:
+        self._fitted = state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._find_state() is not None
+
+    @contextmanager
+    def _try_params(self, params: dict[str, Any]) -> Iterator[None]:
+        """Set parameters; if what is done with them raises, the old ones are set again."""
+        before = self.get_params(deep=False)
+        try:
+            self.set_params(**params)
+            yield
+        except Exception:
+            self.set_params(**before)
+            raise
+
+    # ── files ──
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file that `tamis.load` reads, and that can run no code."""
+        persistence.save(self, path)
+
+    # ── progress ──
+
+    @contextmanager
+    def _report_progress(self, most: int, X: object, y: object = None) -> Iterator[Watch]:
+        """A function to call after each step; it draws a bar if the face is verbose, and tells callbacks."""
+        bar = Bar(type(self).__name__, most) if self.verbose else None
+        context = None
+        if _callbacks is not None and getattr(self, "_skl_callbacks", None):
+            context = self._init_callback_context(max_subtasks=most)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        def watch(step: Any) -> None:
+            if bar is not None:
+                bar.step(step.log_likelihood)
+            if context is not None:
+                part = context.subcontext(task_name="step")
+                part.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                part.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+        try:
+            yield watch
+        finally:
+            if bar is not None:
+                bar.close()
+            if context is not None:
+                context.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+
+class TableFace(Face[T]):
+    """A face that learns from rows of columns."""
+
+    @property
+    def _sparse(self) -> bool:
+        """Whether sparse rows are taken."""
+        return False
+
+    @property
+    def _takes_missing(self) -> bool:
+        """Whether NaN is taken, for a value that is missing."""
+        return False
+
+    def _states_to_merge(self, others: tuple[Self, ...]) -> list[T]:
+        """The states of this model and of others of its class, which must have the same columns."""
+        states = [self.state_]
+        for other in others:
+            if type(other) is not type(self):
+                raise TypeError(
+                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
+                )
+            ours, theirs = states[0].schema, other.state_.schema
+            named = None not in (ours.names, theirs.names)
+            if theirs.width != ours.width or (named and theirs.names != ours.names):
+                raise ValueError("the models have other columns, expected the same in the same order")
+            states.append(other.state_)
+        return states
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns."""
+        return self._state_for("n_features_in_").schema.width
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns, if these were strings."""
+        names = self._state_for("feature_names_in_").schema.names
+        if names is None or not all(isinstance(name, str) for name in names):
+            raise AttributeError(f"this {type(self).__name__} was fitted without names of columns")
+        return to_label_array(names).astype(object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        tags.input_tags.allow_nan = self._takes_missing
+        return tags

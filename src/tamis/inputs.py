@@ -1,0 +1,227 @@
+"""What a caller passes → tables, labels and weights, or one line that says what is wrong with it."""
+
+from collections.abc import Hashable, Iterable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis import arrays
+from tamis.arrays import Array
+from tamis.schema import Schema, find_kinds, find_poor_categories
+from tamis.stats import Keys, Labels
+from tamis.tables import Table
+
+_FLOAT64 = np.dtype(np.float64)
+_CONTINUOUS = (
+    "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
+    "round them, or use a regression"
+)
+_FEW = 16  # rows that may wait to be summed with others
+_EXACT = 2**53  # up to here integers are floats, too
+_PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
+
+
+def read_first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
+    """The data that a model is first fitted to, and what to expect from then on."""
+    table = _table(data, sparse)
+    if table.width == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
+        )
+    _refuse_empty(table)
+    library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
+    stated = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # an array of floats holds numbers
+    kinds = table.kinds if stated else find_kinds(table)
+    remarks = find_poor_categories(table, range(table.width))
+    return table, Schema(table.width, kinds, table.names, library, remarks)
+
+
+def read_next_table(
+    data: object, schema: Schema, caller: str, sparse: bool = True, missing: bool = True
+) -> Table:
+    """Further data for a model that was fitted: the same columns, found by name where both have names.
+
+    `missing` is whether the model takes NaN.
+    """
+    if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
+        table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
+    elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
+        table = Table(data.astype(np.float64, order="C"), len(data), "number")
+    else:
+        table = _table(data, sparse)
+    if table.names is not None and schema.names is not None and table.names != schema.names:
+        table = table.select(_find_columns(table.names, schema.names, caller, missing))
+    if table.width != schema.width:
+        raise ValueError(
+            f"X has {table.width} features, but {caller} is expecting {schema.width} features as input"
+        )
+    _refuse_empty(table)
+    return table
+
+
+def _table(data: object, sparse: bool) -> Table:
+    if not sparse and hasattr(data, "tocsr"):
+        raise TypeError(
+            f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
+        )
+    return Table.of(data)
+
+
+def _refuse_empty(table: Table) -> None:
+    if table.rows == 0:
+        raise ValueError(f"got 0 rows (shape=(0, {table.width})), expected at least 1: was the batch empty?")
+
+
+def _are_floats(data: NDArray[Any]) -> bool:
+    """Whether integers are floats without a change."""
+    return data.dtype.kind in "iu" and data.size > 0 and data.min() >= -_EXACT and data.max() <= _EXACT
+
+
+def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
+    """A few plain rows and their plain labels, copied; None for anything that needs a closer look."""
+    if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
+        return None
+    if (X.dtype is not _FLOAT64 and X.dtype.kind not in "iub") or "unknown" in schema.kinds:
+        return None
+    labels = y if type(y) is list else y.tolist() if type(y) is np.ndarray and y.ndim == 1 else None
+    if labels is None or len(labels) != len(X):
+        return None
+    if not all(type(label) in _PLAIN for label in labels):
+        return None
+    return (X.astype(np.float64), list(labels)) if X.dtype.kind in "fb" or _are_floats(X) else None
+
+
+def _find_columns(
+    names: tuple[object, ...], wanted: tuple[object, ...], caller: str, missing: bool
+) -> list[int]:
+    place = {name: j for j, name in enumerate(names)}
+    if absent := [name for name in wanted if name not in place]:
+        remedy = "add it, as NaN if unknown" if missing else "add it"
+        raise ValueError(f"X has no column {absent[0]!r}, which {caller} was fitted with: {remedy}")
+    known = set(wanted)
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"X has a column {unknown[0]!r}, which {caller} was not fitted with: drop it")
+    return [place[name] for name in wanted]
+
+
+def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
+    """Labels by value; -1 stands where one is missing: None, NaN or NA, or what `missing_label` names."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
+    if type(y) is np.ndarray or hasattr(y, "__array__"):
+        y = _check_label_array(y)
+    keys, group = Keys.encode(y)
+    if len(group) != rows:
+        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
+    if any(isinstance(key, float) and not key.is_integer() for key in keys):
+        raise ValueError(_CONTINUOUS)
+    if missing_label is not None and missing_label in keys:
+        place = keys.values.index(missing_label)
+        rest = np.array([i - (i > place) for i in range(len(keys))] + [-1])
+        rest[place] = -1
+        keys, group = Keys(keys[:place] + keys[place + 1 :]), rest[group]
+    return Labels(keys, group)
+
+
+def match_labels(keys: Keys, labels: Labels) -> Labels:
+    """The same labels with their places among these keys; a label that is none of them is refused."""
+    place = keys.find(labels.keys)
+    if (place < 0).any():
+        unknown = labels.keys[int(np.argmin(place))]
+        raise ValueError(
+            f"got class {unknown!r}, expected one of {keys!r}: name all in the first call, as classes="
+        )
+    return Labels(keys, place[labels.group])
+
+
+def _check_label_array(y: Any) -> Any:
+    """An array or column of labels, if it has one dimension and holds no fractions."""
+    values = y if isinstance(y, np.ndarray) else np.asarray(y)
+    y = y if arrays.is_frame(y) else values
+    if values.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
+    if values.dtype.kind == "f":
+        known = values[~np.isnan(values)]
+        if not (np.isfinite(known).all() and (known == np.floor(known)).all()):
+            raise ValueError(_CONTINUOUS)
+    return y
+
+
+def read_targets(y: object, rows: int) -> Array:
+    """Numbers to be predicted: (n,), or (n, q) of several targets."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
+    matrix = arrays.matrix(y, target=True)
+    if len(matrix.values) != rows:
+        raise ValueError(f"got {len(matrix.values)} targets for {rows} rows, expected one per row")
+    if matrix.values.shape[1] == 0:
+        raise ValueError(
+            f"got y of shape {matrix.values.shape}, expected one target per row or more: pass (n,)"
+        )
+    if not np.isfinite(matrix.values).all():
+        row, column = np.argwhere(~np.isfinite(matrix.values))[0].tolist()
+        raise ValueError(
+            f"target {row} is {matrix.values[row, column]}, expected a finite number: y holds NaN or "
+            "infinity, drop or mend that row"
+        )
+    return np.ascontiguousarray(matrix.values[:, 0]) if matrix.flat else matrix.values
+
+
+def read_numbers(table: Table) -> Array:
+    """Dense rows as finite float64 (n, d), or an error that names the column."""
+    values = table.numbers()
+    with np.errstate(over="ignore", invalid="ignore"):
+        broken = not np.isfinite(values.sum())  # a third of the time of looking at each
+    if broken and not np.isfinite(values).all():
+        column = int((~np.isfinite(values)).any(axis=0).argmax())
+        arrays.Matrix(values, table.names).refuse_broken(column)
+    return values
+
+
+def read_weights(sample_weight: object, rows: int) -> Array | None:
+    """Weights, at least 0 and not all 0; one number is the weight of every row."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, Real):
+        sample_weight = np.full(rows, float(sample_weight))
+    weights = arrays.weights(sample_weight, rows)
+    if weights is None:
+        return None
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        raise ValueError(
+            f"weight {row} is {weights[row]:g}, expected at least 0: use unlearn to take rows away"
+        )
+    if not weights.any():
+        raise ValueError(
+            "the sample weights are all zero, expected some weight: drop sample_weight, or the rows"
+        )
+    return weights
+
+
+def to_label_array(values: Iterable[Hashable]) -> NDArray[Any]:
+    """Labels as NumPy keeps them: of one kind where they are, else objects."""
+    listed = list(values)
+    kinds = {
+        str
+        if isinstance(v, str)
+        else bytes
+        if isinstance(v, bytes)
+        else bool
+        if isinstance(v, bool)
+        else int
+        if isinstance(v, int)
+        else float
+        if isinstance(v, float)
+        else object
+        for v in listed
+    }
+    if kinds in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
+        array = np.array(listed)
+        if array.ndim == 1 and array.dtype.kind != "O":
+            return array
+    boxed = np.empty(len(listed), dtype=object)
+    boxed[:] = listed
+    return boxed

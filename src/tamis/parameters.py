@@ -1,0 +1,110 @@
+"""A parameter that a caller sets → a checked value, or one line that says what was expected."""
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import one_line
+from tamis.stats import Keys
+
+# parameters that some face takes as an array; each says itself which shapes it takes
+_ARRAYS = frozenset(
+    (
+        "alpha",
+        "beta",
+        "class_prior",
+        "means_init",
+        "min_categories",
+        "precisions_init",
+        "prior",
+        "priors",
+        "weights_init",
+    )
+)
+
+
+def check_integer(name: str, value: object, least: int = 1) -> int:
+    """A parameter as a whole number of at least `least`.
+
+    >>> check_integer("max_iter", np.int64(3))
+    3
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"got {name}={one_line(value)}, expected a whole number of at least {least}")
+    return int(value)
+
+
+def check_em_options(max_iter: object, tol: Any, n_init: object = 1) -> None:
+    """Raise unless EM can go by these parameters: when to stop, and how often to start."""
+    check_integer("max_iter", max_iter)
+    check_integer("n_init", n_init)
+    if not (isinstance(tol, float) and tol == -np.inf):  # never reached: exactly max_iter iterations
+        check_nonnegative("tol", tol)
+
+
+def refuse_matrices(params: dict[str, Any]) -> None:
+    """Raise if a parameter that is one value, or one per column, is an array of two or more axes."""
+    for name, value in params.items():
+        if name not in _ARRAYS and isinstance(value, np.ndarray | list) and _axes(value) > 1:
+            raise ValueError(f"got {name}={one_line(value)}, expected one value: pass no array")
+
+
+def _axes(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.ndim
+    return 1 + max((_axes(each) for each in value if isinstance(each, np.ndarray | list)), default=0)
+
+
+def check_nonnegative(name: str, value: float) -> float:
+    """A parameter as a number, finite and not negative."""
+    given: object = value
+    if not isinstance(given, Real):
+        raise TypeError(f"got {name}={one_line(given)}, expected a number of at least 0")
+    number = float(given)
+    if not 0.0 <= number < np.inf:
+        raise ValueError(f"got {name}={value}, expected a number of at least 0")
+    return number
+
+
+def check_decay_factor(given: object) -> float:
+    """The factor by which a statistic is scaled, above 0 and at most 1."""
+    if not isinstance(given, Real) or not 0.0 < float(given) <= 1.0:
+        raise ValueError(f"got factor={given!r}, expected a number above 0 and at most 1, as 0.99")
+    return float(given)
+
+
+def check_class_probabilities(
+    given: Any, classes: Keys, total: bool = True, name: str = "priors"
+) -> dict[Any, float] | None:
+    """The classes' probabilities by label, checked; None if they are to be counted.
+
+    `total` is whether they must sum to one; `name` is that of the parameter.
+    """
+    if given is None or not len(classes):
+        return None
+    written = f"{name}={one_line(given)}"
+    if isinstance(given, Mapping) and (missing := [key for key in classes if key not in given]):
+        raise ValueError(
+            f"got {written}, without class {missing[0]!r}, expected a probability for every class"
+        )
+    try:
+        listed = [given[key] for key in classes] if isinstance(given, Mapping) else given
+        probabilities = np.asarray(listed, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"got {written}, expected one probability per class") from None
+    if probabilities.shape != (len(classes),):
+        raise ValueError(
+            f"Number of priors must match number of classes: got {name} of shape {probabilities.shape}, "
+            f"expected {len(classes)} numbers"
+        )
+    if not (probabilities >= 0).all():
+        raise ValueError(f"Priors must be non-negative: got {written}")
+    if total and not np.isclose(probabilities.sum(), 1.0):
+        raise ValueError(
+            f"The sum of the priors should be 1: got {written}, which sum to {probabilities.sum():g}"
+        )
+    if not 0 < probabilities.sum() < np.inf:
+        raise ValueError(f"got {written}, expected finite numbers with a sum above 0")
+    return dict(zip(classes, probabilities.tolist(), strict=True))

@@ -1,0 +1,118 @@
+"""A table → its schema: the width, and the kind and name of each column, by which further rows are read."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
+from typing import Any, Literal
+
+import numpy as np
+
+from tamis.arrays import is_missing
+from tamis.tables import Kind, Sparse, Table
+
+ColumnKind = Kind | Literal["unknown"]
+
+_ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
+_DISTINCT = 0.8  # of the rows: from here on nearly every value is seen once, and tells nothing of new rows
+_DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_WRITTEN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns that a model was first fitted to."""
+
+    width: int
+    kinds: tuple[ColumnKind, ...] | ColumnKind
+    names: tuple[object, ...] | None = None
+    library: str | None = None  # of the frame, to answer with the same
+    remarks: tuple[
+        tuple[int, str], ...
+    ] = ()  # columns of the rows just read that make poor categories, and why
+
+    def kind(self, column: int) -> ColumnKind:
+        """What the column held; "unknown" until its first value comes."""
+        return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
+
+    @property
+    def unknown_columns(self) -> tuple[int, ...]:
+        """The columns that have had no value yet."""
+        if isinstance(self.kinds, str):
+            return tuple(range(self.width)) if self.kinds == "unknown" else ()
+        return tuple(j for j, kind in enumerate(self.kinds) if kind == "unknown")
+
+    def with_kinds_of(self, rows: "Table | Schema") -> "Schema":
+        """With the kinds of columns that had no value yet, as these rows or this other schema have them."""
+        columns = self.unknown_columns
+        if not columns:
+            return self
+        kinds_of_rows = find_kinds(rows) if isinstance(rows, Table) else rows.kinds
+        new = {j: kinds_of_rows if isinstance(kinds_of_rows, str) else kinds_of_rows[j] for j in columns}
+        if set(new.values()) == {"unknown"}:
+            return self
+        kinds = tuple(new.get(j, self.kind(j)) for j in range(self.width))
+        remarks = find_poor_categories(rows, columns) if isinstance(rows, Table) else ()
+        return replace(self, kinds=kinds, remarks=remarks)
+
+    def drop_remarks(self) -> "Schema":
+        """The same columns without remarks, which concern only the rows just read."""
+        return replace(self, remarks=()) if self.remarks else self
+
+    def name(self, column: int) -> Any:
+        """The column's name, or its place if it has none."""
+        return column if self.names is None else self.names[column]
+
+
+def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
+    """What each column holds; "unknown" where all values are missing, and no type says what they would be."""
+    if isinstance(table.data, Sparse):
+        return table.kinds
+    empty = [j for j in range(table.width) if table.kind(j) == "number" and _is_empty(table, j)]
+    if not empty:
+        return table.kinds
+    return tuple("unknown" if j in empty else table.kind(j) for j in range(table.width))
+
+
+def _is_empty(table: Table, column: int) -> bool:
+    values: Any = table.data[:, column] if isinstance(table.data, np.ndarray) else table.data[column]  # type: ignore[index]
+    return bool(np.isnan(values[0]) and np.isnan(values).all())
+
+
+def find_poor_categories(table: Table, columns: Iterable[int]) -> tuple[tuple[int, str], ...]:
+    """Those of the columns that would be categories and hold dates, or nearly as many values as rows.
+
+    Each comes with a message for the user.
+    """
+    if not isinstance(table.data, tuple):
+        return ()
+    categories = [j for j in columns if table.kind(j) == "category"]
+    problems = [(j, _describe_problem(table.name(j), table.data[j].tolist())) for j in categories]
+    return tuple((j, message) for j, message in problems if message is not None)
+
+
+def _describe_problem(name: str, values: list[Any]) -> str | None:
+    known = [value for value in values if not is_missing(value)]
+    try:
+        distinct = set(known)
+    except TypeError:  # a value that is no category is refused where it is read
+        return None
+    count = f"{len(distinct)} distinct values in {len(known)} rows"
+    keep = "or name its family in `families` to keep it"
+    if distinct and all(map(_is_date, distinct)):
+        return (
+            f"{name} holds dates ({count}), which are taken for categories: turn the date into numbers, as "
+            f"days since a start, the month or the weekday, drop the column, {keep}"
+        )
+    if len(known) >= _ROWS and len(distinct) >= _DISTINCT * len(known):
+        return (
+            f"{name} has {count} and is taken for a category, though hardly any value will be seen again: "
+            f"drop the column if it is an identifier, group its values, {keep}"
+        )
+    return None
+
+
+def _is_date(value: Any) -> bool:
+    if isinstance(value, str):
+        return _WRITTEN_DATE.fullmatch(value.strip()) is not None
+    return isinstance(value, _DATES)
