@@ -71,7 +71,7 @@ class DiscreteClassifier(GenerativeClassifier):
 
     def _density(self, name: str) -> Any:
         self._state_for(name)
-        (density,) = self._posterior().densities.values()
+        (density,) = self.posterior_.densities.values()
         return density
 
 
@@ -185,13 +185,13 @@ class ComplementNB(MultinomialNB):
     def class_log_prior_(self) -> Array:
         """log p(class), which the scores leave out."""
         self._state_for("class_log_prior_")
-        keys = self._posterior().keys
+        keys = self.posterior_.keys
         counted = Generative({}, classes=keys, **super()._class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
 
     def predict_joint_log_proba(self, X: object) -> Array:
         """Scores in the place of log p(x, class): without the classes' prior."""
-        posterior, rows, _ = self._encoded(X)
+        posterior, rows, _ = self._encode(X)
         return posterior.log_joint(rows) - posterior.log_prior
 
 

@@ -178,7 +178,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     def shrinkage_(self) -> Array:
         """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
         self._state_for("shrinkage_")
-        chosen, keys = self._shrinkage(), self._posterior().keys
+        chosen, keys = self._shrinkage(), self.posterior_.keys
         if isinstance(chosen, LedoitWolf):
             return chosen.coefficients(keys)
         return np.full(len(keys), 0.0 if chosen is None else float(chosen))
@@ -187,7 +187,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     def priors_(self) -> Array:
         """The probability of each class: as given, or its share of the rows."""
         self._state_for("priors_")
-        return np.exp(self._posterior().log_prior)
+        return np.exp(self.posterior_.log_prior)
 
     @property
     def means_(self) -> Array:
@@ -231,7 +231,7 @@ class GaussianDiscriminant(GenerativeClassifier):
             raise AttributeError(
                 f"{name} needs covariance='tied' and no estimate='predictive': nothing is linear"
             )
-        weights, floors = density.coefficients, density.intercepts + self._posterior().log_prior
+        weights, floors = density.coefficients, density.intercepts + self.posterior_.log_prior
         if len(floors) == 2:
             return weights[1:] - weights[:1], floors[1:] - floors[:1]
         return weights, floors
@@ -243,7 +243,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     def _density(self, name: str) -> Any:
         self._state_for(name)
-        return self._posterior().densities[_BLOCK]
+        return self.posterior_.densities[_BLOCK]
 
 
 class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianDiscriminant):  # type: ignore[misc]
@@ -338,7 +338,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     def _projection(self, name: str) -> Projection:
         fitted = self._state_for(name)
         if fitted.projection is None:
-            moments: Any = fitted.learned[_BLOCK]
-            priors = check_class_probabilities(self.priors, self._posterior().keys)
+            moments: Any = fitted.statistic[_BLOCK]
+            priors = check_class_probabilities(self.priors, self.posterior_.keys)
             fitted.projection = discriminant(moments, self.n_components, self._shrinkage(), priors)
         return fitted.projection

@@ -13,9 +13,9 @@ from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.face import GenerativeFace
+from tamis.estimators.generative_face import GenerativeFace
+from tamis.estimators.generative_state import GenerativeState
 from tamis.estimators.reading import read_labels
-from tamis.estimators.state import Fitted
 from tamis.inputs import read_few_rows, read_first_table, read_next_table, read_weights
 from tamis.models.generative import Generative, LabelledRows, em
 from tamis.models.generative.model import all_classes, classes_of
@@ -83,7 +83,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 outcome = em.run(model, evidence, posterior, self.max_iter, self.tol, watch=watch)
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
             self._warn_unless_converged(history)
-        self._fitted = Fitted(schema, model, statistic, Keys(()), posterior, history)
+        self._fitted = GenerativeState(schema, model, statistic, Keys(()), posterior, history)
         return self
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
@@ -94,14 +94,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         fitted = self._find_state()
         if fitted is None:
             table, schema = read_first_table(X, self._sparse)
-            fitted = Fitted(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
             few = read_few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
             if few is not None and not fitted.is_empty and self._takes(fitted, *few):
-                self._fitted = fitted.awaiting(*few)
+                self._fitted = fitted.with_pending(*few)
                 return self
             table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
-            fitted = self._decided(fitted, fitted.schema.with_kinds_of(table))
+            fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
         filed = read_labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError(
@@ -111,10 +111,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         weighed = read_weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
         declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
-        part = self._observed(fitted, table, filed, weighed)
-        statistic = part if fitted.is_empty else fitted.learned + part
+        part = self._observe(fitted, table, filed, weighed)
+        statistic = part if fitted.is_empty else fitted.statistic + part
         self._class_prior(all_classes(statistic, declared))
-        self._fitted = fitted.after(statistic, declared)
+        self._fitted = fitted.replace(statistic, declared)
         return self
 
     def _takes_sums(self) -> Literal["counts", "flags"] | None:
@@ -136,18 +136,18 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         fitted = self._find_state()
         if fitted is None:
             schema = Schema(width, "number")
-            fitted = Fitted(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
+            fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         elif width != fitted.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {fitted.schema.width}")
         part = fitted.model.summed(sums)
         declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
-        statistic = part if fitted.is_empty else fitted.learned + part
+        statistic = part if fitted.is_empty else fitted.statistic + part
         fitted.model.refuse_impossible(statistic)
         self._class_prior(all_classes(statistic, declared))
-        self._fitted = fitted.after(statistic, declared)
+        self._fitted = fitted.replace(statistic, declared)
         return self
 
-    def _takes(self, fitted: Fitted, values: Array, named: list[Any]) -> bool:
+    def _takes(self, fitted: GenerativeState, values: Array, named: list[Any]) -> bool:
         """Whether rows are sure to be learned without a complaint, so that they may wait."""
         return fitted.model.admits(values) and self.missing_label not in named and self._counts_classes()
 
@@ -155,16 +155,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Forget rows that were learned, with their labels and weights: as if they had never come."""
         fitted = self.state_
         table, filed = self._learned_rows(fitted, X, y)
-        known = set(classes_of(fitted.learned))
+        known = set(classes_of(fitted.statistic))
         for key in filed.keys:
             if key not in known:
                 raise ValueError(
-                    f"label {key!r} was never learned, expected one of {classes_of(fitted.learned)!r}: "
+                    f"label {key!r} was never learned, expected one of {classes_of(fitted.statistic)!r}: "
                     "nothing was changed"
                 )
         weighed = read_weights(sample_weight, table.rows)
         filed, weighed, table = _weighty(filed, weighed, table)
-        rest = fitted.learned - self._observed(fitted, table, filed, weighed)
+        rest = fitted.statistic - self._observe(fitted, table, filed, weighed)
         keys = all_classes(rest, fitted.declared)
         self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
@@ -172,12 +172,12 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = fitted.after(rest)
+        self._fitted = fitted.replace(rest)
         return self
 
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; no more than some rows' probabilities are held at a time."""
-        posterior, rows, _ = self._encoded(X)
+        posterior, rows, _ = self._encode(X)
         if len(rows) * len(posterior.keys) <= _CELLS:
             return np.asarray(self.classes_[posterior.log_joint(rows).argmax(axis=1)])
         parts = (rows.take(run) for run in runs(len(rows), len(posterior.keys), _CELLS))
@@ -186,7 +186,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
         """The class with the least expected loss; None where rejecting costs less. See `tamis.decide`."""
-        chosen = decide.decide(self._calibrated(self.predict_joint_log_proba(X)), loss, reject)
+        chosen = decide.decide(self._apply_temperature(self.predict_joint_log_proba(X)), loss, reject)
         if reject is None and loss is None:
             return self.classes_[chosen]
         named = np.empty(len(self.classes_) + 1, dtype=object)
@@ -230,13 +230,13 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         better than by chance, no temperature is the best: it is held at a bound, with a ConvergenceWarning.
         """
         fitted, evidence = self.state_, self._evidence(X, y, sample_weight)
-        model = self._model(fitted.schema, self._posterior().keys, fitted.declared)
-        held = validate.leave_one_out(model, evidence, fitted.learned)
+        model = self._model(fitted.schema, self.posterior_.keys, fitted.declared)
+        held = validate.leave_one_out(model, evidence, fitted.statistic)
         found = decide.Temperature.fit(held.log_joint, held.group, held.weights)
         if found.is_at_bound:
             happened = _UNCALIBRATED[found.value < 1.0].format(found.value)
             warn(f"{happened}, {_REMEDY}", ConvergenceWarning)
-        self._fitted = fitted.after(posterior=self._posterior(), temperature=found.value)
+        self._fitted = fitted.replace(posterior=self.posterior_, temperature=found.value)
         return self
 
     def tune(
@@ -268,7 +268,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             if not isinstance(value, Hashable):
                 raise TypeError(f"got {name}={value!r} to try, expected values like numbers, words or None")
             candidates[value] = self._candidate(fitted, {name: value})
-        data = self._evidence(X, y, sample_weight) if by == "leave-one-out" else fitted.learned
+        data = self._evidence(X, y, sample_weight) if by == "leave-one-out" else fitted.statistic
         choice = validate.choose(candidates, data, by)
         if len(candidates) > 1 and len(set(choice.scores.values())) == 1:
             raise ValueError(
@@ -279,13 +279,13 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self.tune_scores_ = dict(choice.scores)
         return self
 
-    def _candidate(self, fitted: Fitted, params: dict[str, Any]) -> Generative:
+    def _candidate(self, fitted: GenerativeState, params: dict[str, Any]) -> Generative:
         other = clone(self).set_params(**params)
         other._fitted = fitted  # which holds what was chosen from the rows
-        found: Generative = other._model(fitted.schema, self._posterior().keys, fitted.declared)
+        found: Generative = other._model(fitted.schema, self.posterior_.keys, fitted.declared)
         return found
 
-    def _learned_rows(self, fitted: Fitted, X: object, y: object) -> tuple[Table, Labels]:
+    def _learned_rows(self, fitted: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
         """Rows that were learned, and their labels."""
         table = self._next_table(X, fitted)
         filed = read_labels(y, table.rows, self.missing_label)

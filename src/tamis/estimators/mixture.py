@@ -12,9 +12,9 @@ from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.estimators.base import with_callbacks
 from tamis.estimators.columns import column_families
-from tamis.estimators.face import GenerativeFace
+from tamis.estimators.generative_face import GenerativeFace
+from tamis.estimators.generative_state import GenerativeState
 from tamis.estimators.reading import make_generator
-from tamis.estimators.state import Fitted
 from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import (
     BernoulliColumns,
@@ -211,7 +211,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
         self._warn_unless_converged(outcome.history)
-        self._fitted = Fitted(schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history)
+        self._fitted = GenerativeState(
+            schema, model, outcome.statistic, Keys(()), outcome.posterior, outcome.history
+        )
         return self
 
     def _run(
@@ -225,9 +227,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             model, evidence, k, rng, self.n_init, self.max_iter, tol, self.hard, watch, start, given
         )
 
-    def _continue(self, last: Fitted, model: Generative, evidence: LabelledRows, watch: Watch) -> em.Outcome:
+    def _continue(
+        self, last: GenerativeState, model: Generative, evidence: LabelledRows, watch: Watch
+    ) -> em.Outcome:
         """Go on from the components of the last fit."""
-        posterior = self._posterior()
+        posterior = self.posterior_
         if len(posterior.keys) != len(evidence.filed.keys) or not model.sums_like(last.model):
             raise ValueError(
                 f"got warm_start=True with other parameters than the last fit had ({len(posterior.keys)} "
@@ -258,8 +262,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self.state_
         table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse)
-        fitted = self._decided(fitted, fitted.schema.with_kinds_of(table))
-        self._fitted = fitted.after(fitted.learned + self._shared(fitted, table, sample_weight))
+        fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
+        self._fitted = fitted.replace(fitted.statistic + self._shared(fitted, table, sample_weight))
         return self
 
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
@@ -268,7 +272,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         Not exact, for the shares have moved since; a new `fit` without the rows is.
         """
         fitted = self.state_
-        rest = fitted.learned - self._shared(fitted, self._next_table(X, fitted), sample_weight)
+        rest = fitted.statistic - self._shared(fitted, self._next_table(X, fitted), sample_weight)
         fitted.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
         if not counted.weight.value > 0:
@@ -276,12 +280,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 "every row would be forgotten, expected some to be left: make a new model instead; "
                 "nothing was changed"
             )
-        self._fitted = fitted.after(rest)
+        self._fitted = fitted.replace(rest)
         return self
 
-    def _shared(self, fitted: Fitted, table: Table, sample_weight: object) -> Joint:
+    def _shared(self, fitted: GenerativeState, table: Table, sample_weight: object) -> Joint:
         weighed = read_weights(sample_weight, table.rows)
-        posterior = self._inferred(fitted) if fitted.posterior is None else fitted.posterior
+        posterior = self._infer_posterior(fitted) if fitted.posterior is None else fitted.posterior
         evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
         return fitted.model.guess(evidence, posterior, self.hard)[0]
 
@@ -322,8 +326,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         The rows are shared as the mixture `given` shares them, by default this one.
         """
         other = self if given is None else given
-        posterior, rows, _ = self._encoded(X)
-        return em.lower_bound(_unlabelled(rows, posterior.keys, None), posterior, other._posterior())
+        posterior, rows, _ = self._encode(X)
+        return em.lower_bound(_unlabelled(rows, posterior.keys, None), posterior, other.posterior_)
 
     def cross_validate(
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0
@@ -351,13 +355,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def n_parameters_(self) -> int:
         """Free numbers in the model."""
         fitted = self._state_for("n_parameters_")
-        return parameters(fitted.model, self._posterior())
+        return parameters(fitted.model, self.posterior_)
 
     @property
     def weights_(self) -> Array:
         """The share of each component."""
         self._state_for("weights_")
-        return np.exp(self._posterior().log_prior)
+        return np.exp(self.posterior_.log_prior)
 
     @property
     def means_(self) -> Array:
@@ -387,7 +391,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def _gaussian(self, name: str) -> Any:
         self._state_for(name)
-        densities = self._posterior().densities
+        densities = self.posterior_.densities
         if "gaussian" not in densities:
             raise AttributeError(f"{name} needs Gaussian columns: this mixture has none")
         return densities["gaussian"]

@@ -187,8 +187,8 @@ class GaussianNB(GenerativeClassifier):
     def class_prior_(self) -> Array:
         """p(class)."""
         self._state_for("class_prior_")
-        return np.exp(self._posterior().log_prior)
+        return np.exp(self.posterior_.log_prior)
 
     def _density(self, name: str) -> Any:
         self._state_for(name)
-        return self._posterior().densities["gaussian"]
+        return self.posterior_.densities["gaussian"]

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from tamis.estimators import files, saved, saved_classifiers, values
+from tamis.estimators.generative_state import GenerativeState
 from tamis.estimators.schema import Anything, Group, Record, Series, Text, check
-from tamis.estimators.state import Fitted
 from tamis.models.generative.em import History
 from tamis.schema import Schema
 from tamis.stats import Keys
@@ -126,7 +126,7 @@ def _content(model: Any) -> dict[str, Any]:
     return {
         "params": model.get_params(deep=False),
         "schema": (schema.width, schema.kinds, schema.names, schema.library),
-        "statistic": fitted.learned,
+        "statistic": fitted.statistic,
         "declared": fitted.declared,
         "history": _describe_history(fitted.history),
         "temperature": fitted.temperature,
@@ -152,7 +152,7 @@ def _made(name: str, content: Any, length: int) -> Any:
     saved_classifiers.check_statistic(model, statistic, schema.width, length)
     model = found._restore_choice(model, content.get("choice"))
     history = _read_history(content["history"])
-    fitted = Fitted(schema, model, statistic, content["declared"], None, history)
+    fitted = GenerativeState(schema, model, statistic, content["declared"], None, history)
     fitted.temperature = float(content["temperature"])
     found._fitted = fitted
     return found

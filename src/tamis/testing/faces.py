@@ -23,6 +23,7 @@ from tamis.estimators import (
     NaiveBayes,
     PoissonNB,
 )
+from tamis.tables import Table
 from tamis.testing.forgetting import unlearns
 
 Rows = Any  # (n, d), of numbers or of objects
@@ -164,7 +165,8 @@ def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> N
     for number in np.unique(fold):
         train, test = data.take(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
         model = case.make().fit(train.rows, train.labels, sample_weight=train.weights)
-        expected = model._posterior().log_joint(model._encoded(data.rows[test])[1])
+        encoded = model.state_.model.encode(Table.of(data.rows[test]), learn=False)
+        expected = model.posterior_.log_joint(encoded)
         _near(held.log_joint[test], expected, case.tolerance)
 
 

@@ -1,7 +1,7 @@
-"""What a fitted face holds. The face swaps it whole, so that nothing is ever half learned.
+"""What a fitted generative face holds: a statistic, and the posterior that was inferred from it.
 
-Rows that come one by one are not summed one by one: they wait in a chain, checked, and are summed together
-when the statistic is next asked for. Sums are exact, so nobody can tell.
+A few rows at a time are not summed at once: they wait in a chain, checked, and are summed together when the
+statistic is next read. Sums are exact, so the statistic is the same.
 """
 
 from typing import Any, NamedTuple
@@ -17,23 +17,23 @@ from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
-PATIENCE = 512  # rows that wait at most
+_MOST_PENDING = 512  # rows
 
 
-class Waiting(NamedTuple):
-    """Rows that wait, and those that came before them; shared by copies of a model, so never changed."""
+class PendingRows(NamedTuple):
+    """Rows that are not summed yet, and those that came before; copies of a model share them, unchanged."""
 
     values: Array  # (n, d)
     labels: list[Any]  # n
-    before: "Waiting | None"
-    rows: int  # in the chain
+    previous: "PendingRows | None"
+    rows: int  # in the whole chain
 
 
-class Fitted:
-    """A statistic, and what was inferred from it so far."""
+class GenerativeState:
+    """A statistic, the posterior inferred from it, and the columns."""
 
     __slots__ = (
-        "_known",
+        "_sums",
         "classes",
         "declared",
         "history",
@@ -52,12 +52,12 @@ class Fitted:
         declared: Keys,
         posterior: Posterior | None = None,
         history: History | None = None,
-        waiting: Waiting | None = None,
+        pending: PendingRows | None = None,
         temperature: float = 1.0,
     ) -> None:
         self.schema = schema.drop_remarks()
-        self.model = model  # that encodes and observes; what infers is made anew from the face's parameters
-        self._known = (statistic, waiting)  # swapped as one, for threads may read meanwhile
+        self.model = model  # encodes and observes; the face makes another to infer, of its present parameters
+        self._sums = (statistic, pending)  # one assignment: other threads may read meanwhile
         self.declared = declared  # classes that may not have been seen yet
         self.posterior = posterior  # None until it is asked for
         self.history = history  # of EM; None where all labels were given
@@ -66,45 +66,45 @@ class Fitted:
         self.projection: Projection | None = None
 
     @property
-    def learned(self) -> Joint:
+    def statistic(self) -> Joint:
         """All that was learned."""
-        statistic, waiting = self._known
+        statistic, pending = self._sums
         if statistic is None:
             raise RuntimeError("nothing was learned yet")
-        if waiting is not None:
-            statistic = statistic + self._summed(waiting)
-            self._known = (statistic, None)
+        if pending is not None:
+            statistic = statistic + self._sum_pending(pending)
+            self._sums = (statistic, None)
         return statistic
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was learned yet."""
-        return self._known[0] is None
+        return self._sums[0] is None
 
-    def after(
+    def replace(
         self,
         statistic: Joint | None = None,
         declared: Keys | None = None,
         posterior: Posterior | None = None,
         temperature: float | None = None,
-    ) -> "Fitted":
-        """The same columns, with something else learned or inferred."""
-        return Fitted(
+    ) -> "GenerativeState":
+        """The same columns with another statistic, classes, posterior or temperature."""
+        return GenerativeState(
             self.schema,
             self.model,
-            self.learned if statistic is None else statistic,
+            self.statistic if statistic is None else statistic,
             self.declared if declared is None else declared,
             posterior,
             self.history,
             temperature=self.temperature if temperature is None else temperature,
         )
 
-    def regrouped(self, schema: Schema, model: Generative) -> "Fitted":
-        """The same rows, as a model that knows more of its columns' kinds would have learned them."""
-        statistic = self.learned
+    def with_columns(self, schema: Schema, model: Generative) -> "GenerativeState":
+        """The same rows as this model of columns, of which more kinds are known, would have summed them."""
+        statistic = self.statistic
         if not model.sums_like(self.model):
             statistic = regroup(statistic, self.model, model, schema.width)
-        return Fitted(
+        return GenerativeState(
             schema,
             model,
             statistic,
@@ -113,29 +113,29 @@ class Fitted:
             temperature=self.temperature,
         )
 
-    def awaiting(self, values: Array, labels: list[Any]) -> "Fitted":
-        """With a few rows more, that the model is sure to take."""
-        statistic, waiting = self._known
-        count = len(values) + (0 if waiting is None else waiting.rows)
-        if count > PATIENCE:
-            statistic, waiting, count = self.learned, None, len(values)
-        chain = Waiting(values, labels, waiting, count)
-        return Fitted(
+    def with_pending(self, values: Array, labels: list[Any]) -> "GenerativeState":
+        """The same with a few more rows, which were checked and are summed later."""
+        statistic, pending = self._sums
+        count = len(values) + (0 if pending is None else pending.rows)
+        if count > _MOST_PENDING:
+            statistic, pending, count = self.statistic, None, len(values)
+        chain = PendingRows(values, labels, pending, count)
+        return GenerativeState(
             self.schema, self.model, statistic, self.declared, None, self.history, chain, self.temperature
         )
 
-    def _summed(self, waiting: Waiting) -> Joint:
+    def _sum_pending(self, pending: PendingRows) -> Joint:
         values, labels = [], []
-        link: Waiting | None = waiting
+        link: PendingRows | None = pending
         while link is not None:
             values.append(link.values)
             labels.extend(link.labels)
-            link = link.before
+            link = link.previous
         table = Table.of(np.concatenate(values))
         return self.model.observe(LabelledRows(self.model.encode(table), Labels.of(labels)))
 
     def __getstate__(self) -> dict[str, Any]:
-        self.learned  # noqa: B018  (what waits is summed: a long chain would be a deep pickle)
+        self.statistic  # noqa: B018  (sums pending rows: a long chain would be a deep pickle)
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""The face of every generative model: what follows from its statistic, labels given or not.
+"""The base of all generative faces: what follows from a statistic, whether labels are given or not.
 
-A face keeps a statistic and nothing else that was learned; what it answers with is inferred from that when
-first asked. Learning is adding, and leaves the model as it was if it raises.
+The state is a statistic; the posterior is inferred from it when it is first needed. To learn is to add to the
+statistic.
 """
 
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.estimators.base import TableFace
 from tamis.estimators.explanation import Explanation, contrasted
-from tamis.estimators.state import Fitted
+from tamis.estimators.generative_state import GenerativeState
 from tamis.inputs import read_next_table, to_label_array
 from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior
 from tamis.models.generative.em import History
@@ -27,8 +27,8 @@ from tamis.tables import Table
 from tamis.warning import warn
 
 
-class GenerativeFace(TableFace[Fitted]):
-    """What all generative models do; a face says which blocks of columns it is made of."""
+class GenerativeFace(TableFace[GenerativeState]):
+    """What all generative models do; each face defines its blocks of columns."""
 
     @property
     def _sparse(self) -> bool:
@@ -40,7 +40,7 @@ class GenerativeFace(TableFace[Fitted]):
         """Whether NaN is taken, for a value that is missing."""
         return True
 
-    _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters that say how rows are summed
+    _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters by which rows are summed
 
     max_iter: int
     tol: float
@@ -51,53 +51,52 @@ class GenerativeFace(TableFace[Fitted]):
         raise NotImplementedError
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        """How the classes' probabilities come about: arguments of `Generative`."""
+        """The arguments of `Generative` that define the probabilities of the classes."""
         return {}
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
 
     def _describe_choice(self) -> Any:
-        """What was chosen from the rows beside their sums, for a file; None for most."""
+        """For a file: what was chosen from the rows besides their sums; None for most faces."""
         return None
 
     def _restore_choice(self, model: Generative, description: Any) -> Generative:
-        """The model with what a file says was chosen."""
+        """The model with the choice that a file describes."""
         return model
 
     # ── the algebra ──
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models of the same kind and columns have learned."""
-        fitted: Fitted
-        fitted, *rest = self._states_to_merge(others)
-        schema = fitted.schema
-        for theirs in rest:
-            schema = schema.with_kinds_of(theirs.schema)
-        fitted, *rest = (self._decided(one, one.schema.with_kinds_of(schema)) for one in (fitted, *rest))
-        statistic, declared = fitted.learned, fitted.declared
+        """Add the statistics of other models of the same class and columns."""
+        states = self._states_to_merge(others)
+        schema = states[0].schema
+        for state in states[1:]:
+            schema = schema.with_kinds_of(state.schema)
+        fitted, *rest = (self._adopt_kinds(state, state.schema.with_kinds_of(schema)) for state in states)
+        statistic, declared = fitted.statistic, fitted.declared
         for theirs in rest:
             if not theirs.model.sums_like(fitted.model):
                 raise ValueError(
                     "the models sum rows in different ways, expected the same families of the same columns, "
                     "the same form of covariance and the same thresholds: fit them alike"
                 )
-            statistic = statistic + theirs.learned
+            statistic = statistic + theirs.statistic
             declared = declared.union(theirs.declared)[0]
         self._class_prior(all_classes(statistic, declared))
-        self._fitted = fitted.after(statistic, declared)
+        self._fitted = fitted.replace(statistic, declared)
         return self
 
     def decay(self, factor: float) -> Self:
         """Let everything learned so far count `factor` times as much."""
         fitted = self.state_
-        self._fitted = fitted.after(fitted.learned * check_decay_factor(factor))
+        self._fitted = fitted.replace(fitted.statistic * check_decay_factor(factor))
         return self
 
     def infer(self, **params: Any) -> Self:
-        """Set parameters and infer again from what was learned, without reading data again.
+        """Set parameters and infer again from the statistic, without reading data again.
 
-        What `calibrate` found was for the old ones, and is forgotten.
+        The temperature that `calibrate` fitted belongs to the old parameters and is dropped.
         """
         fitted = self.state_
         before = self.get_params(deep=False)
@@ -107,55 +106,53 @@ class GenerativeFace(TableFace[Fitted]):
                     f"got {name}={params[name]!r}, expected {before[name]!r}, which the rows were learned "
                     "with: fit a new model instead"
                 )
-        try:
-            self.set_params(**params)
+        with self._try_params(params):
             model = self._model(fitted.schema, Keys(()), Keys(()))
             if not model.sums_like(fitted.model):
                 raise ValueError(
-                    f"got {_named(params)}, by which rows are summed in another way than those that were "
-                    "learned: fit a new model instead"
+                    f"got {_format_params(params)}, by which rows are summed in another way than "
+                    "those that were learned: fit a new model instead"
                 )
-            posterior = self._inferred(fitted)
-        except Exception:
-            self.set_params(**before)
-            raise
-        self._fitted = Fitted(
+            posterior = self._infer_posterior(fitted)
+        self._fitted = GenerativeState(
             fitted.schema,
             model,
-            fitted.learned,
+            fitted.statistic,
             fitted.declared,
             posterior,
             fitted.history,
         )
         return self
 
-    def _observed(self, fitted: Fitted, table: Table, filed: Labels, weighed: Array | None) -> Joint:
+    def _observe(self, fitted: GenerativeState, table: Table, labels: Labels, weights: Array | None) -> Joint:
         model = fitted.model
-        return model.observe(LabelledRows(model.encode(table), filed, weighed))
+        return model.observe(LabelledRows(model.encode(table), labels, weights))
 
     # ── what was learned ──
 
-    def _inferred(self, fitted: Fitted) -> Posterior:
-        keys = all_classes(fitted.learned, fitted.declared)
-        return self._model(fitted.schema, keys, fitted.declared).infer(fitted.learned)
+    def _infer_posterior(self, fitted: GenerativeState) -> Posterior:
+        keys = all_classes(fitted.statistic, fitted.declared)
+        return self._model(fitted.schema, keys, fitted.declared).infer(fitted.statistic)
 
-    def _posterior(self) -> Posterior:
+    @property
+    def posterior_(self) -> Posterior:
+        """What was inferred from the statistic with the present parameters."""
         fitted = self.state_
         if fitted.posterior is None:
-            fitted.posterior = self._inferred(fitted)
+            fitted.posterior = self._infer_posterior(fitted)
         return fitted.posterior
 
     @property
     def statistic_(self) -> Joint:
-        """All that was learned."""
-        return self._state_for("statistic_").learned
+        """The sufficient statistic of all rows that were learned."""
+        return self._state_for("statistic_").statistic
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all answers."""
         fitted = self._state_for("classes_")
         if fitted.classes is None:
-            keys = all_classes(fitted.learned, fitted.declared)
+            keys = all_classes(fitted.statistic, fitted.declared)
             fitted.classes = to_label_array(keys)
         return fitted.classes
 
@@ -167,7 +164,7 @@ class GenerativeFace(TableFace[Fitted]):
 
     @property
     def converged_(self) -> bool:
-        """Whether EM ended because the log-likelihood stood still; True where all labels were given."""
+        """Whether the log-likelihood gained less than `tol` in the end; True where all labels were given."""
         history = self._state_for("converged_").history
         return history is None or history.converged
 
@@ -201,62 +198,62 @@ class GenerativeFace(TableFace[Fitted]):
     def class_count_(self) -> Array:
         """The weight of each class."""
         self._state_for("class_count_")
-        posterior = self._posterior()
-        counted: Any = self.statistic_["classes"]
-        found = np.zeros(len(posterior.keys))
-        found[posterior.keys.find(counted.terms)] = counted.total.value
-        return found
+        posterior = self.posterior_
+        counts: Any = self.statistic_["classes"]
+        weights = np.zeros(len(posterior.keys))
+        weights[posterior.keys.find(counts.terms)] = counts.total.value
+        return weights
 
     @property
     def class_log_prior_(self) -> Array:
         """log p(class)."""
         self._state_for("class_log_prior_")
-        return self._posterior().log_prior
+        return self.posterior_.log_prior
 
     @property
     def log_evidence_(self) -> float:
         """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
         self._state_for("log_evidence_")
-        return self._posterior().log_evidence()
+        return self.posterior_.log_evidence()
 
     # ── answers ──
 
-    def _next_table(self, X: object, fitted: Fitted) -> Table:
-        """Further rows, of the columns that were learned; words in a column without a kind say nothing."""
+    def _next_table(self, X: object, fitted: GenerativeState) -> Table:
+        """Further rows of the same columns; words in a column of unknown kind count as missing."""
         table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
         return table.without_words(fitted.schema.unknown_columns)
 
-    def _decided(self, fitted: Fitted, schema: Schema) -> Fitted:
-        """What was learned, as a model of these kinds of columns would have learned it."""
+    def _adopt_kinds(self, fitted: GenerativeState, schema: Schema) -> GenerativeState:
+        """The state that a model of these kinds of columns would have after the same rows."""
         if schema is fitted.schema:
             return fitted
-        return fitted.regrouped(schema, self._model(schema, Keys(()), Keys(())))
+        return fitted.with_columns(schema, self._model(schema, Keys(()), Keys(())))
 
-    def _encoded(self, X: object) -> tuple[Posterior, Encoded, Table]:
+    def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         fitted = self.state_
         table = self._next_table(X, fitted)
-        return self._posterior(), fitted.model.encode(table, learn=False), table
+        return self.posterior_, fitted.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:
         """log p(x, class), (n, classes)."""
-        posterior, rows, _ = self._encoded(X)
+        posterior, rows, _ = self._encode(X)
         return posterior.log_joint(rows)
 
     def predict_log_proba(self, X: object) -> Array:
         """log p(class | x), (n, classes)."""
-        return decide.log_probabilities(self._calibrated(self.predict_joint_log_proba(X)))
+        return decide.log_probabilities(self._apply_temperature(self.predict_joint_log_proba(X)))
 
     def predict_proba(self, X: object) -> Array:
         """p(class | x), (n, classes)."""
-        return decide.probabilities(self._calibrated(self.predict_joint_log_proba(X)))
+        return decide.probabilities(self._apply_temperature(self.predict_joint_log_proba(X)))
 
-    def _calibrated(self, joint: Array) -> Array:
+    def _apply_temperature(self, joint: Array) -> Array:
         temperature = self.state_.temperature
         return joint if temperature == 1.0 else decide.Temperature(temperature).apply(joint)
 
     @property
     def temperature_(self) -> float:
-        """By what log-odds are divided before they become probabilities: 1 until `calibrate` sets it."""
+        """The divisor of log-odds before they become probabilities: 1 until `calibrate` sets it."""
         return self._state_for("temperature_").temperature
 
     def decision_function(self, X: object) -> Array:
@@ -266,15 +263,15 @@ class GenerativeFace(TableFace[Fitted]):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Rows and their labels, drawn from the model."""
         fitted = self.state_
-        return answers.drawn(self, self._posterior(), fitted.schema, n_samples, random_state)
+        return answers.drawn(self, self.posterior_, fitted.schema, n_samples, random_state)
 
     def explain(self, X: object, for_: object = None, against: object = None) -> Explanation:
-        """What each column says for one class against another; see `Explanation`.
+        """How much each column adds to the log-odds of one class against another; see `Explanation`.
 
-        With two classes the second against the first; with more, each row's likeliest against its next,
-        unless they are named.
+        With two classes it is the second against the first; with more, the likeliest class of each row
+        against the next, unless they are named.
         """
-        posterior, rows, table = self._encoded(X)
+        posterior, rows, table = self._encode(X)
         if len(posterior.keys) < 2:
             raise ValueError("got a model of one class, expected two or more to compare")
         joint = posterior.log_joint(rows)
@@ -283,5 +280,5 @@ class GenerativeFace(TableFace[Fitted]):
         return answers.explanation(self, contrasts, prior, one, other, X, table)
 
 
-def _named(params: dict[str, Any]) -> str:
+def _format_params(params: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in params.items())
