@@ -7,6 +7,8 @@ or Numba; tests/architecture/test_imports_are_lazy.py keeps it so.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tamis.extras import import_package
+
 if TYPE_CHECKING:
     from tamis import (
         basis,
@@ -133,9 +135,9 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         if name in _SUBMODULES:
-            return import_module(f"tamis.{name}")
+            return import_package(f"tamis.{name}", f"tamis.{name}")
         if name in _HOMES:
-            value = getattr(import_module(f"tamis.{_HOMES[name]}"), name)
+            value = getattr(import_package(f"tamis.{_HOMES[name]}", f"tamis.{name}"), name)
         elif name == "__version__":
             value = import_module("importlib.metadata").version("tamis")
         else:

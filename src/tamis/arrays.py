@@ -3,7 +3,6 @@
 The only module that knows of frames, of other array libraries and of dtypes.
 """
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from numbers import Real
@@ -11,6 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from tamis.extras import import_package
 
 Array = NDArray[np.float64]
 
@@ -41,11 +42,6 @@ class Matrix:
             f"{self.name(column)} holds {self.values[row, column]} in row {row}, expected finite numbers: "
             "drop or fill those rows, or use a model that takes NaN"
         )
-
-
-def namespace(*arrays: object) -> Any:
-    """The array-API namespace that the arrays share (NumPy's own for NumPy arrays)."""
-    return importlib.import_module("array_api_compat").array_namespace(*arrays)
 
 
 def is_frame(data: object) -> bool:
@@ -88,7 +84,7 @@ def matrix(data: object, target: bool = False) -> Matrix:
 
 def scipy_sparse() -> Any:
     """SciPy's sparse module, loaded when it is first needed."""
-    return importlib.import_module("scipy.sparse")
+    return import_package("scipy.sparse", "a sparse matrix")
 
 
 def frame(data: Any) -> Any:
@@ -105,7 +101,7 @@ def column(values: NDArray[Any], name: str) -> Array:
 def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
     """What a narwhals series holds, by its type."""
     kind = series.dtype
-    if kind == importlib.import_module("narwhals.stable.v2").Boolean:
+    if kind == _import_narwhals().Boolean:
         return "bool"
     if not kind.is_numeric():
         return "category"
@@ -121,7 +117,7 @@ def only_column(data: Any) -> Any:
 
 def is_categorical(series: Any) -> bool:
     """Whether a narwhals series says of itself that it holds categories."""
-    narwhals = importlib.import_module("narwhals.stable.v2")
+    narwhals = _import_narwhals()
     return isinstance(series.dtype, narwhals.Categorical | narwhals.Enum)
 
 
@@ -142,8 +138,11 @@ def _narwhals(data: Any) -> Any:
     """A frame or series that narwhals knows, in its wrapper; anything else of those libraries as it is."""
     if hasattr(data, "collect"):
         raise TypeError(f"got a lazy {type(data).__name__}, expected rows in memory: call .collect() first")
-    narwhals = importlib.import_module("narwhals.stable.v2")
-    return narwhals.from_native(data, eager_only=True, allow_series=True, pass_through=True)
+    return _import_narwhals().from_native(data, eager_only=True, allow_series=True, pass_through=True)
+
+
+def _import_narwhals() -> Any:
+    return import_package("narwhals.stable.v2", "a data frame")
 
 
 def _of_frame(frame: Any, target: bool = False) -> Matrix:

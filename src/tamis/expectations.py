@@ -12,11 +12,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.distribution import tail_of
+from tamis.extras import explain_missing
 from tamis.linalg import Cholesky
+
+try:
+    from scipy import special
+except ModuleNotFoundError as error:
+    raise explain_missing(error, __name__) from None
 
 Sampler = Callable[[np.random.Generator, int], Any]  # (generator, n) → n draws
 LogDensity = Callable[[Any], ArrayLike]  # n draws → (n,), up to a constant

@@ -65,8 +65,9 @@ def test_what_is_locked_for_use_is_locked_for_development() -> None:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_the_lock_covers_what_the_project_declares(lock: str) -> None:
     extras, groups = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
-    use = [*PROJECT["project"]["dependencies"], *groups["build"], *extras["arrow"]]
-    dev = [*use, *groups["dev"], *(line for extra in extras.values() for line in extra)]
+    use = [*PROJECT["project"]["dependencies"], *groups["build"]]
+    third_party = [line for extra in extras.values() for line in extra if not line.startswith("tamis[")]
+    dev = [*use, *groups["dev"], *third_party]
     declared = {"use": use, "dev": dev, "mutants": groups["mutants"]}[lock]
     pinned: dict[str, list[str]] = {}
     for name, version, _ in lock_pins(lock):
@@ -77,6 +78,25 @@ def test_the_lock_covers_what_the_project_declares(lock: str) -> None:
         assert all(requirement.specifier.contains(version) for version in versions), (
             f"{requirement}; run make lock"
         )
+
+
+def test_the_mail_filter_brings_numpy_alone() -> None:
+    build = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependency-groups"]["build"]}
+    required_by_hatchling = {"packaging", "pathspec", "pluggy", "tomlkit", "trove-classifiers"}
+    locked = {canonicalize_name(name) for name, _, _ in lock_pins("use")}
+    assert locked - build - required_by_hatchling == {"numpy"}
+
+
+@pytest.mark.parametrize("extra", ["plots", "testing", "docs", "bench"])
+def test_extras_that_use_the_models_bring_them(extra: str) -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    asked, brought = [extra], set()
+    while asked:
+        for requirement in map(Requirement, extras[asked.pop()]):
+            if requirement.name == "tamis":
+                asked += requirement.extras
+            brought.add(str(requirement))
+    assert {str(Requirement(line)) for line in extras["models"]} <= brought
 
 
 def test_no_file_names_a_package_index() -> None:

@@ -1,6 +1,7 @@
 """Who computes: Python and NumPy until enough work has passed to pay for loading Numba."""
 
 import importlib
+from functools import lru_cache
 from types import ModuleType
 
 
@@ -21,5 +22,16 @@ class Door:
             self.spent += self.call + work
             if self.spent < self.patience:
                 return self.reference
-            self.compiled = importlib.import_module(self.name)
+            self.compiled = import_compiled(self.name) or self.reference
         return self.compiled
+
+
+@lru_cache
+def import_compiled(name: str) -> ModuleType | None:
+    """Import compiled kernels; None where Numba is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("numba", "llvmlite"):
+            raise
+        return None

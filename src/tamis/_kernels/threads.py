@@ -3,7 +3,6 @@
 No result may depend on how many threads there are: chunks write rows of their own, or add integers.
 """
 
-import importlib
 import os
 import threading
 from collections import deque
@@ -12,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from tamis.extras import import_package
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -149,4 +150,4 @@ def blas_of(size: int) -> AbstractContextManager[None]:
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    return importlib.import_module("threadpoolctl").ThreadpoolController()
+    return import_package("threadpoolctl", "a matrix product").ThreadpoolController()

@@ -5,10 +5,15 @@ expanded each by itself, side by side. Where functions lie follows from the rang
 hand.
 """
 
-from tamis.basis.fourier import FourierBasis
-from tamis.basis.gaussian import GaussianBasis
-from tamis.basis.polynomial import PolynomialBasis
-from tamis.basis.sigmoid import SigmoidBasis
-from tamis.basis.spline import SplineBasis
+from tamis.extras import explain_missing
+
+try:
+    from tamis.basis.fourier import FourierBasis
+    from tamis.basis.gaussian import GaussianBasis
+    from tamis.basis.polynomial import PolynomialBasis
+    from tamis.basis.sigmoid import SigmoidBasis
+    from tamis.basis.spline import SplineBasis
+except ModuleNotFoundError as error:
+    raise explain_missing(error, __name__) from None
 
 __all__ = ["FourierBasis", "GaussianBasis", "PolynomialBasis", "SigmoidBasis", "SplineBasis"]

@@ -3,23 +3,28 @@
 A prior is a statistic that nobody observed: `prior.update(statistic)` is the posterior, a prior in its turn.
 """
 
-from tamis.conjugate.beta import Beta
-from tamis.conjugate.beta_binomial import BetaBinomial
-from tamis.conjugate.beta_geometric import BetaGeometric
-from tamis.conjugate.dirichlet import Dirichlet
-from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial
-from tamis.conjugate.distribution import Counting, Distribution, Univariate
-from tamis.conjugate.gamma import Gamma
-from tamis.conjugate.inverse_gamma import InverseGamma
-from tamis.conjugate.lomax import Lomax
-from tamis.conjugate.multivariate_t import MultivariateT
-from tamis.conjugate.negative_binomial import NegativeBinomial
-from tamis.conjugate.normal import Normal
-from tamis.conjugate.normal_inverse_gamma import NormalInverseGamma
-from tamis.conjugate.normal_inverse_wishart import NormalInverseWishart
-from tamis.conjugate.normals import MeanCovariance, MeanVariance
-from tamis.conjugate.prior import Prior
-from tamis.conjugate.student_t import StudentT
+from tamis.extras import explain_missing
+
+try:
+    from tamis.conjugate.beta import Beta
+    from tamis.conjugate.beta_binomial import BetaBinomial
+    from tamis.conjugate.beta_geometric import BetaGeometric
+    from tamis.conjugate.dirichlet import Dirichlet
+    from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial
+    from tamis.conjugate.distribution import Counting, Distribution, Univariate
+    from tamis.conjugate.gamma import Gamma
+    from tamis.conjugate.inverse_gamma import InverseGamma
+    from tamis.conjugate.lomax import Lomax
+    from tamis.conjugate.multivariate_t import MultivariateT
+    from tamis.conjugate.negative_binomial import NegativeBinomial
+    from tamis.conjugate.normal import Normal
+    from tamis.conjugate.normal_inverse_gamma import NormalInverseGamma
+    from tamis.conjugate.normal_inverse_wishart import NormalInverseWishart
+    from tamis.conjugate.normals import MeanCovariance, MeanVariance
+    from tamis.conjugate.prior import Prior
+    from tamis.conjugate.student_t import StudentT
+except ModuleNotFoundError as error:
+    raise explain_missing(error, __name__) from None
 
 __all__ = [
     "Beta",

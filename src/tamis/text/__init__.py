@@ -3,9 +3,9 @@
 Names are looked up when first used: reading one message loads no SciPy, scikit-learn or Numba.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tamis.extras import import_package
 from tamis.text.corpus import Corpus
 from tamis.text.tokenizer import Tokenizer
 
@@ -49,6 +49,6 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module 'tamis.text' has no attribute {name!r}")
-        value = getattr(import_module(f"tamis.text.{_HOMES[name]}"), name)
+        value = getattr(import_package(f"tamis.text.{_HOMES[name]}", f"tamis.text.{name}"), name)
         globals()[name] = value
         return value

@@ -4,11 +4,10 @@ Who computes is told by the size of the data alone. BLAS and the compiled kernel
 was learned by one must be unlearned by the same.
 """
 
-import importlib
-
 import numpy as np
 
 from tamis._kernels.dense import reference
+from tamis._kernels.door import import_compiled
 from tamis._kernels.reference import Floats, Words
 
 __all__ = ["centred_products", "is_large"]
@@ -38,11 +37,11 @@ def centred_products(
 
     Rows are `values` (n, p) and, `beside` them, (n, d − p); `order` (n,) says which row is at which place.
     """
-    if not large:
+    compiled = import_compiled("tamis._kernels.dense.compiled") if large else None
+    if compiled is None:
         return reference.centred_products(values, centre, place, order, weights, beside)
-    kernel = importlib.import_module("tamis._kernels.dense.compiled").centred_products
     more = _NOTHING if beside is None else beside
     weigh = _EACH if weights is None else weights.reshape(-1)
     which = _AS_THEY_ARE if order is None else order
-    found: Floats = kernel(values, more, centre, weigh, which, place.start, place.stop)
+    found: Floats = compiled.centred_products(values, more, centre, weigh, which, place.start, place.stop)
     return found[: len(centre), : len(centre)]

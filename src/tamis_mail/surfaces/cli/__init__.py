@@ -147,6 +147,8 @@ def _describe(error: BaseException) -> str:
             return error.strerror
         name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
         return f"{name}: {error.strerror}"
-    if isinstance(error, OSError | ValueError) or type(error).__module__.startswith("tamis_mail."):
+    if isinstance(error, OSError | ValueError) or type(error).__module__.startswith(
+        ("tamis.", "tamis_mail.")
+    ):
         return text
     return f"unexpected {type(error).__name__}: {text} (TAMIS_DEBUG=1 shows where; please report it)"
