@@ -302,8 +302,8 @@ def find_faults(raw: bytes, verdict: Verdict, sieve: Sieve | None) -> Iterator[s
     if canonical(plain) != plain:
         yield "canonical bytes are not canonical"
     for dialect in passthrough.DIALECTS:
-        written = passthrough.added(raw, verdict, dialect=dialect, required=0.95, version="1")
-        if passthrough.removed(written) != raw:
+        written = passthrough.add_verdict(raw, verdict, dialect=dialect, required=0.95, version="1")
+        if passthrough.remove_verdict(written) != raw:
             yield f"is not the same after {dialect}'s headers were added and removed"
         if digest(canonical(written)) != digest(plain):
             yield f"has another digest with {dialect}'s headers"

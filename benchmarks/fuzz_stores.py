@@ -82,8 +82,8 @@ class Seeds:
                 sieve.learn(one.raw, "work" if number % 7 == 3 else one.label, source=f"mail/{number % 3}")
             maintenance.decay(sieve.store)
             sieve.learn(b"Subject: after\n\ndecay", "ham")
-            with sieve.store.writing() as writer:
-                writer.set("rule", RULE.scaled((1, 2, 3, 4)).written())
+            with sieve.store.transaction() as writer:
+                writer.set("rule", RULE.with_scales((1, 2, 3, 4)).to_json())
             for table in ("journal", "migration"):  # the same cases whenever they are run
                 sieve.store.connection.execute(f"UPDATE {table} SET time = 1700000000")
             text = io.BytesIO()
@@ -143,7 +143,7 @@ def _change_label(dice: random.Random, lines: list[bytes]) -> None:
 
 def _change_setting(dice: random.Random, lines: list[bytes]) -> None:
     name = dice.choice(("rule", "epoch", "era", "tokens", "imported ab", "other", "x" * 1000))
-    rule = json.loads(RULE.written())
+    rule = json.loads(RULE.to_json())
     target = dice.choice((rule, *rule["views"]))
     target[dice.choice(list(target))] = dice.choice(
         (math.nan, math.inf, 0, -1, 1e308, 10**30, "x", [], None, {})

@@ -22,7 +22,7 @@ from benchmarks.hostile_mail import CASES
 from tamis_mail import Sieve, features, tokens
 from tamis_mail.framing import LARGEST
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.surfaces.cli.gram_spans import gram_spans
+from tamis_mail.surfaces.cli.gram_spans import join_grams
 from tamis_mail.verdict import Rule, judge
 
 __all__ = ["CONSTANT", "PER_MB", "PER_MESSAGE", "STAGES", "allowed_seconds", "measure"]
@@ -77,14 +77,14 @@ def measure(raw: bytes, sieve: Sieve) -> dict[str, float]:
     with clock("features"):
         keys = features.hash_tokens(read)
     with clock("verdict"):
-        with store.reading():
+        with store.snapshot():
             counts = store.counts(keys)
         verdict = judge(
             dict.fromkeys(counts, learned), labels, rule, unit, lambda: features.name_features(read)
         )
     with clock("explain"):
         evidence = verdict.evidence
-        gram_spans(plain[:_HEAD].decode("utf-8", "replace"), [one for one in evidence if one.view == "grams"])
+        join_grams(plain[:_HEAD].decode("utf-8", "replace"), [one for one in evidence if one.view == "grams"])
     return seconds
 
 

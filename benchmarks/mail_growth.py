@@ -33,7 +33,7 @@ from tamis_mail import Sieve, tokens
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.message import canonical
-from tamis_mail.sieve.jobs import bags
+from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.maintenance import decay, prune, status
 from tamis_mail.store.tables import Table
@@ -107,7 +107,7 @@ def _hashed(ranks: NDArray[np.float64]) -> Numbers:
 
 def measured(mail: Sequence[Mail]) -> tuple[Growth, list[tuple[int, int]]]:
     """The growth of a corpus, and how many distinct features its first messages have."""
-    found: list[Numbers] = bags([canonical(one.raw) for one in ordered(mail, "random")])
+    found: list[Numbers] = extract_features([canonical(one.raw) for one in ordered(mail, "random")])
     ends = sorted({*(size for size in (100, 300, 1_000, 2_000, 4_000) if size < len(found)), len(found)})
     seen = np.empty(0, np.uint64)
     steps = []
@@ -139,7 +139,7 @@ def made_up(growth: Growth, first: int, messages: int) -> Batch:
 def learn(store: Store, batch: Batch) -> None:
     """One transaction, as bulk learning writes it."""
     unit, era = store.unit(), store.era()
-    with store.writing() as writer:
+    with store.transaction() as writer:
         tables = []
         for label, names in batch.names.items():
             keys, counts = batch.tables[label]
@@ -147,7 +147,7 @@ def learn(store: Store, batch: Batch) -> None:
             placed[:, writer.column(label)] = counts * unit
             tables.append(Table(keys, placed))
             for name in names:
-                writer.remember(Entry(name, label, unit, 0, tokens.VERSION, era, "made up", 0))
+                writer.record(Entry(name, label, unit, 0, tokens.VERSION, era, "made up", 0))
         writer.add(Table.total(tables, 2))
 
 

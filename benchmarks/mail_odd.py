@@ -56,8 +56,8 @@ def _treat(sieve: Sieve, raw: bytes, label: str) -> Iterator[str]:
     try:
         verdict = sieve.sort(raw)
         for dialect in ("spamassassin", "bogofilter"):
-            written = passthrough.added(raw, verdict, dialect=dialect, required=0.95, version="1")
-            if passthrough.removed(written) != raw:
+            written = passthrough.add_verdict(raw, verdict, dialect=dialect, required=0.95, version="1")
+            if passthrough.remove_verdict(written) != raw:
                 yield f"is not the same after {dialect}'s headers were added and removed"
         sieve.learn(raw, label)
     except Exception as error:  # noqa: BLE001 (whatever it is, it is a fault)

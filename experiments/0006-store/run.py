@@ -87,7 +87,7 @@ class Runs:
         self.store = Store(path / "store")
 
     def add(self, keys: np.ndarray, counts: np.ndarray) -> None:
-        with self.store.writing() as writer:
+        with self.store.transaction() as writer:
             writer.column("spam"), writer.column("ham")
             writer.add(Table(keys, counts))
 
@@ -190,7 +190,7 @@ def main() -> None:
     dice = np.random.default_rng(6)
     pieces = []
     for label in (0, 1):
-        once = Table.of_bags(np.concatenate([message(dice) for _ in range(options.messages // 2)]))
+        once = Table.count_features(np.concatenate([message(dice) for _ in range(options.messages // 2)]))
         counts = np.zeros((len(once.keys), 2), np.int64)
         counts[:, label] = once.counts[:, 0]
         pieces.append(Table(once.keys, counts))

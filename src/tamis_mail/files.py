@@ -130,15 +130,15 @@ def temporary_beside(path: Path) -> Iterator[Temporary]:
 
 def _create_beside(path: Path) -> Temporary:
     while True:
-        beside = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
-        handle = os.open(beside, _EXCLUSIVE, 0o600)
+        temporary_path = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_SUFFIX}")
+        handle = os.open(temporary_path, _EXCLUSIVE, 0o600)
         try:
             _lock(handle, wait=True)
             if os.fstat(handle).st_nlink:  # else another process took it for a leftover before the lock
-                return Temporary(beside, handle)
+                return Temporary(temporary_path, handle)
         except BaseException:
             os.close(handle)
-            beside.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
             raise
         os.close(handle)
 

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-__all__ = ["GUESSES", "HAM", "SHARES", "SPAM", "UNSURE", "Label", "check_label"]
+__all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "check_label"]
 
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
-GUESSES = ("spam?", "ham?")  # labels of unlabelled mail, which is some of either
-SHARES = 16  # units into which a message is divided between them
+GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail, which is some of either
+GUESS_UNITS = 16  # units into which a message is divided between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def check_label(name: str) -> None:
         name != name.strip()
         or not 0 < len(name) <= 40
         or not name.isprintable()
-        or name in (*GUESSES, UNSURE)
+        or name in (*GUESSED_LABELS, UNSURE)
     ):
         raise ValueError(f"{name[:60]!r} cannot be a label: give a short name, such as spam, ham or work")
     if name not in (SPAM, HAM) and name.lower() in (SPAM, HAM):

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.labels import GUESSES, check_label
+from tamis_mail.labels import GUESSED_LABELS, check_label
 
 __all__ = [
     "LONGEST_SOURCE",
@@ -190,7 +190,7 @@ def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
 
 def find_label_fault(name: str) -> str | None:
     """Say why this cannot be the name of a label, or nothing."""
-    if name not in GUESSES:
+    if name not in GUESSED_LABELS:
         try:
             check_label(name)
         except ValueError as error:
@@ -236,13 +236,13 @@ def parse_rule(text: str) -> dict[str, Any]:
         _refuse_values(view, _VIEW, f"views[{number}].")
     if rule["ham"] > rule["spam"]:
         raise ValueError(f"ham is {rule['ham']} and spam {rule['spam']}, expected ham to be the smaller")
-    parsed: dict[str, Any] = rule
-    return parsed
+    valid: dict[str, Any] = rule
+    return valid
 
 
-def _refuse_other_keys(value: object, keys: Iterable[str], what: str) -> None:
+def _refuse_other_keys(value: object, keys: Iterable[str], kind: str) -> None:
     if not isinstance(value, dict) or set(value) != set(keys):
-        raise ValueError(f"{_short(value)} is no {what}, expected an object with {', '.join(keys)}")
+        raise ValueError(f"{_short(value)} is no {kind}, expected an object with {', '.join(keys)}")
 
 
 def _refuse_values(values: Mapping[str, object], kinds: Mapping[str, Real | Truth], prefix: str) -> None:

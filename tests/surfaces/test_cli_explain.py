@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.surfaces.cli.gram_spans import gram_spans
+from tamis_mail.surfaces.cli.gram_spans import join_grams
 from tamis_mail.verdict import Evidence
 from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some, spawn
 
@@ -101,7 +101,7 @@ def test_grams_that_overlap_are_one_strand() -> None:
         gram("lunc", -0.5),
         gram("\ufffd", 0.1),
     ]
-    found = gram_spans("cheap pills for lunch", grams)
+    found = join_grams("cheap pills for lunch", grams)
     assert [(one.token, round(one.contribution, 9)) for one in found] == [
         ("cheap ", 0.6),
         ("lunc", -0.5),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis_mail.message import canonical
-from tamis_mail.surfaces.cli.passthrough import DIALECTS, added, fields, removed
+from tamis_mail.surfaces.cli.passthrough import DIALECTS, add_verdict, fields, remove_verdict
 from tamis_mail.verdict import Evidence, Judgement, Verdict
 
 
@@ -74,11 +74,11 @@ ODD = [
 @pytest.mark.parametrize("judged", VERDICTS, ids=lambda v: v.label)
 @pytest.mark.parametrize("raw", ODD)
 def test_what_was_added_can_be_removed(raw: bytes, judged: Verdict, dialect: str) -> None:
-    passed = added(raw, judged, dialect=dialect, required=0.9, version="1.2")
+    passed = add_verdict(raw, judged, dialect=dialect, required=0.9, version="1.2")
     assert passed != raw
-    assert removed(passed) == raw
-    again = added(passed, judged, dialect=dialect, required=0.9, version="1.2")
-    assert removed(again) == passed
+    assert remove_verdict(passed) == raw
+    again = add_verdict(passed, judged, dialect=dialect, required=0.9, version="1.2")
+    assert remove_verdict(again) == passed
 
 
 LINE_ENDS = [b"\r", b"\n", b"\r\n", b"\r\r\n", b"\r\r\r\n"]
@@ -101,12 +101,12 @@ PIECES = st.sampled_from([*LINE_ENDS, *NAMES, *OTHERS])
     st.sampled_from(DIALECTS),
 )
 def test_any_bytes_come_back(raw: bytes, judged: Verdict, dialect: str) -> None:
-    assert removed(added(raw, judged, dialect=dialect, required=0.9, version="1.2")) == raw
+    assert remove_verdict(add_verdict(raw, judged, dialect=dialect, required=0.9, version="1.2")) == raw
 
 
 @given(st.lists(PIECES, max_size=14).map(b"".join))
 def test_nothing_but_fields_and_x_old_is_added(raw: bytes) -> None:
-    passed = added(raw, VERDICTS[0], dialect="bogofilter", required=0.9, version="1.2")
+    passed = add_verdict(raw, VERDICTS[0], dialect="bogofilter", required=0.9, version="1.2")
     block = b"X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=1.2"
     assert passed.count(block) == 1
     rest = re.sub(re.escape(block) + rb"\r?\n|\r?\n" + re.escape(block) + rb"\Z", b"", passed, count=1)
@@ -116,7 +116,7 @@ def test_nothing_but_fields_and_x_old_is_added(raw: bytes) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("raw", ODD)
 def test_a_message_that_passed_through_is_still_the_message_that_is_learned(raw: bytes, dialect: str) -> None:
-    passed = added(raw, VERDICTS[0], dialect=dialect, required=0.9, version="1.2")
+    passed = add_verdict(raw, VERDICTS[0], dialect=dialect, required=0.9, version="1.2")
     assert canonical(passed) == canonical(raw)
 
 
@@ -126,18 +126,18 @@ def test_a_message_that_passed_through_is_still_the_message_that_is_learned(raw:
     st.sampled_from(DIALECTS),
 )
 def test_passing_through_changes_the_identity_of_no_bytes(raw: bytes, judged: Verdict, dialect: str) -> None:
-    assert canonical(added(raw, judged, dialect=dialect, required=0.9, version="1.2")) == canonical(raw)
+    assert canonical(add_verdict(raw, judged, dialect=dialect, required=0.9, version="1.2")) == canonical(raw)
 
 
 @pytest.mark.parametrize("raw", [b" begins with a space\nSubject: x\n\nbody", b"\ttab", b" a\r\n b"])
 def test_a_line_that_begins_with_a_blank_does_not_continue_our_fields(raw: bytes) -> None:
-    passed = added(raw, VERDICTS[0], dialect="bogofilter", required=0.9, version="1.2")
+    passed = add_verdict(raw, VERDICTS[0], dialect="bogofilter", required=0.9, version="1.2")
     assert re.search(rb"^X-Bogosity: [^\r\n]*(?:\r?\n(?![ \t])|\Z)", passed, re.MULTILINE)
 
 
 def test_the_fields_are_those_that_filters_write() -> None:
     raw = b"From me Mon\r\nX-Spam-Flag: NO\r\nSubject: x\r\n\r\nX-Spam-Flag: in the body\r\n"
-    assert added(raw, VERDICTS[0], dialect="spamassassin", required=0.9, version="1.2") == (
+    assert add_verdict(raw, VERDICTS[0], dialect="spamassassin", required=0.9, version="1.2") == (
         b"From me Mon\r\n"
         b"X-Spam-Flag: YES\r\n"
         b"X-Spam-Level: *******\r\n"

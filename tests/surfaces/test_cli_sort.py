@@ -49,7 +49,7 @@ def test_a_store_that_is_not_there_leaves_all_unsure(tmp_path: Path) -> None:
     assert not (tmp_path / "none.tamis").exists()
     passed = spawn("sort", "-p", "--quiet", "--store", tmp_path / "none.tamis", stdin=NEW_SPAM)
     assert (passed.status, passed.err) == (2, "")
-    assert passthrough.removed(passed.out) == NEW_SPAM
+    assert passthrough.remove_verdict(passed.out) == NEW_SPAM
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_mail_passes_through_a_bug(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(passthrough, "added", fail)
+    monkeypatch.setattr(passthrough, "add_verdict", fail)
     answer = typed("sort", "-p", stdin=NEW_SPAM)
     assert (answer.status, answer.out) == (3, NEW_SPAM)
     assert len(answer.err.splitlines()) == 1
@@ -137,7 +137,7 @@ def test_a_stream_that_is_closed_is_no_reason_to_spoil_mail(tmp_path: Path, clos
     with message.open("rb") as stdin:
         result = subprocess.run(["sh", "-c", line], stdin=stdin, capture_output=True, check=False)
     assert result.returncode == (3 if closed == 1 else 0)
-    assert passthrough.removed(result.stdout) == (NEW_SPAM if closed == 2 else b"")
+    assert passthrough.remove_verdict(result.stdout) == (NEW_SPAM if closed == 2 else b"")
     assert len(result.stderr.splitlines()) == (closed == 1)
 
 

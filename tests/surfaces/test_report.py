@@ -128,7 +128,7 @@ def test_tuning_is_kept_in_the_store_and_taken_back(
     assert main(["learn", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
     capsys.readouterr()
     default = setting(capsys, mailbox)
-    assert default == json.loads(RULE.written())
+    assert default == json.loads(RULE.to_json())
     assert main(["tune", "--thresholds", "--dry-run", str(mailbox)]) == 0
     assert "log-loss" in capsys.readouterr().out
     assert setting(capsys, mailbox) == default
@@ -151,7 +151,7 @@ def test_what_does_not_help_is_not_kept(
     capsys.readouterr()
     assert main(["tune", str(mailbox)]) == 0
     assert "nothing changed: no better than chance" in " ".join(capsys.readouterr().out.split())
-    assert setting(capsys, mailbox) == json.loads(RULE.written())
+    assert setting(capsys, mailbox) == json.loads(RULE.to_json())
 
 
 def test_tuning_by_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,10 @@ from tamis_mail.tokens import Tokens
 
 Numbers = NDArray[np.uint64]
 
-MOST = 1 << 64 - KEY_BITS  # messages that one batch can tell apart
+MAX_MESSAGES = 1 << 64 - KEY_BITS  # messages that one batch can tell apart
 _KEY = np.uint64((1 << KEY_BITS) - 1)
-_STIR = np.uint64(hashing.STIR)
-_FINISH = np.uint64(hashing.FINISH)
+_MULTIPLIER = np.uint64(hashing.MULTIPLIER)
+_FINAL_MULTIPLIER = np.uint64(hashing.FINAL_MULTIPLIER)
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(hashing.BLOCK + 1)], np.uint64)
 _OWNER = np.uint64(KEY_BITS)
 _ROOM = b"\0" * hashing.BLOCK  # so that a block can be read at the last byte
@@ -23,7 +23,7 @@ _BREAK = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Bags:
+class FeatureBatch:
     """The features of several messages, one message after the other, each in ascending order."""
 
     keys: Numbers  # (features,)
@@ -38,17 +38,17 @@ def views(keys: Numbers) -> NDArray[np.intp]:
     return (keys & np.uint64((1 << hashing.VIEW_BITS) - 1)).astype(np.intp)
 
 
-def hash_tokens(messages: Sequence[Tokens]) -> Bags:
-    """The features of at most MOST messages."""
-    if len(messages) >= MOST:
-        raise ValueError(f"a batch has at most {MOST - 1} messages, not {len(messages)}")
+def hash_tokens(messages: Sequence[Tokens]) -> FeatureBatch:
+    """The features of at most MAX_MESSAGES messages."""
+    if len(messages) >= MAX_MESSAGES:
+        raise ValueError(f"a batch has at most {MAX_MESSAGES - 1} messages, not {len(messages)}")
     if not messages:
-        return Bags(np.empty(0, np.uint64), np.zeros(1, np.intp))
-    everything = np.concatenate([_grams(messages), *_words(messages)])
-    everything.sort()
-    distinct = everything[np.flatnonzero(np.diff(everything, prepend=~everything[:1]))]
-    first = np.arange(len(messages) + 1, dtype=np.uint64) << np.uint64(KEY_BITS)
-    return Bags(distinct & _KEY, np.searchsorted(distinct, first))
+        return FeatureBatch(np.empty(0, np.uint64), np.zeros(1, np.intp))
+    keys = np.concatenate([_grams(messages), *_words(messages)])
+    keys.sort()
+    distinct = keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
+    boundaries = np.arange(len(messages) + 1, dtype=np.uint64) << np.uint64(KEY_BITS)
+    return FeatureBatch(distinct & _KEY, np.searchsorted(distinct, boundaries))
 
 
 def _grams(messages: Sequence[Tokens]) -> Numbers:
@@ -56,17 +56,18 @@ def _grams(messages: Sequence[Tokens]) -> Numbers:
     text = b"".join((*heads, _ROOM))
     sizes = np.array([len(head) for head in heads], np.intp)
     ends = np.cumsum(sizes)
-    whole = np.ones(
+    is_complete = np.ones(
         len(text) - hashing.BLOCK, bool
     )  # whether the gram that begins here ends in the same head
-    for short in range(1, hashing.SIZE):
-        whole[np.maximum(ends - short, 0)[ends >= short]] = False
-    states = _stirred(
-        _blocks(text)[:-1] & _MASKS[hashing.SIZE], np.uint64(hashing.SALTS[GRAMS] ^ hashing.SIZE)
+    for missing in range(1, hashing.GRAM_SIZE):
+        is_complete[np.maximum(ends - missing, 0)[ends >= missing]] = False
+    states = _mix(
+        _blocks(text)[:-1] & _MASKS[hashing.GRAM_SIZE], np.uint64(hashing.SALTS[GRAMS] ^ hashing.GRAM_SIZE)
     )
-    kept = np.flatnonzero((states & np.uint64(1)).astype(bool) & whole)
+    places = np.flatnonzero((states & np.uint64(1)).astype(bool) & is_complete)
     return (
-        _numbers(states[kept], GRAMS) | np.searchsorted(ends, kept, side="right").astype(np.uint64) << _OWNER
+        _numbers(states[places], GRAMS)
+        | np.searchsorted(ends, places, side="right").astype(np.uint64) << _OWNER
     )
 
 
@@ -94,37 +95,39 @@ def _words(messages: Sequence[Tokens]) -> Iterator[Numbers]:
     lines = np.searchsorted(
         np.flatnonzero(letters[bounds[2 * count - 1] :] == _BREAK) + bounds[2 * count - 1], starts
     )
-    for apart in range(1, hashing.REACH + 1):
-        follows = np.flatnonzero(lines[:-apart] == lines[apart:])
-        mixed = (states[follows] ^ np.uint64(hashing.APART[apart])) * _STIR + states[follows + apart]
-        yield _numbers(mixed, PAIRS) | owners[follows]
+    for distance in range(1, hashing.PAIR_DISTANCE + 1):
+        pairs = np.flatnonzero(lines[:-distance] == lines[distance:])
+        pair_states = (states[pairs] ^ np.uint64(hashing.DISTANCE_SALTS[distance])) * _MULTIPLIER + states[
+            pairs + distance
+        ]
+        yield _numbers(pair_states, PAIRS) | owners[pairs]
 
 
 def _states(blocks: Numbers, starts: NDArray[np.intp], sizes: NDArray[np.intp], salts: Numbers) -> Numbers:
     """The state of each token: its length, and its first blocks stirred in."""
     states = sizes.astype(np.uint64) ^ salts
-    states = _stirred(blocks[starts] & _MASKS[np.minimum(sizes, hashing.BLOCK)], states)
+    states = _mix(blocks[starts] & _MASKS[np.minimum(sizes, hashing.BLOCK)], states)
     for begin in range(hashing.BLOCK, hashing.BLOCK * hashing.BLOCKS, hashing.BLOCK):
         longer = np.flatnonzero(sizes > begin)
         if not len(longer):
             break
         part = blocks[starts[longer] + begin] & _MASKS[np.minimum(sizes[longer] - begin, hashing.BLOCK)]
-        states[longer] = _stirred(part, states[longer])
+        states[longer] = _mix(part, states[longer])
     return states
 
 
-def _stirred(blocks: Numbers, states: Numbers | np.uint64) -> Numbers:
-    mixed = (blocks ^ states) * _STIR
-    mixed ^= mixed >> np.uint64(32)
-    return mixed
+def _mix(blocks: Numbers, states: Numbers | np.uint64) -> Numbers:
+    product = (blocks ^ states) * _MULTIPLIER
+    product ^= product >> np.uint64(32)
+    return product
 
 
-def _numbers(states: Numbers, kind: int) -> Numbers:
-    finished = (states ^ states >> np.uint64(29)) * _FINISH
-    finished >>= np.uint64(hashing.SHIFT)
-    finished <<= np.uint64(hashing.VIEW_BITS)
-    finished |= np.uint64(kind)
-    return finished
+def _numbers(states: Numbers, view: int) -> Numbers:
+    numbers = (states ^ states >> np.uint64(29)) * _FINAL_MULTIPLIER
+    numbers >>= np.uint64(hashing.SHIFT)
+    numbers <<= np.uint64(hashing.VIEW_BITS)
+    numbers |= np.uint64(view)
+    return numbers
 
 
 def _blocks(text: bytes) -> Numbers:

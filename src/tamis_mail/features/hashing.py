@@ -9,14 +9,14 @@ GRAMS, HEADERS, WORDS, PAIRS = range(4)
 VIEW_BITS = 2
 KEY_BITS = 48
 
-SIZE = 5  # bytes of a gram: experiments/0005-mail-views
-REACH = 1  # how far apart the words of a pair may be: experiments/0005-mail-views
+GRAM_SIZE = 5  # bytes of a gram: experiments/0005-mail-views
+PAIR_DISTANCE = 1  # how far apart the words of a pair may be: experiments/0005-mail-views
 
 MASK = (1 << 64) - 1
-STIR = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
-FINISH = 0xD6E8FEB86659FD93  # any odd number without a pattern
-SALTS = tuple(STIR * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
-APART = tuple(FINISH * distance & MASK for distance in range(REACH + 1))
+MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
+FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # any odd number without a pattern
+SALTS = tuple(MULTIPLIER * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
+DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
 SHIFT = 64 - (KEY_BITS - VIEW_BITS)
 SPACE = 32  # bytes up to this one separate tokens
 _GAPS = bytes(max(code, SPACE) for code in range(256))
@@ -37,19 +37,21 @@ def hash_tokens(tokens: Tokens) -> set[int]:
     numbers.update(key(token, WORDS) for token in set(_split(tokens.marks)))
     states = {word: _state(word, WORDS) for word in set(_split(tokens.words))}
     numbers.update(_number(state, WORDS) for state in states.values())
-    numbers.update(_pair(states[one], states[other], apart) for one, other, apart in _pairs(tokens.words))
+    numbers.update(
+        _pair(states[left], states[right], distance) for left, right, distance in _pairs(tokens.words)
+    )
     return numbers
 
 
 def name_features(tokens: Tokens) -> dict[int, str]:
     """The features of a message, and what a person may call each."""
     names = {_number(state, GRAMS): _readable(gram) for state, gram in _grams(tokens.head).items()}
-    names.update(_named(_split(tokens.headers), HEADERS))
-    names.update(_named(_split(tokens.words) + _split(tokens.marks), WORDS))
-    for one, other, apart in _pairs(tokens.words):
-        between = " … " if apart > 1 else " "
-        name = _readable(one) + between + _readable(other)
-        names[_pair(_state(one, WORDS), _state(other, WORDS), apart)] = name
+    names.update(_name_tokens(_split(tokens.headers), HEADERS))
+    names.update(_name_tokens(_split(tokens.words) + _split(tokens.marks), WORDS))
+    for left, right, distance in _pairs(tokens.words):
+        separator = " … " if distance > 1 else " "
+        name = _readable(left) + separator + _readable(right)
+        names[_pair(_state(left, WORDS), _state(right, WORDS), distance)] = name
     return names
 
 
@@ -69,22 +71,22 @@ def _split(document: bytes) -> list[bytes]:
 
 def _grams(head: bytes) -> dict[int, bytes]:
     """The n-grams by their state: every second, by a bit of the hash, since they overlap."""
-    grams = {head[start : start + SIZE] for start in range(len(head) - SIZE + 1)}
+    grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
     states = ((_state(gram, GRAMS), gram) for gram in grams)
     return {state: gram for state, gram in states if state & 1}
 
 
 def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
-    """Words of a line that follow each other, at once or with up to REACH - 1 words between."""
+    """Words of a line that follow each other, at once or with up to PAIR_DISTANCE - 1 words between."""
     pairs: set[tuple[bytes, bytes, int]] = set()
     for line in words.split(b"\n"):
         row = _split(line)
-        for apart in range(1, REACH + 1):
-            pairs.update(zip(row, row[apart:], [apart] * len(row), strict=False))
+        for distance in range(1, PAIR_DISTANCE + 1):
+            pairs.update(zip(row, row[distance:], [distance] * len(row), strict=False))
     return pairs
 
 
-def _named(tokens: Iterable[bytes], kind: int) -> dict[int, str]:
+def _name_tokens(tokens: Iterable[bytes], kind: int) -> dict[int, str]:
     return {key(token, kind): _readable(token) for token in tokens}
 
 
@@ -94,18 +96,18 @@ def _readable(token: bytes) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
 
 
-def _state(token: bytes, kind: int) -> int:
-    state = SALTS[kind] ^ len(token)
+def _state(token: bytes, view: int) -> int:
+    state = SALTS[view] ^ len(token)
     for start in range(0, min(len(token), BLOCK * BLOCKS), BLOCK):
-        state = (state ^ int.from_bytes(token[start : start + BLOCK], "little")) * STIR & MASK
+        state = (state ^ int.from_bytes(token[start : start + BLOCK], "little")) * MULTIPLIER & MASK
         state ^= state >> 32
     return state
 
 
-def _pair(one: int, other: int, apart: int) -> int:
-    return _number(((one ^ APART[apart]) * STIR + other) & MASK, PAIRS)
+def _pair(left: int, right: int, distance: int) -> int:
+    return _number(((left ^ DISTANCE_SALTS[distance]) * MULTIPLIER + right) & MASK, PAIRS)
 
 
-def _number(state: int, kind: int) -> int:
-    state = (state ^ state >> 29) * FINISH & MASK
-    return state >> SHIFT << VIEW_BITS | kind
+def _number(state: int, view: int) -> int:
+    state = (state ^ state >> 29) * FINAL_MULTIPLIER & MASK
+    return state >> SHIFT << VIEW_BITS | view

@@ -12,7 +12,7 @@
 import os
 from collections.abc import Callable, Iterator
 
-__all__ = ["LeaveOut", "Place", "files", "is_folder", "kind_of", "list_folder"]
+__all__ = ["LeaveOut", "Place", "is_folder", "kind_of", "list_folder", "walk_files"]
 
 Place = tuple[str, str, bool]  # a path, how it is called, and whether it may be an mbox
 Note = Callable[[str, OSError], None]  # told what could not be looked into, by name
@@ -22,8 +22,8 @@ LeaveOut = Callable[[str, str, str | None], bool]
 
 def list_folder(path: str) -> list[os.DirEntry[str]]:
     """What is in a folder, by name."""
-    with os.scandir(path) as found:
-        return sorted(found, key=lambda entry: entry.name)
+    with os.scandir(path) as scan:
+        return sorted(scan, key=lambda entry: entry.name)
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
@@ -39,61 +39,69 @@ def kind_of(entries: list[os.DirEntry[str]]) -> str:
     names = {entry.name: entry for entry in entries}
     if "cur" in names and "new" in names and is_folder(names["cur"]) and is_folder(names["new"]):
         return "maildir"
-    shown = [entry for entry in entries if not entry.name.startswith(".")]
-    numbered = bool(shown) and all(_is_number(e.name) and not is_folder(e) for e in shown)
-    return "mh" if numbered or ".mh_sequences" in names else "folder"
+    visible = [entry for entry in entries if not entry.name.startswith(".")]
+    is_numbered = bool(visible) and all(_is_number(e.name) and not is_folder(e) for e in visible)
+    return "mh" if is_numbered or ".mh_sequences" in names else "folder"
 
 
-def files(
-    root: str, name: str, note: Note, leave_out: LeaveOut, *, subfolders: bool = False
+def walk_files(
+    root: str, name: str, report_error: Note, leave_out: LeaveOut, *, subfolders: bool = False
 ) -> Iterator[Place]:
     """Each file under a folder, called by `name` and its path below; `leave_out` is asked about the rest."""
-    inside = _Inside(root)
+    root_folder = _RootFolder(root)
     visited: set[tuple[int, int]] = set()
-    waiting: list[tuple[str, str, bool]] = [(root, name, True)]  # a stack: trees can be deeper than calls can
-    while waiting:
-        path, called, is_inner = waiting.pop()
-        if not is_inner:
-            yield path, called, True
+    stack: list[tuple[str, str, bool]] = [(root, name, True)]  # a stack: trees can be deeper than calls can
+    while stack:
+        path, display_name, is_directory = stack.pop()
+        if not is_directory:
+            yield path, display_name, True
             continue
         try:
             status = os.stat(path)
             entries = list_folder(path)
         except OSError as error:  # it vanished, or may not be read
-            note(called, error)
+            report_error(display_name, error)
             continue
         if (status.st_dev, status.st_ino) in visited:  # a link back up
             continue
         visited.add((status.st_dev, status.st_ino))
         kind = kind_of(entries)
-        kept = [entry for entry in entries if inside.holds(entry, called, leave_out)]
+        children = [entry for entry in entries if root_folder.contains(entry, display_name, leave_out)]
         if kind == "maildir":
-            yield from _maildir(kept, called if called != name else "", note, inside, leave_out)
-            others = [e for e in kept if subfolders and e.name.startswith(".") and is_folder(e)]
-            others = [e for e in others if is_maildir(e.path)]
+            yield from _maildir(
+                children, display_name if display_name != name else "", report_error, root_folder, leave_out
+            )
+            children_to_visit = [
+                e for e in children if subfolders and e.name.startswith(".") and is_folder(e)
+            ]
+            children_to_visit = [e for e in children_to_visit if is_maildir(e.path)]
         elif kind == "mh":
-            for entry in sorted((e for e in kept if _is_number(e.name)), key=lambda e: int(e.name)):
-                yield entry.path, _join(called, entry.name), False
+            for entry in sorted((e for e in children if _is_number(e.name)), key=lambda e: int(e.name)):
+                yield entry.path, _join(display_name, entry.name), False
             continue
         else:
-            others = [entry for entry in kept if not entry.name.startswith(".")]
-        places = [(entry.path, _join(called, entry.name), is_folder(entry)) for entry in others]
-        waiting += reversed([one for one in places if not (one[2] and leave_out(one[0], one[1], None))])
+            children_to_visit = [entry for entry in children if not entry.name.startswith(".")]
+        new_places = [
+            (entry.path, _join(display_name, entry.name), is_folder(entry)) for entry in children_to_visit
+        ]
+        stack += reversed(
+            [place for place in new_places if not (place[2] and leave_out(place[0], place[1], None))]
+        )
 
 
-class _Inside:
+class _RootFolder:
     """Tells links that stay within a folder from those that lead out of it."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.join(os.path.realpath(root), "")
 
-    def holds(self, entry: os.DirEntry[str], called: str, leave_out: LeaveOut) -> bool:
+    def contains(self, entry: os.DirEntry[str], display_name: str, leave_out: LeaveOut) -> bool:
         if not entry.is_symlink():
             return True
         target = os.path.realpath(entry.path)
         if not os.path.exists(target) or os.path.join(target, "").startswith(self._root):
             return True  # one that leads nowhere is told of, or passed over, like a file that has vanished
-        leave_out(entry.path, _join(called, entry.name), "it is a link that leads out of the folder")
+        leave_out(entry.path, _join(display_name, entry.name), "it is a link that leads out of the folder")
         return False
 
 
@@ -106,21 +114,27 @@ def is_maildir(path: str) -> bool:
 
 
 def _maildir(
-    entries: list[os.DirEntry[str]], called: str, note: Note, inside: _Inside, leave_out: LeaveOut
+    entries: list[os.DirEntry[str]],
+    display_name: str,
+    report_error: Note,
+    root_folder: _RootFolder,
+    leave_out: LeaveOut,
 ) -> Iterator[Place]:
-    found: list[tuple[str, str, str]] = []
+    messages: list[tuple[str, str, str]] = []
     for folder in entries:
         if folder.name in ("cur", "new"):
-            below = _join(called, folder.name)
+            folder_name = _join(display_name, folder.name)
             try:
-                listed = list_folder(folder.path)
+                children = list_folder(folder.path)
             except OSError as error:
-                note(below, error)
+                report_error(folder_name, error)
                 continue
-            kept = (e for e in listed if e.name[0] != "." and inside.holds(e, below, leave_out))
-            found += [(entry.name, folder.name, entry.path) for entry in kept]
-    for name, part, path in sorted(found):
-        yield path, _join(called, f"{part}/{name}"), False
+            accepted = (
+                e for e in children if e.name[0] != "." and root_folder.contains(e, folder_name, leave_out)
+            )
+            messages += [(entry.name, folder.name, entry.path) for entry in accepted]
+    for name, part, path in sorted(messages):
+        yield path, _join(display_name, f"{part}/{name}"), False
 
 
 def _is_number(name: str) -> bool:

@@ -4,7 +4,7 @@ Mail begins with a header field or a postmark. A text without any header is take
 else is not: pictures, programs, databases, archives, and bytes that are no text.
 """
 
-__all__ = ["HEAD", "describe_other"]
+__all__ = ["HEAD", "describe_non_mail"]
 
 HEAD = 4096  # bytes that are looked at
 
@@ -31,15 +31,15 @@ _FEW = 10  # of them tell nothing
 _SHORTEST = 2  # characters of a field's name: of random bytes many lines begin with one and a colon
 
 
-def describe_other(head: bytes, *, is_delivered: bool = False) -> str | None:
+def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
     """What these first bytes are of, if not of mail; what was delivered as mail may be any binary data.
 
-    >>> describe_other(b"Subject: hello\\n"), describe_other(b"no header"), describe_other(b"GIF89a")
+    >>> describe_non_mail(b"Subject: hello\\n"), describe_non_mail(b"no header"), describe_non_mail(b"GIF89a")
     (None, None, 'a picture (GIF)')
     """
-    for magic, described in _MAGIC.items():
+    for magic, description in _MAGIC.items():
         if head.startswith(magic):
-            return described
+            return description
     if head.startswith(*_TAR):
         return "an archive (tar)"
     if is_delivered or _begins_with_field(head):

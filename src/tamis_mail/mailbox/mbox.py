@@ -42,46 +42,46 @@ def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, i
 class _Window:
     """The part of the text that is in memory: from the current message on, and a block or more."""
 
-    __slots__ = ("_begin", "_buffer", "_ended", "_largest", "_passed", "_read")
+    __slots__ = ("_at_end", "_begin", "_buffer", "_largest", "_offset", "_read")
 
     def __init__(self, read: Callable[[int], bytes], largest: int) -> None:
         self._read = read
         self._largest = largest
         self._buffer = read(BLOCK)
         self._begin = 0  # of the current message, in the buffer
-        self._passed = 0  # bytes of text before the buffer
-        self._ended = not self._buffer
+        self._offset = 0  # bytes of text before the buffer
+        self._at_end = not self._buffer
 
     def messages(self) -> Iterator[tuple[bytes, int]]:
         mark = self._buffer.find(_MARK)
         while mark >= 0:
             newline = self._buffer.find(b"\n", mark)
             self._begin = newline + 1 if newline >= 0 else len(self._buffer)
-            found = self._as_claimed()
-            if found is None:
-                raw, mark = self._as_scanned()
+            claimed = self._split_by_length()
+            if claimed is None:
+                raw, mark = self._split_by_scan()
             else:
-                raw, mark = found
-            yield raw, self._passed + (mark if mark >= 0 else len(self._buffer))
+                raw, mark = claimed
+            yield raw, self._offset + (mark if mark >= 0 else len(self._buffer))
 
     def _grow(self, index: int) -> int:
         """Read on, let go of what is before the current message; where `index` is now."""
         rest = self._buffer[self._begin :]
         # By a share of what is held: each byte of a large message is copied a few times, not once a block.
         block = self._read(max(BLOCK, len(rest) // 4))
-        self._ended = not block
+        self._at_end = not block
         self._buffer = rest + block
-        self._passed += self._begin
+        self._offset += self._begin
         index -= self._begin
         self._begin = 0
         return index
 
-    def _as_claimed(self) -> tuple[bytes, int] | None:
+    def _split_by_length(self) -> tuple[bytes, int] | None:
         """The message and the mark after it (-1: none), if it has a Content-Length that is true."""
         body = self._body()
-        at = self._buffer.find(b"ength:", self._begin, body)
-        while at >= 0:
-            colon = at + 6
+        place = self._buffer.find(b"ength:", self._begin, body)
+        while place >= 0:
+            colon = place + 6
             start = colon - len(_LENGTH)
             # A window, not the line: of a line of many "ength:" each would be searched for its two ends.
             line, newline, _ = self._buffer[colon : colon + _FIELD].partition(b"\n")
@@ -95,14 +95,14 @@ class _Window:
                 and body + int(value) - self._begin <= self._largest
             ):
                 end = body + int(value)
-                while len(self._buffer) < end + 2 * _LINE and not self._ended:
+                while len(self._buffer) < end + 2 * _LINE and not self._at_end:
                     body -= self._begin
                     colon -= self._begin
                     end = self._grow(end)
                 mark = self._mark_after(end)
                 if mark is not None:
                     return self._buffer[self._begin : end], mark
-            at = self._buffer.find(b"ength:", colon, body)
+            place = self._buffer.find(b"ength:", colon, body)
         return None
 
     def _body(self) -> int:
@@ -114,7 +114,7 @@ class _Window:
             end = buffer.find(blank, begin, begin + _HEADERS)
             if end >= 0:
                 return end + len(blank)
-            if self._ended or len(buffer) - begin >= _HEADERS:
+            if self._at_end or len(buffer) - begin >= _HEADERS:
                 return begin
             self._grow(0)
 
@@ -129,53 +129,53 @@ class _Window:
             return -1
         return end if self._is_mark(end) else None
 
-    def _is_mark(self, at: int) -> bool:
-        newline = self._buffer.find(b"\n", at, at + _LINE)
+    def _is_mark(self, place: int) -> bool:
+        newline = self._buffer.find(b"\n", place, place + _LINE)
         if newline < 0:
             newline = len(self._buffer)
         return (
-            newline - at < _LINE
-            and self._buffer.startswith(_MARK, at)
-            and is_postmark(self._buffer[at:newline])
+            newline - place < _LINE
+            and self._buffer.startswith(_MARK, place)
+            and is_postmark(self._buffer[place:newline])
         )
 
-    def _as_scanned(self) -> tuple[bytes, int]:
+    def _split_by_scan(self) -> tuple[bytes, int]:
         """The message up to the next mark, and that mark (-1: none)."""
         head = None  # what is kept of a message that is too large, once it is known to be
-        escaped = False
-        at = self._begin
+        has_escapes = False
+        place = self._begin
         while True:
-            mark = self._buffer.find(_MARK, at)
-            if mark < 0 or (len(self._buffer) < mark + _LINE and not self._ended):
-                if self._ended:
-                    return self._letter(head, self._end_of_text(), escaped), -1
-                at = max(self._begin, len(self._buffer) - len(_MARK)) if mark < 0 else mark
-                if at - self._begin > self._largest + _LINE:
+            mark = self._buffer.find(_MARK, place)
+            if mark < 0 or (len(self._buffer) < mark + _LINE and not self._at_end):
+                if self._at_end:
+                    return self._take_message(head, self._end_of_text(), has_escapes), -1
+                place = max(self._begin, len(self._buffer) - len(_MARK)) if mark < 0 else mark
+                if place - self._begin > self._largest + _LINE:
                     if head is None:
                         head = self._buffer[self._begin : self._begin + self._largest]
-                    self._begin = at - _LINE  # enough to see a blank line before a mark
-                at = self._grow(at)
+                    self._begin = place - _LINE  # enough to see a blank line before a mark
+                place = self._grow(place)
                 continue
-            at = mark + len(_MARK)
+            place = mark + len(_MARK)
             end = self._end_before(mark)
             if end is None:
-                escaped = escaped or (mark > self._begin and self._buffer[mark - 1] == _QUOTE)
+                has_escapes = has_escapes or (mark > self._begin and self._buffer[mark - 1] == _QUOTE)
             elif self._is_mark(mark):
-                return self._letter(head, end, escaped), mark
+                return self._take_message(head, end, has_escapes), mark
 
-    def _letter(self, head: bytes | None, end: int, escaped: bool) -> bytes:
+    def _take_message(self, head: bytes | None, end: int, has_escapes: bool) -> bytes:
         raw = self._buffer[self._begin : min(end, self._begin + self._largest)] if head is None else head
-        return _unescaped(raw) if escaped else raw
+        return _unescape(raw) if has_escapes else raw
 
     def _end_before(self, mark: int) -> int | None:
         """Where the message ends if a blank line is before this mark; None if none is."""
         buffer, begin = self._buffer, self._begin
-        last = mark - 1
-        if last < begin or buffer[last] != _NEWLINE:
+        end = mark - 1
+        if end < begin or buffer[end] != _NEWLINE:
             return None
-        if last > begin and buffer[last - 1] == _RETURN:
-            last -= 1
-        return last if last == begin or buffer[last - 1] == _NEWLINE else None
+        if end > begin and buffer[end - 1] == _RETURN:
+            end -= 1
+        return end if end == begin or buffer[end - 1] == _NEWLINE else None
 
     def _end_of_text(self) -> int:
         """The end, or what is before a blank line there."""
@@ -183,17 +183,17 @@ class _Window:
         return len(self._buffer) if end is None else end
 
 
-def _unescaped(raw: bytes) -> bytes:
+def _unescape(raw: bytes) -> bytes:
     """One ">" fewer before each "From " that a line begins with, behind nothing but such."""
-    kept, done = [], 0
-    at = raw.find(b">From ")
-    while at >= 0:
-        first = at
-        while first > done and raw[first - 1] == _QUOTE:
-            first -= 1
-        if first == 0 or raw[first - 1] == _NEWLINE:
-            kept.append(raw[done:at])
-            done = at + 1
-        at = raw.find(b">From ", at + 1)
-    kept.append(raw[done:])
-    return b"".join(kept)
+    pieces, copied_to = [], 0
+    place = raw.find(b">From ")
+    while place >= 0:
+        line_start = place
+        while line_start > copied_to and raw[line_start - 1] == _QUOTE:
+            line_start -= 1
+        if line_start == 0 or raw[line_start - 1] == _NEWLINE:
+            pieces.append(raw[copied_to:place])
+            copied_to = place + 1
+        place = raw.find(b">From ", place + 1)
+    pieces.append(raw[copied_to:])
+    return b"".join(pieces)

@@ -4,29 +4,29 @@
 
 import os
 
-__all__ = ["guess_label", "holds_neither", "reason_to_leave_out"]
+__all__ = ["guess_label", "is_neither", "reason_to_leave_out"]
 
 
-def _listed(words: str) -> frozenset[str]:
+def _split_words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
 # Whole words of names, as mail programs and people write them.
-_SPAM = _listed("""
+_SPAM = _split_words("""
     spam spams junk bulk caughtspam spamverdacht pourriel pourriels indésirable indésirables indesiderata
     unerwünscht unerwünschte deseado lixo ongewenst ongewenste skräppost søppelpost uønsket roskaposti спам
     нежелательная 垃圾邮件 垃圾郵件 迷惑メール スパム 스팸 śmieci nevyžádaná
 """)
-_HAM = _listed("""
+_HAM = _split_words("""
     ham inbox maildir mbox archive archives archiv archivio archivo saved kept notspam nonspam
     posteingang входящие 收件箱
 """)
-_NEITHER = _listed("""
+_NEITHER = _split_words("""
     sent outbox draft drafts trash deleted templates unsent chats
     gesendet gesendete entwürfe papierkorb gelöscht envoyés brouillons corbeille supprimés
     enviados borradores papelera inviata bozze cestino отправленные черновики корзина
 """)
-_NOT = _listed("not non no nicht kein")
+_NOT = _split_words("not non no nicht kein")
 _ENDINGS = (".gz", ".bz2", ".xz", ".mbox", ".mbx", ".sbd", ".eml", ".txt")
 
 
@@ -50,7 +50,7 @@ def guess_label(path: str | os.PathLike[str]) -> str | None:
     return None if words.isdisjoint(_HAM) else "ham"
 
 
-def holds_neither(path: str | os.PathLike[str]) -> bool:
+def is_neither(path: str | os.PathLike[str]) -> bool:
     """Whether a name says what is neither spam nor mail that was received and wanted: Sent, Drafts, Trash."""
     return not _words(path).isdisjoint(_NEITHER)
 
@@ -67,7 +67,7 @@ def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
     """
     if label == guess_label(root) == "spam":
         return None
-    if holds_neither(path):
+    if is_neither(path):
         return "its name says neither spam nor ham"
     says = guess_label(path)
     return f"its name says {says}" if says == ("ham" if label == "spam" else "spam") else None
@@ -78,11 +78,11 @@ def _words(path: str | os.PathLike[str]) -> frozenset[str]:
     name = os.path.basename(os.path.abspath(os.fspath(path)))
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
-    name = _decoded(name).casefold()
+    name = _decode(name).casefold()
     return frozenset("".join(c if c.isalnum() else " " for c in name).split())
 
 
-def _decoded(name: str) -> str:
+def _decode(name: str) -> str:
     """The name as people see it: IMAP servers write "ind&AOk-sirable" (RFC 3501, modified UTF-7)."""
     if "&" not in name or not name.isascii():
         return name

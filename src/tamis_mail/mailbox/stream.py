@@ -12,7 +12,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from tamis_mail.framing import LARGEST_RAW
-from tamis_mail.mailbox.letter import SourceError, printable
+from tamis_mail.mailbox.raw_message import SourceError, printable
 
 __all__ = ["File", "IrregularFileError", "Stdin", "Text"]
 
@@ -48,9 +48,9 @@ class File:
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
 
-    def read(self, most: int) -> bytes:
+    def read(self, limit: int) -> bytes:
         """The next bytes, at least one unless there are no more."""
-        return os.read(self._descriptor, most)
+        return os.read(self._descriptor, limit)
 
 
 class Stdin:
@@ -58,154 +58,165 @@ class Stdin:
 
     path = "stdin"
 
-    def read(self, most: int) -> bytes:
+    def read(self, limit: int) -> bytes:
         """The next bytes, at least one unless there are no more."""
         pipe = getattr(sys.stdin, "buffer", None)
-        return b"" if pipe is None else bytes(pipe.read(most))
+        return b"" if pipe is None else bytes(pipe.read(limit))
 
 
 class Text:
     """The text of a file: its bytes, or what they unpack to."""
 
-    __slots__ = ("_head", "_read", "_unpacking")
+    __slots__ = ("_head", "_read", "_unpacker")
 
     def __init__(self, file: File | Stdin, *, as_it_is: bool = False) -> None:
         head = file.read(_CHUNK)
         self._head = b""
-        self._unpacking: _Unpacking | None = None
+        self._unpacker: _Unpacker | None = None
         for magic in () if as_it_is else _FORMATS:
             if head.startswith(magic):
-                self._unpacking = _Unpacking(file, head, magic)
-                self._read = self._unpacking.read
+                self._unpacker = _Unpacker(file, head, magic)
+                self._read = self._unpacker.read
                 return
         self._head = head
         self._read = file.read
 
-    def peek(self, most: int) -> bytes:
+    def peek(self, limit: int) -> bytes:
         """The next bytes, which `read` will give again."""
-        while len(self._head) < most and (more := self._read(most - len(self._head))):
-            self._head += more
-        return self._head[:most]
+        while len(self._head) < limit and (block := self._read(limit - len(self._head))):
+            self._head += block
+        return self._head[:limit]
 
-    def read(self, most: int) -> bytes:
+    def read(self, limit: int) -> bytes:
         """The next bytes, at least one unless there are no more."""
         if head := self._head:
             self._head = b""
             return head
-        return self._read(most)
+        return self._read(limit)
 
-    def read_all(self, most: int | None) -> bytes:
+    def read_all(self, limit: int | None) -> bytes:
         """All that is left; at most so many bytes."""
-        blocks, held = [], 0
-        while (most is None or held < most) and (block := self.read(_BLOCK)):
+        blocks, length = [], 0
+        while (limit is None or length < limit) and (block := self.read(_BLOCK)):
             blocks.append(block)
-            held += len(block)
-        return (blocks[0] if len(blocks) == 1 else b"".join(blocks))[:most]
+            length += len(block)
+        return (blocks[0] if len(blocks) == 1 else b"".join(blocks))[:limit]
 
     @property
     def is_packed(self) -> bool:
         """Whether the text is unpacked from what the file holds."""
-        return self._unpacking is not None
+        return self._unpacker is not None
 
-    def refuse_unless_whole(self) -> None:
+    def verify_packed(self) -> None:
         """Read a packed text to its end, which is all that tells whether it was cut off or damaged."""
         while self.is_packed and self.read(_BLOCK):
             pass
 
-    def consumed(self, given: int) -> int:
+    def count_file_bytes(self, text_bytes: int) -> int:
         """Bytes of the file that were read when `given` bytes of text were."""
-        return given if self._unpacking is None else self._unpacking.taken
+        return text_bytes if self._unpacker is None else self._unpacker.bytes_read
 
 
-class _Unpacking:
+class _Unpacker:
     """The text of packed bytes, never more at a time than was asked for."""
 
-    __slots__ = ("_errors", "_file", "_given", "_machine", "_magic", "_make", "_packed", "taken")
+    __slots__ = (
+        "_bytes_written",
+        "_decompressor",
+        "_errors",
+        "_file",
+        "_input",
+        "_magic",
+        "_make",
+        "bytes_read",
+    )
 
     def __init__(self, file: File | Stdin, head: bytes, magic: bytes) -> None:
         self._file = file
-        self._packed = head
+        self._input = head
         self._magic = magic
         self._make, self._errors = _FORMATS[magic]()
-        self._machine = self._make()
-        self._given = 0
-        self.taken = len(head)
+        self._decompressor = self._make()
+        self._bytes_written = 0
+        self.bytes_read = len(head)
 
-    def read(self, most: int) -> bytes:
+    def read(self, limit: int) -> bytes:
         while True:
-            if self._machine.eof and not self._find_next():
+            if self._decompressor.eof and not self._find_next():
                 return b""
-            if not self._packed and self._machine.needs_input:
-                self._packed = self._file.read(_CHUNK)
-                self.taken += len(self._packed)
-                if not self._packed:
+            if not self._input and self._decompressor.needs_input:
+                self._input = self._file.read(_CHUNK)
+                self.bytes_read += len(self._input)
+                if not self._input:
                     raise SourceError(
                         f"{printable(self._file.path)} is cut off (it ends before its compressed text does), "
                         "expected a whole compressed file: get it again, or unpack what can be saved of it"
                     )
-            packed, self._packed = self._packed, b""
+            block, self._input = self._input, b""
             try:
-                text = self._machine.decompress(packed, most)
+                text = self._decompressor.decompress(block, limit)
             except self._errors as error:
                 raise SourceError(
                     f"{printable(self._file.path)} is damaged ({error}), expected a whole compressed file: "
                     "unpack what can be saved of it and give that"
                 ) from None
             if text:
-                self._given += len(text)
+                self._bytes_written += len(text)
                 self._refuse_bombs()
                 return text
 
     def _find_next(self) -> bool:
         """Whether another packed file is joined to this one; what else may follow is passed over."""
-        rest = self._machine.unused_data
-        while len(rest) < len(self._magic) and (more := self._file.read(_CHUNK)):
-            rest += more
-            self.taken += len(more)
+        rest = self._decompressor.unused_data
+        while len(rest) < len(self._magic) and (block := self._file.read(_CHUNK)):
+            rest += block
+            self.bytes_read += len(block)
         if not rest.startswith(self._magic):
             return False
-        self._packed = rest
-        self._machine = self._make()
+        self._input = rest
+        self._decompressor = self._make()
         return True
 
     def _refuse_bombs(self) -> None:
-        if self._given > _ENDLESS or (self._given > _HARMLESS and self._given > _RATIO * self.taken):
+        if self._bytes_written > _ENDLESS or (
+            self._bytes_written > _HARMLESS and self._bytes_written > _RATIO * self.bytes_read
+        ):
             raise SourceError(
-                f"{printable(self._file.path)} unpacks to over {self._given >> 20} MB from its first "
-                f"{self.taken} bytes, more than mail does: if you trust it, unpack it and give what comes out"
+                f"{printable(self._file.path)} unpacks to over {self._bytes_written >> 20} MB from its first "
+                f"{self.bytes_read} bytes, more than mail does: if you trust it, unpack it first"
             )
 
 
-class _Machine:
+class _Decompressor:
     """How `bz2` and `lzma` are asked to unpack."""
 
     eof: bool
     needs_input: bool
     unused_data: bytes
 
-    def decompress(self, packed: bytes, most: int, /) -> bytes:
+    def decompress(self, block: bytes, limit: int, /) -> bytes:
         raise NotImplementedError
 
 
-class _Gunzip(_Machine):
+class _Gunzip(_Decompressor):
     """zlib, asked as they are."""
 
     def __init__(self) -> None:
-        self._machine = import_module("zlib").decompressobj(wbits=31)
+        self._decompressor = import_module("zlib").decompressobj(wbits=31)
         self.eof = False
         self.needs_input = True
         self.unused_data = b""
 
-    def decompress(self, packed: bytes, most: int, /) -> bytes:
-        machine = self._machine
-        text: bytes = machine.decompress(machine.unconsumed_tail + packed, most)
-        self.needs_input = not machine.unconsumed_tail and len(text) < most  # else more may wait inside
+    def decompress(self, block: bytes, limit: int, /) -> bytes:
+        machine = self._decompressor
+        text: bytes = machine.decompress(machine.unconsumed_tail + block, limit)
+        self.needs_input = not machine.unconsumed_tail and len(text) < limit  # else more may wait inside
         self.eof = machine.eof
         self.unused_data = machine.unused_data
         return text
 
 
-_Format = tuple[Callable[[], _Machine], tuple[type[Exception], ...]]  # a machine, and what it raises
+_Format = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]  # a machine, and what it raises
 
 
 def _gzip() -> _Format:

@@ -114,19 +114,19 @@ def codec_of(charset: str) -> str | None:
     return name if not name or name in _KNOWN else None
 
 
-def undo_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
+def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
     """The bytes before their transfer encoding; as they are, if they do not look encoded."""
     if encoding == "quoted-printable":
-        return undo_quoted_printable(data, faults)
+        return decode_quoted_printable(data, faults)
     if encoding == "base64":
-        return undo_base64(data, faults)
+        return decode_base64(data, faults)
     return data
 
 
-def undo_quoted_printable(data: bytes, faults: set[str]) -> bytes:
+def decode_quoted_printable(data: bytes, faults: set[str]) -> bytes:
     """What quoted-printable says; an escape that is none stays as it is.
 
-    >>> undo_quoted_printable(b"caf=C3=A9 = 1=\\n !=", set())
+    >>> decode_quoted_printable(b"caf=C3=A9 = 1=\\n !=", set())
     b'caf\\xc3\\xa9 = 1 !'
     """
     if b"=" not in data:
@@ -138,33 +138,35 @@ def undo_quoted_printable(data: bytes, faults: set[str]) -> bytes:
     return a2b_qp(data)
 
 
-def undo_base64(data: bytes, faults: set[str]) -> bytes:
+def decode_base64(data: bytes, faults: set[str]) -> bytes:
     """What base64 says, whatever is between it; the bytes as they are, if it is none.
 
-    >>> undo_base64(b"aGVs\\nbG8=", set()), undo_base64(b"hello, you!", set())
+    >>> decode_base64(b"aGVs\\nbG8=", set()), decode_base64(b"hello, you!", set())
     (b'hello', b'hello, you!')
     """
-    joined = data.translate(None, b"\n")
+    text = data.translate(None, b"\n")
     try:
-        return a2b_base64(joined, strict_mode=True)
+        return a2b_base64(text, strict_mode=True)
     except Error:
         pass
-    solid = joined.translate(None, b" \t")
-    if not solid:
+    compact = text.translate(None, b" \t")
+    if not compact:
         return b""
     faults.add("base64")
-    letters = solid.translate(None, _NOT_BASE64)
+    digits = compact.translate(None, _NOT_BASE64)
     # Words with a space between them, or one sign in ten that base64 has not, are plain text.
-    strange = len(solid) - len(letters)
+    other_characters = len(compact) - len(digits)
     gaps = len(re.findall(_GAP, data[:_LOOK]))
-    if (strange > 1 and strange * 10 > len(solid)) or (gaps > 1 and gaps * 20 > len(data[:_LOOK])):
+    if (other_characters > 1 and other_characters * 10 > len(compact)) or (
+        gaps > 1 and gaps * 20 > len(data[:_LOOK])
+    ):
         return data
-    decoded = []
-    for run in letters.split(b"=", _RUNS)[:_RUNS]:
+    pieces = []
+    for run in digits.split(b"=", _RUNS)[:_RUNS]:
         if len(run) % 4 == 1:  # a letter that is one too many carries six bits, and is no byte
             run = run[:-1]
-        decoded.append(a2b_base64(run + b"=" * (-len(run) % 4)))
-    return b"".join(decoded)
+        pieces.append(a2b_base64(run + b"=" * (-len(run) % 4)))
+    return b"".join(pieces)
 
 
 def size_of(data_length: int, lines: int, encoding: str) -> int:
@@ -179,7 +181,7 @@ def is_binary(data: bytes) -> bool:
     if (
         controls * 12 <= len(look)
         or look.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff"))
-        or _wide(look)
+        or _detect_utf16(look)
     ):
         return False
     return (len(look) - len(look.translate(None, _LETTERS))) * 2 < len(look)
@@ -203,7 +205,7 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
             break
     else:
         if b"\0" in data and codec not in _NOT_ASCII:
-            codec = _wide(data[:_LOOK]) or codec
+            codec = _detect_utf16(data[:_LOOK]) or codec
     if codec in ("", "ascii", "utf-8"):
         text = _unicode_or_western(data, codec, faults)
     else:
@@ -216,13 +218,13 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
     return text
 
 
-def without_uuencoded(data: bytes, faults: set[str]) -> bytes:
+def remove_uuencoded(data: bytes, faults: set[str]) -> bytes:
     """Text without the files that were pasted into it."""
     if b"begin " not in data:
         return data
 
-    def cut(found: re.Match[bytes]) -> bytes:
-        block = found[0]
+    def cut(match: re.Match[bytes]) -> bytes:
+        block = match[0]
         if not (block.endswith(b"end") or b"\nM" in block):
             return block
         faults.add("uuencode")
@@ -264,7 +266,7 @@ def _table_of(codec: str) -> str:
     return bytes(range(256)).decode(codec, "replace")
 
 
-def _wide(look: bytes) -> str:
+def _detect_utf16(look: bytes) -> str:
     """UTF-16 without a mark, if every other byte of what was looked at is mostly zero."""
     half = len(look) // 2
     if half < 4:

@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from tamis_mail.framing import LARGEST, LARGEST_RAW
 from tamis_mail.message.envelope import envelope_end
-from tamis_mail.message.volatile import LONGEST, VOLATILE, is_volatile_header
+from tamis_mail.message.volatile import LONGEST, VOLATILE_FIELDS, is_volatile_header
 
 __all__ = ["canonical", "digest"]
 
@@ -31,7 +31,7 @@ _HEADERS = (
     1000  # headers of nothing but volatile fields, one after the other: what comes after so many is no mail
 )
 # Most fields begin in none of these ways, and need no look at their names.
-_BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name in VOLATILE}))
+_BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name in VOLATILE_FIELDS}))
 # A byte order mark before a name is passed over: with it gone, as at the beginning, the name would be seen.
 _CANDIDATE = re.compile(
     rb"\n(?:\xef\xbb\xbf)*+((?:%s)[^\n:]{0,%d}:)" % (_BEGINNINGS.encode(), LONGEST), re.IGNORECASE
@@ -56,7 +56,7 @@ def canonical(raw: bytes) -> bytes:
     for _ in range(_HEADERS):  # once, but for a header that held nothing except volatile fields
         start = envelope_end(raw, end)
         end = raw.find(b"\n\n", start) + 1 or len(raw)
-        header = _without_volatile_fields(raw[start:end])
+        header = _remove_volatile_fields(raw[start:end])
         if header or end == len(raw):
             return (header + raw[end:])[:LARGEST].rstrip(b"\n")
     return b""
@@ -71,21 +71,21 @@ def digest(canonical: bytes) -> bytes:
     return blake2b(canonical, digest_size=16).digest()
 
 
-def _without_volatile_fields(header: bytes) -> bytes:
+def _remove_volatile_fields(header: bytes) -> bytes:
     """The header without fields that others wrote, and without postmarks that then come first."""
     block = b"\n" + header[:_HEADER]
-    kept, last = [], 0
-    for seen, candidate in enumerate(_CANDIDATE.finditer(block)):
-        if seen == _FIELDS:
+    pieces, last = [], 0
+    for number, candidate in enumerate(_CANDIDATE.finditer(block)):
+        if number == _FIELDS:
             break
         if _is_volatile(candidate[1]):
-            kept.append(block[last : candidate.start()])
+            pieces.append(block[last : candidate.start()])
             following = _NEXT_FIELD.search(block, candidate.end())
             last = following.start() if following else len(block)
     if not last:
         return header[envelope_end(header) :]
-    kept += [block[last:], header[_HEADER:]]
-    rest = b"".join(kept)[1:]
+    pieces += [block[last:], header[_HEADER:]]
+    rest = b"".join(pieces)[1:]
     return rest[envelope_end(rest) :]
 
 

@@ -21,25 +21,25 @@ def decode_entities(text: str) -> tuple[str, bool]:
     """
     if "&" not in text:
         return text, False
-    known: dict[str, str] = {}
-    disguised = False
+    cache: dict[str, str] = {}
+    has_hidden_letters = False
 
-    def decoded(found: re.Match[str]) -> str:
-        nonlocal disguised
-        whole = found[0]
-        answer = known.get(whole)
-        if answer is None:
-            decimal, hexadecimal, name = found.groups()
+    def decode_reference(match: re.Match[str]) -> str:
+        nonlocal has_hidden_letters
+        reference = match[0]
+        character = cache.get(reference)
+        if character is None:
+            decimal, hexadecimal, name = match.groups()
             if name is None:
-                answer = _character(int(decimal) if decimal else int(hexadecimal, 16))
-                disguised = disguised or (answer.isascii() and answer.isalnum())
+                character = _character(int(decimal) if decimal else int(hexadecimal, 16))
+                has_hidden_letters = has_hidden_letters or (character.isascii() and character.isalnum())
             else:
-                answer = _named(name, whole)
-            if len(known) < 10_000:
-                known[whole] = answer
-        return answer
+                character = _decode_name(name, reference)
+            if len(cache) < 10_000:
+                cache[reference] = character
+        return character
 
-    return re.sub(_REFERENCE, decoded, text), disguised
+    return re.sub(_REFERENCE, decode_reference, text), has_hidden_letters
 
 
 def _character(code: int) -> str:
@@ -52,17 +52,17 @@ def _character(code: int) -> str:
     return "\ufffd" if code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
 
 
-def _named(name: str, whole: str) -> str:
-    usual = _USUAL.get(name)
-    if usual is not None:
-        return usual
+def _decode_name(name: str, reference: str) -> str:
+    character = _USUAL.get(name)
+    if character is not None:
+        return character
     names = _names()
-    found = names.get(name + ";") if whole.endswith(";") else None
-    if found is None:  # without a semicolon, the longest name of old that it begins with: &copy2026
+    character = names.get(name + ";") if reference.endswith(";") else None
+    if character is None:  # without a semicolon, the longest name of old that it begins with: &copy2026
         for length in range(min(len(name), 6), 1, -1):
-            if (found := names.get(name[:length])) is not None:
-                return found + whole[length + 1 :]
-    return whole if found is None else found
+            if (character := names.get(name[:length])) is not None:
+                return character + reference[length + 1 :]
+    return reference if character is None else character
 
 
 def _names() -> Mapping[str, str]:

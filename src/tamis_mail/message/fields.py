@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from tamis_mail.message.bodies import decode_text, undo_base64
+from tamis_mail.message.bodies import decode_base64, decode_text
 
 FIELDS: Final = 1000  # of a block that are kept
 LONGEST: Final = 10_000  # characters of a value that are kept
@@ -36,7 +36,9 @@ _BLANKS = " \t\n\r\f\v"  # not what `str.strip` strips: in Latin-1, that would b
 Fields = list[tuple[str, str]]
 
 
-def read_fields(data: bytes, start: int, end: int, faults: set[str], most: int = BLOCK) -> tuple[Fields, int]:
+def read_fields(
+    data: bytes, start: int, end: int, faults: set[str], limit: int = BLOCK
+) -> tuple[Fields, int]:
     """Fields (name in lower case, value as it was sent but unfolded), and where the body begins.
 
     `most` bytes are read, and no more than BLOCK; the fields behind them are passed over.
@@ -47,20 +49,20 @@ def read_fields(data: bytes, start: int, end: int, faults: set[str], most: int =
         return [], start + 1
     blank = data.find(b"\n\n", start, end)
     stop = end if blank < 0 else blank + 1
-    kept = stop
-    most = min(most, BLOCK)
-    if stop - start > most:  # what is beyond is passed over, from the end of a line if there is one
+    block_end = stop
+    limit = min(limit, BLOCK)
+    if stop - start > limit:  # what is beyond is passed over, from the end of a line if there is one
         faults.add("headers")
-        if most <= 0:
+        if limit <= 0:
             return [], min(stop + 1, end)
-        kept = data.rfind(b"\n", start, start + most) + 1 or start + most
-    block = data[start:kept].decode("latin-1")
+        block_end = data.rfind(b"\n", start, start + limit) + 1 or start + limit
+    block = data[start:block_end].decode("latin-1")
     if not block.endswith("\n"):
         block += "\n"
     read = _BLOCK.match(block)
-    good = read.end() if read else 0
-    if good == len(block):
-        fields = _fields_of(block, 0, good, FIELDS + 1)
+    fields_end = read.end() if read else 0
+    if fields_end == len(block):
+        fields = _fields_of(block, 0, fields_end, FIELDS + 1)
         body = min(stop + 1, end) if blank >= 0 else end
     else:
         fields, length = _read_odd_block(block, faults)
@@ -77,7 +79,7 @@ def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
     If what comes after it is no field either, the empty line is missing, and the body begins.
     """
     fields: Fields = []
-    position, bad = 0, 0
+    position, bad_lines = 0, 0
     while position < len(block):
         stop = _good_until(block, position)
         if stop > position:
@@ -88,8 +90,8 @@ def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
         line = block.find("\n", position) + 1
         if not block.startswith(("From ", ">From "), position):
             faults.add("headers")
-            bad += 1
-            if bad > _BAD_LINES or not _STARTS.match(block, line):
+            bad_lines += 1
+            if bad_lines > _BAD_LINES or not _STARTS.match(block, line):
                 break
             if len(fields) <= FIELDS:
                 fields.append(("", block[position : min(line, position + LONGEST)].strip(_BLANKS)))
@@ -104,9 +106,9 @@ def _good_until(block: str, position: int) -> int:
 
 def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
     if stop - start < _SMALL:
-        found: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:room]
+        pairs: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:room]
     else:
-        found = (
+        pairs = (
             (match[1][:NAME], match[2][:LONGEST])
             for match in islice(_FIELD.finditer(block, start, stop), room)
         )
@@ -115,7 +117,7 @@ def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
             name[:NAME].lower(),
             (value.replace("\n\t", " ").replace("\n", "") if "\n" in value else value).rstrip(_BLANKS),
         )
-        for name, value in found
+        for name, value in pairs
     ]
 
 
@@ -141,18 +143,18 @@ def _decode_words(value: str, faults: set[str], words: int) -> str:
     """A character may be split between two words of one charset: they are joined before they are decoded."""
     pieces: list[str] = []
     charset, data, last = "", b"", 0
-    for found in islice(_WORD.finditer(value), words):
-        gap = value[last : found.start()]
-        name, kind, body = found.groups()
+    for match in islice(_WORD.finditer(value), words):
+        gap = value[last : match.start()]
+        name, kind, body = match.groups()
         name = name.partition("*")[0].lower()  # RFC 2231 adds a language: utf-8*en
         if data and (name != charset or (gap and not gap.isspace())):
             pieces.append(decode_text(data, charset, faults))
             data = b""
         if not last or not gap.isspace():
             pieces.append(_decode_bytes(gap, faults))
-        encoded = body.encode("latin-1")
-        data += a2b_qp(encoded, header=True) if kind in "qQ" else undo_base64(encoded, faults)
-        charset, last = name, found.end()
+        word = body.encode("latin-1")
+        data += a2b_qp(word, header=True) if kind in "qQ" else decode_base64(word, faults)
+        charset, last = name, match.end()
     if data:
         pieces.append(decode_text(data, charset, faults))
     pieces.append(_decode_bytes(value[last:], faults))
@@ -169,14 +171,14 @@ def kind_of(value: str) -> str:
     >>> kind_of(" Text/HTML; charset=utf-8")
     'text/html'
     """
-    found = _KIND.match(value[:200].lower())
-    return f"{found[1]}/{found[2]}" if found else ""
+    match = _KIND.match(value[:200].lower())
+    return f"{match[1]}/{match[2]}" if match else ""
 
 
 def token_of(value: str) -> str:
     """The first word of a value, such as that of Content-Transfer-Encoding."""
-    found = _TOKEN.search(value[:200].lower())
-    return found[0] if found else ""
+    match = _TOKEN.search(value[:200].lower())
+    return match[0] if match else ""
 
 
 def parameters_of(value: str) -> Fields:
@@ -187,13 +189,13 @@ def parameters_of(value: str) -> Fields:
     """
     if "=" not in value:
         return []
-    found = []
+    parameters = []
     for match in islice(_PARAMETER.finditer(_SPACES.sub(" ", value)), PARAMETERS):
         name, quoted, plain = match.groups("")
         if "\\" in quoted:
             quoted = _unescape(quoted)
-        found.append((name.lower(), plain or quoted))
-    return found
+        parameters.append((name.lower(), plain or quoted))
+    return parameters
 
 
 def _unescape(quoted: str) -> str:
@@ -210,17 +212,17 @@ def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORD
     pieces = [(key[len(star) :], value) for key, value in parameters if key.startswith(star)]
     if not pieces:
         return decode_value(plain[0], faults, words) if plain else ""
-    charset, whole = "", b""
+    charset, data = "", b""
     for index, (number, value) in enumerate(sorted(pieces, key=_place)):
         if number.endswith("*") or not number:  # percent-encoded; the first of them names its charset
             if not index:
                 charset, quote, rest = value.partition("'")
                 value = rest.partition("'")[2] if quote else value
                 charset = charset.lower() if quote else ""
-            whole += a2b_qp(value.encode("latin-1", "replace").replace(b"=", b"=3D").replace(b"%", b"="))
+            data += a2b_qp(value.encode("latin-1", "replace").replace(b"=", b"=3D").replace(b"%", b"="))
         else:
-            whole += value.encode("latin-1", "replace")
-    return decode_value(decode_text(whole, charset, faults).encode().decode("latin-1"), faults, words)
+            data += value.encode("latin-1", "replace")
+    return decode_value(decode_text(data, charset, faults).encode().decode("latin-1"), faults, words)
 
 
 def _place(piece: tuple[str, str]) -> int:

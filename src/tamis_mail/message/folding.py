@@ -30,32 +30,32 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
         text = text.lower()
         return text, ("spaced-out",) if _SPACED.search(text) else ()
     tools = _tools()
-    found: set[str] = set()
+    tricks: set[str] = set()
     if tools.unusual.search(text):
-        text = _without_disguise(text, found)
+        text = _remove_disguise(text, tricks)
     text = tools.normalize("NFKC", text).casefold()
-    if tools.mixed.search(text):
-        found.add("mixed-script")
-        text = tools.word.sub(_as_latin, text)
+    if tools.mixed_script.search(text):
+        tricks.add("mixed-script")
+        text = tools.word.sub(_replace_look_alikes, text)
     if _SPACED.search(text):
-        found.add("spaced-out")
-    return text, tuple(sorted(found))
+        tricks.add("spaced-out")
+    return text, tuple(sorted(tricks))
 
 
-def _without_disguise(text: str, found: set[str]) -> str:
+def _remove_disguise(text: str, tricks: set[str]) -> str:
     """Without signs that are not seen, or too many in a row: the set of signs tells whether there are any."""
     tools = _tools()
     signs = "".join(set(text))
     if tools.invisible.search(signs):
         if tools.soft_hyphen.search(text):
-            found.add("soft-hyphen")
+            tricks.add("soft-hyphen")
         if tools.zero_width.search(text):
-            found.add("zero-width")
+            tricks.add("zero-width")
         text = tools.invisible.sub("", text)
     if tools.full_width.search(signs):
-        found.add("full-width")
+        tricks.add("full-width")
     if tools.mathematical.search(signs):
-        found.add("math-letters")
+        tricks.add("math-letters")
     if "\uff9e" in signs or "\uff9f" in signs:  # before marks are counted: normalising would make them later
         text = text.translate(_LETTERS_TO_MARKS)
         signs += "\u3099"
@@ -74,7 +74,7 @@ class _Tools(NamedTuple):
     full_width: re.Pattern[str]
     mathematical: re.Pattern[str]
     marks: re.Pattern[str]
-    mixed: re.Pattern[str]
+    mixed_script: re.Pattern[str]
     word: re.Pattern[str]
     latin: dict[int, int]
 
@@ -101,10 +101,10 @@ def _tools() -> _Tools:
     )
 
 
-def _as_latin(found: re.Match[str]) -> str:
+def _replace_look_alikes(match: re.Match[str]) -> str:
     """A word that mixes scripts with its look-alikes in Latin; as it is, if some letter looks like none."""
-    word = found[0]
-    if word.isascii() or not _tools().mixed.search(word):
+    word = match[0]
+    if word.isascii() or not _tools().mixed_script.search(word):
         return word
     latin = word.translate(_tools().latin)
     return latin if latin.isascii() else word

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from tamis_mail.message.entities import decode_entities
-from tamis_mail.message.styles import WHITE, Colour, effect_of, near
+from tamis_mail.message.styles import WHITE, Colour, effect_of, is_same_colour
 from tamis_mail.message.values import Page
 
 TAGS: Final = 50_000  # that are looked at; of what follows, tags are cut out and the text is kept
@@ -103,9 +103,9 @@ def read_html(text: str, tags: int = TAGS) -> Page:
     if "data:" in text:
         text = patterns.data.sub(r"data:\1", text)
     if "<!--" in text:
-        text = reader.without_comments(text)
+        text = reader.remove_comments(text)
     if "<s" in text or "<S" in text:
-        text = reader.without_scripts(text)
+        text = reader.remove_scripts(text)
     if patterns.split.search(text):
         reader.tricks.add("split-words")
     return reader.read(text, tags)
@@ -123,47 +123,47 @@ class _PageReader:
         self.marks: list[tuple[str, int, int, tuple[bool, bool, bool]]] = []
         self.counts: dict[str, int] = {}  # elements that are open, by name, since the first mark
         self.boxes = 0  # of them, those whose end closes all within
-        self.gone = self.tiny = self.inked = False
+        self.is_hidden = self.is_tiny = self.is_same_colour = False
         self.page: Colour = WHITE
-        self.painted = False  # somewhere there is a background that a reader of tags cannot place
+        self.has_background = False  # somewhere there is a background that a reader of tags cannot place
         self.link: tuple[str, int] | None = None
 
-    def without_comments(self, text: str) -> str:
+    def remove_comments(self, text: str) -> str:
         """Comments are cut out; what only Outlook shows of them is hidden text."""
-        kept, last = [], 0
+        pieces, last = [], 0
         while (start := text.find("<!--", last)) >= 0:
             end = text.find("-->", start + 2)  # `<!-->` is a whole comment
             if end < 0:
                 self.tricks.add("no-close")
                 break
-            kept.append(text[last:start])
+            pieces.append(text[last:start])
             if start and text[start - 1].isalpha() and text[end + 3 : end + 4].isalpha():
                 self.tricks.add("split-words")
             if text.startswith("[if", start + 4):
-                shown = _patterns().tag.sub(" ", text[start + 4 : end].partition(">")[2])
-                self.hidden.append(shown.replace("<![endif]", " ") + "\n")
+                text_for_outlook = _patterns().tag.sub(" ", text[start + 4 : end].partition(">")[2])
+                self.hidden.append(text_for_outlook.replace("<![endif]", " ") + "\n")
             last = end + 3
-        kept.append(text[last:])
-        return "".join(kept)
+        pieces.append(text[last:])
+        return "".join(pieces)
 
-    def without_scripts(self, text: str) -> str:
+    def remove_scripts(self, text: str) -> str:
         """Scripts and styles are cut out, from tag to end tag."""
-        kept, last, inside, start = [], 0, "", 0
-        for found in _patterns().raw.finditer(text):
-            name = found[2].lower()
-            if inside and found[1] and name == inside:
-                self.painted = self.painted or "background" in text[start : found.start()]
-                last, inside = found.end(), ""
-            elif not inside and not found[1]:
-                kept.append(text[last : found.start()])
-                inside, start = name, found.end()
+        pieces, last, open_element, start = [], 0, "", 0
+        for match in _patterns().raw.finditer(text):
+            name = match[2].lower()
+            if open_element and match[1] and name == open_element:
+                self.has_background = self.has_background or "background" in text[start : match.start()]
+                last, open_element = match.end(), ""
+            elif not open_element and not match[1]:
+                pieces.append(text[last : match.start()])
+                open_element, start = name, match.end()
                 self.tricks.add(name)
-        if inside:
+        if open_element:
             self.tricks.add("no-close")
         else:
-            kept.append(text[last:])
+            pieces.append(text[last:])
         self.tricks.discard("style")
-        return "".join(kept)
+        return "".join(pieces)
 
     def read(self, text: str, tags: int) -> Page:
         patterns, actions = _patterns(), _actions()
@@ -174,7 +174,7 @@ class _PageReader:
             pieces[-1] = patterns.tag.sub(" ", rest)
         out, marks = self.visible, self.marks
         out.append(pieces[0])
-        for name, attributes, closed, after in zip(
+        for name, attributes, end_sign, after in zip(
             pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True
         ):
             name = name.lower()
@@ -188,16 +188,18 @@ class _PageReader:
                     self.point(name, attributes)
                 elif after[:1].isalpha() and out[-1][-1:].isalpha() and name[0] != "!":
                     self.tricks.add("split-words")
-            if not closed:
+            if not end_sign:
                 self.tricks.add("no-close")
             if marks:
                 self.follow(name)
-                out = self.hidden if self.gone or self.tiny or self.inked else self.visible
+                out = self.hidden if self.is_hidden or self.is_tiny or self.is_same_colour else self.visible
             if len(attributes) > 4:
                 low = attributes.lower()
                 if ("style" in low or "color" in low or "hidden" in low) and name not in _VOID:
                     self.style(name, low)
-                    out = self.hidden if self.gone or self.tiny or self.inked else self.visible
+                    out = (
+                        self.hidden if self.is_hidden or self.is_tiny or self.is_same_colour else self.visible
+                    )
             if after:
                 out.append(after)
                 if out is self.hidden and not after.isspace():
@@ -220,39 +222,39 @@ class _PageReader:
             return
         for place, (marked, count, boxes, before) in enumerate(marks):
             if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
-                self.gone, self.tiny, self.inked = before
+                self.is_hidden, self.is_tiny, self.is_same_colour = before
                 del marks[place:]
                 break
 
     def style(self, name: str, attributes: str) -> None:
         """Start a mark, if an element hides what is in it or shows it again."""
         effect = effect_of(attributes)
-        before = (self.gone, self.tiny, self.inked)
-        gone = self.gone or effect.gone or effect.seen is False
-        tiny = self.tiny if effect.tiny is None else effect.tiny
-        inked = self.inked
+        before = (self.is_hidden, self.is_tiny, self.is_same_colour)
+        is_hidden = self.is_hidden or effect.is_hidden or effect.is_visible is False
+        is_tiny = self.is_tiny if effect.is_tiny is None else effect.is_tiny
+        same_colour = self.is_same_colour
         if name == "body":
             self.page = effect.background or self.page
         elif effect.background is not None:
-            inked = False
-            self.painted = self.painted or not near(effect.background, self.page)
+            same_colour = False
+            self.has_background = self.has_background or not is_same_colour(effect.background, self.page)
         if effect.colour is not None:
             if effect.background is not None:
-                inked = near(effect.colour, effect.background)
+                same_colour = is_same_colour(effect.colour, effect.background)
             else:
-                inked = not self.painted and near(effect.colour, self.page)
-        if name[0] == "/" or (gone, tiny, inked) == before or len(self.marks) >= _MARKS:
+                same_colour = not self.has_background and is_same_colour(effect.colour, self.page)
+        if name[0] == "/" or (is_hidden, is_tiny, same_colour) == before or len(self.marks) >= _MARKS:
             return
         if not self.marks:
             self.counts, self.boxes = {name: 1}, 0
         self.marks.append((name, self.counts.setdefault(name, 1), self.boxes, before))
-        self.gone, self.tiny, self.inked = gone, tiny, inked
+        self.is_hidden, self.is_tiny, self.is_same_colour = is_hidden, is_tiny, same_colour
 
     def note_hidden(self) -> None:
         self.tricks.add("hidden-text")
-        if self.tiny:
+        if self.is_tiny:
             self.tricks.add("tiny-font")
-        if self.inked:
+        if self.is_same_colour:
             self.tricks.add("invisible-ink")
 
     def point(self, name: str, attributes: str) -> None:
@@ -267,10 +269,10 @@ class _PageReader:
         if name in ("form", "iframe"):
             self.tricks.add(name)
             self.visible.append("\n")
-        wanted = _POINTS[name]
-        for found in _patterns().attribute.finditer(attributes):
-            if found[1].lower() == wanted:
-                address = _clean(found[2] or found[3] or found[4] or "")
+        attribute = _POINTS[name]
+        for match in _patterns().attribute.finditer(attributes):
+            if match[1].lower() == attribute:
+                address = _clean(match[2] or match[3] or match[4] or "")
                 places = self.images if name in ("img", "input") else self.links
                 if address and len(places) < LINKS:
                     places.append(address)
@@ -279,8 +281,8 @@ class _PageReader:
                 break
 
     def finish(self) -> Page:
-        visible, disguised = decode_entities("".join(self.visible))
-        if disguised:
+        visible, has_hidden_letters = decode_entities("".join(self.visible))
+        if has_hidden_letters:
             self.tricks.add("entity-letters")
         hidden = decode_entities("".join(self.hidden))[0]
         return Page(
@@ -300,16 +302,20 @@ def _clean(address: str) -> str:
 
 
 def _host(text: str) -> str:
-    found = _patterns().host.match(text.strip().lower())
-    return found[1].removeprefix("www.") if found else ""
+    match = _patterns().host.match(text.strip().lower())
+    return match[1].removeprefix("www.") if match else ""
 
 
-def _differs(shown: str, address: str) -> bool:
+def _differs(text: str, address: str) -> bool:
     """Whether the text of a link is a host that is neither its address's, nor above that, nor below."""
-    shown = shown.strip()[:300]
-    if not address or "." not in shown or " " in shown or not address.lower().startswith(("http:", "https:")):
+    text = text.strip()[:300]
+    if not address or "." not in text or " " in text or not address.lower().startswith(("http:", "https:")):
         return False
-    says, leads = _host(shown), _host(address)
-    if not says or (says.rpartition(".")[2] in _FILES and "//" not in shown) or "@" in shown:
+    text_host, address_host = _host(text), _host(address)
+    if not text_host or (text_host.rpartition(".")[2] in _FILES and "//" not in text) or "@" in text:
         return False
-    return not (says == leads or says.endswith("." + leads) or leads.endswith("." + says))
+    return not (
+        text_host == address_host
+        or text_host.endswith("." + address_host)
+        or address_host.endswith("." + text_host)
+    )

@@ -24,9 +24,9 @@ Colour = tuple[int, int, int]
 class Effect(NamedTuple):
     """What attributes say of the text within; None where they say nothing."""
 
-    gone: bool = False
-    seen: bool | None = None
-    tiny: bool | None = None
+    is_hidden: bool = False
+    is_visible: bool | None = None
+    is_tiny: bool | None = None
     colour: Colour | None = None
     background: Colour | None = None
 
@@ -41,57 +41,57 @@ def effect_of(attributes: str) -> Effect:
     >>> effect_of(' style="display: none"').gone, effect_of(' style="font-size:1px"').tiny
     (True, True)
     """
-    return _effect_of(attributes) if len(attributes) <= 1000 else _work_out(attributes[:10_000])
+    return _effect_of(attributes) if len(attributes) <= 1000 else _compute_effect(attributes[:10_000])
 
 
-def near(one: Colour | None, other: Colour | None) -> bool:
+def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
     """Whether an eye takes two colours for one."""
     return (
-        one is not None
-        and other is not None
-        and all(abs(a - b) <= 12 for a, b in zip(one, other, strict=True))
+        left is not None
+        and right is not None
+        and all(abs(a - b) <= 12 for a, b in zip(left, right, strict=True))
     )
 
 
-def _work_out(attributes: str) -> Effect:
+def _compute_effect(attributes: str) -> Effect:
     if "&" in attributes:
         attributes = decode_entities(attributes)[0].lower()
     effect = _NONE
     if "hidden" in attributes and re.search(_HIDDEN, attributes.partition("style")[0]):
-        effect = effect._replace(gone=True)
+        effect = effect._replace(is_hidden=True)
     if "color" in attributes:
         for kind, value in re.findall(_COLOUR, attributes)[:4]:
             colour = _colour(value)
             effect = effect._replace(background=colour) if kind else effect._replace(colour=colour)
-    found = re.search(_STYLE, attributes)
-    if found:
-        style = found[1] or found[2] or found[3] or ""
+    style_match = re.search(_STYLE, attributes)
+    if style_match:
+        style = style_match[1] or style_match[2] or style_match[3] or ""
         if "/*" in style:
             style = re.sub(_COMMENT, "", style)
         for name, value in re.findall(_DECLARATION, style)[:30]:
-            effect = _declared(effect, name, value.strip())
+            effect = _apply_declaration(effect, name, value.strip())
     return effect
 
 
-_effect_of = lru_cache(maxsize=1024)(_work_out)
+_effect_of = lru_cache(maxsize=1024)(_compute_effect)
 
 
-def _declared(effect: Effect, name: str, value: str) -> Effect:
+def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
     if name == "display":
-        return effect._replace(gone=True) if value.startswith("none") else effect
+        return effect._replace(is_hidden=True) if value.startswith("none") else effect
     if name == "visibility":
-        return effect._replace(seen=value.startswith("visible"))
+        return effect._replace(is_visible=value.startswith("visible"))
     if name == "font-size":
         size = _pixels(value)
-        return effect if size is None else effect._replace(tiny=size <= _TINY)
+        return effect if size is None else effect._replace(is_tiny=size <= _TINY)
     if name == "opacity":
         size = _pixels(value)
-        return effect if size is None or size > 0.1 else effect._replace(gone=True)
+        return effect if size is None or size > 0.1 else effect._replace(is_hidden=True)
     if name == "mso-hide":
-        return effect._replace(gone=True) if value.startswith("all") else effect
+        return effect._replace(is_hidden=True) if value.startswith("all") else effect
     if name == "text-indent":
         size = _pixels(value)
-        return effect._replace(gone=True) if size is not None and size < -500 else effect
+        return effect._replace(is_hidden=True) if size is not None and size < -500 else effect
     if name == "color":
         return effect._replace(colour=_colour(value))
     if name in ("background", "background-color"):
@@ -100,8 +100,8 @@ def _declared(effect: Effect, name: str, value: str) -> Effect:
 
 
 def _pixels(value: str) -> float | None:
-    found = re.match(_LENGTH, value)
-    return float(found[1]) * _SCALE[found[2] or ""] if found else None
+    match = re.match(_LENGTH, value)
+    return float(match[1]) * _SCALE[match[2] or ""] if match else None
 
 
 def _colour(value: str) -> Colour | None:

@@ -8,7 +8,7 @@ is.
 import re
 from typing import Final
 
-from tamis_mail.message.bodies import decode_text, is_binary, size_of, undo_transfer, without_uuencoded
+from tamis_mail.message.bodies import decode_text, decode_transfer, is_binary, remove_uuencoded, size_of
 from tamis_mail.message.fields import (
     BLOCK,
     WORDS,
@@ -83,32 +83,32 @@ class _Reader:
 
     def open(self, start: int, end: int, kind: str) -> Fields:
         """Read the fields of a part and open it; `kind` is what it is if it does not say."""
-        top: Fields | None = None
+        top_fields: Fields | None = None
         while True:
             fields, self.body = read_fields(self.data, start, end, self.faults, self.headers)
             self.headers -= self.body - start
             self.blocks += 1
-            top = fields if top is None else top
-            said = [value for name, value in fields if name == "content-type"]
-            if len(said) > 1:
+            top_fields = fields if top_fields is None else top_fields
+            content_types = [value for name, value in fields if name == "content-type"]
+            if len(content_types) > 1:
                 self.faults.add("duplicate-field")
-            if said:
-                kind = kind_of(said[0]) or "text/plain"
+            if content_types:
+                kind = kind_of(content_types[0]) or "text/plain"
             if kind.startswith("multipart/"):
-                boundaries = self._boundaries(said[0] if said else "")
+                boundaries = self._boundaries(content_types[0] if content_types else "")
                 if boundaries and self._may_nest():
                     self.push(_Frame(kind, boundaries, self.body))
-                    return top
+                    return top_fields
             elif (
                 kind in _EMBEDDED
-                and token_of(_first(fields, "content-transfer-encoding")) in _AS_IT_IS
+                and token_of(_find_field(fields, "content-transfer-encoding")) in _AS_IT_IS
                 and self._may_nest()
             ):
                 self.push(_Frame(kind, (), self.body))
                 start, kind = self.body, "text/plain"
                 continue
             self.leaf = (fields, kind, self.body)
-            return top
+            return top_fields
 
     def close_leaf(self, end: int) -> None:
         if self.leaf is None:
@@ -177,47 +177,47 @@ class _Reader:
     def _boundaries(self, value: str) -> tuple[bytes, ...]:
         """All that are declared: one reader takes the first and another the last (CVE-2024-28054)."""
         parameters = parameters_of(value)
-        found = [text for name, text in parameters if name == "boundary"]
-        if len(found) > 1:
+        texts = [text for name, text in parameters if name == "boundary"]
+        if len(texts) > 1:
             self.faults.add("duplicate-parameter")
-        if not found and (pieces := self.parameter(parameters, "boundary")):
-            found = [pieces]
-        cut = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in found)
+        if not texts and (pieces := self.parameter(parameters, "boundary")):
+            texts = [pieces]
+        cut = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in texts)
         boundaries = tuple(text for text in cut if text)
         if not boundaries:
             self.faults.add("boundary")
         return boundaries
 
     def _part(self, fields: Fields, kind: str, start: int, end: int) -> Part:
-        encoding = _first(fields, "content-transfer-encoding")
+        encoding = _find_field(fields, "content-transfer-encoding")
         encoding = token_of(encoding) if encoding else ""
         charset = name = disposition = ""
-        if said := _first(fields, "content-type"):
-            parameters = parameters_of(said)
+        if value := _find_field(fields, "content-type"):
+            parameters = parameters_of(value)
             charset = self.parameter(parameters, "charset").lower()[:60]
             name = self.parameter(parameters, "name")
-        if said := _first(fields, "content-disposition"):
-            word = token_of(said)
+        if value := _find_field(fields, "content-disposition"):
+            word = token_of(value)
             disposition = "inline" if word == "inline" else "attachment" if word else ""
-            name = self.parameter(parameters_of(said), "filename") or name
+            name = self.parameter(parameters_of(value), "filename") or name
         name = name[:NAME]
         if not kind.startswith(_READABLE):
             size = size_of(end - start, self.data.count(b"\n", start, end), encoding)
             return Part(kind, charset, encoding, name, disposition, size, "")
         limit = min(PART_TEXT, self.room)
-        taken = (
+        raw_limit = (
             limit * 3 if encoding == "quoted-printable" else limit * 3 // 2 if encoding == "base64" else limit
         )
-        body = self.data[start : min(end, start + taken)]
-        if end - start > taken:
+        body = self.data[start : min(end, start + raw_limit)]
+        if end - start > raw_limit:
             self.faults.add("long")
-        decoded = undo_transfer(body, encoding, self.faults)[:limit]
-        size = len(decoded) + max(0, size_of(end - start - taken, 0, encoding))
+        decoded = decode_transfer(body, encoding, self.faults)[:limit]
+        size = len(decoded) + max(0, size_of(end - start - raw_limit, 0, encoding))
         self.room -= len(decoded)
         if is_binary(decoded):
             self.faults.add("binary")
             return Part(kind, charset, encoding, name, disposition, size, "")
-        text = decode_text(without_uuencoded(decoded, self.faults), charset, self.faults)
+        text = decode_text(remove_uuencoded(decoded, self.faults), charset, self.faults)
         if "\r" in text:  # that was encoded
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return Part(kind, charset, encoding, name, disposition, size, text)
@@ -232,12 +232,12 @@ def parse(canonical: bytes) -> Message:
     """
     reader = _Reader(canonical)
     end = len(canonical)
-    top = reader.open(0, end, "text/plain")
-    headers = tuple([(name, reader.decode(value)) for name, value in top])
+    top_fields = reader.open(0, end, "text/plain")
+    headers = tuple([(name, reader.decode(value)) for name, value in top_fields])
     if len(reader.stack) > 1:
         _walk(reader, end)
     reader.close_to(1, end)
-    if not top and canonical:
+    if not top_fields and canonical:
         reader.faults.add("headers")
     shape = ",".join(reader.root.children)
     return Message(canonical, headers, tuple(reader.parts), shape, tuple(sorted(reader.faults)))
@@ -250,29 +250,29 @@ def _walk(reader: _Reader, end: int) -> None:
     searched twice for the empty line after them.
     """
     data = reader.data
-    opened = -1
-    for seen, found in enumerate(_DASHED.finditer(data, max(0, reader.body - 1))):
-        if opened >= 0:
-            reader.open(opened, max(opened, found.start() + 1), "text/plain")
-            opened = -1
-        if seen > _DASHES or len(reader.parts) >= PARTS or reader.blocks >= BLOCKS:
+    part_start = -1
+    for number, line in enumerate(_DASHED.finditer(data, max(0, reader.body - 1))):
+        if part_start >= 0:
+            reader.open(part_start, max(part_start, line.start() + 1), "text/plain")
+            part_start = -1
+        if number > _DASHES or len(reader.parts) >= PARTS or reader.blocks >= BLOCKS:
             reader.faults.add("parts")
             return
-        depth, last = reader.depth_of(found[1])
+        depth, is_last = reader.depth_of(line[1])
         if not depth:
             continue
-        reader.close_to(depth + (not last), found.start())
+        reader.close_to(depth + (not is_last), line.start())
         if len(reader.stack) == 1:
             return
-        if not last:
-            opened = data.find(b"\n", found.end()) + 1 or end
-    if opened >= 0:
-        reader.open(opened, end, "text/plain")
+        if not is_last:
+            part_start = data.find(b"\n", line.end()) + 1 or end
+    if part_start >= 0:
+        reader.open(part_start, end, "text/plain")
     if any(frame.boundaries for frame in reader.stack):
         reader.faults.add("truncated")
 
 
-def _first(fields: Fields, name: str) -> str:
+def _find_field(fields: Fields, name: str) -> str:
     for key, value in fields:
         if key == name:
             return value

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 # Verdicts of filters, of their scanners and of their reports.
-VERDICTS: Final = """
+VERDICT_FIELDS: Final = """
 x-spam* x-old-spam* x-rspam* x-bogo* x-dspam* x-crm114* x-text-classification x-popfile* x-mox-*
 x-ham-report x-ham-* x-annoyance-filter* x-ifile* x-gonzofilter* x-qsf-* x-sa-* x-assp-* x-tamis*
 x-ms-exchange-organization-scl x-ms-exchange-organization-pcl x-ms-exchange-organization-antispam*
@@ -27,7 +27,7 @@ x-probable-spam*
 """
 
 # What stores, fetchers and readers write into a message that is theirs to keep.
-KEPT_BY_OTHERS: Final = """
+STORAGE_FIELDS: Final = """
 status x-status x-uid x-uidl x-keywords x-imap* x-folder x-label x-mozilla* x-account-key x-evolution*
 content-length lines x-gnus* x-vm-* x-kmail* x-sylpheed* x-claws* x-getmail* x-fetchmail* x-offlineimap*
 x-tuid x-mairix* x-from-line x-rmail-attributes x-replied x-forwarded x-xfmail-* x-pstn-*
@@ -37,17 +37,17 @@ x-gm-thrid x-gm-msgid x-dovecot* x-sieve x-tb-* x-unsent-*
 
 LONGEST: Final = 80  # bytes of a name that are looked at: no name above is half as long
 
-VOLATILE: Final = tuple((VERDICTS + KEPT_BY_OTHERS).split())
+VOLATILE_FIELDS: Final = tuple((VERDICT_FIELDS + STORAGE_FIELDS).split())
 _OLD = "x-old-"
 
 
 def _table(names: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
-    whole = frozenset(name for name in names if not name.endswith("*"))
-    return whole, tuple(name[:-1] for name in names if name.endswith("*"))
+    exact = frozenset(name for name in names if not name.endswith("*"))
+    return exact, tuple(name[:-1] for name in names if name.endswith("*"))
 
 
-_VERDICTS, _VERDICT_PREFIXES = _table(VERDICTS.split())
-_OTHERS, _OTHER_PREFIXES = _table(VOLATILE)
+_VERDICT_NAMES, _VERDICT_PREFIXES = _table(VERDICT_FIELDS.split())
+_VOLATILE_NAMES, _VOLATILE_PREFIXES = _table(VOLATILE_FIELDS)
 
 
 def _plain(name: str | bytes) -> str:
@@ -67,10 +67,10 @@ def is_verdict_header(name: str | bytes) -> bool:
     (True, True, False)
     """
     plain = _plain(name)
-    return plain in _VERDICTS or plain.startswith(_VERDICT_PREFIXES)
+    return plain in _VERDICT_NAMES or plain.startswith(_VERDICT_PREFIXES)
 
 
 def is_volatile_header(name: str | bytes) -> bool:
     """Whether a field of this name is not what was sent: a verdict, or a note of a store or a reader."""
     plain = _plain(name)
-    return plain in _OTHERS or plain.startswith(_OTHER_PREFIXES)
+    return plain in _VOLATILE_NAMES or plain.startswith(_VOLATILE_PREFIXES)

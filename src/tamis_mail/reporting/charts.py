@@ -6,11 +6,11 @@ from math import floor, isnan, log10, sqrt
 import numpy as np
 
 from tamis_mail.reporting.report import Report
-from tamis_mail.reporting.svg import Axis, Chart, shown
+from tamis_mail.reporting.svg import Axis, Chart, format_number
 
 __all__ = ["calibration", "curve", "histogram", "roc"]
 
-_TENTHS = [(tenth / 10, shown(tenth / 10)) for tenth in range(0, 11, 2)]
+_TENTHS = [(tenth / 10, format_number(tenth / 10)) for tenth in range(0, 11, 2)]
 _APART = 0.1  # of the axis between two labels
 _SURE = 1.96  # standard deviations to either side of 95 %
 
@@ -18,39 +18,42 @@ _SURE = 1.96  # standard deviations to either side of 95 %
 def roc(report: Report) -> str:
     """Spam caught against ham lost; the axis of ham is logarithmic, since a filter lives at its left end."""
     hams = max(1, report.study.measures.ham)
-    least = 10.0 ** min(-1, floor(log10(0.5 / hams)))  # half a message, where a logarithm has no zero
-    ticks = [(least, "0"), *((10.0**power, _share(power)) for power in range(round(log10(least)) + 1, 1))]
-    decades = -log10(least)
-    x = Axis("ham called spam (log scale)", ticks, lambda value: 1 + log10(max(value, least)) / decades)
+    smallest = 10.0 ** min(-1, floor(log10(0.5 / hams)))  # half a message, where a logarithm has no zero
+    ticks = [
+        (smallest, "0"),
+        *((10.0**power, _share(power)) for power in range(round(log10(smallest)) + 1, 1)),
+    ]
+    decades = -log10(smallest)
+    x = Axis("ham called spam (log scale)", ticks, lambda value: 1 + log10(max(value, smallest)) / decades)
     points = report.roc
     best = max((spam for ham, spam in points if ham <= 0), default=0.0)
     low = 0.0 if best < 0.55 else 0.5
     y = Axis("spam caught", _steps(low, 1.0), lambda value: (value - low) / (1 - low))
     area = report.study.measures.roc_area
-    said = (
+    description = (
         f"Spam caught against ham called spam; {100 * best:.1f} % of spam is caught before any ham is lost."
     )
-    chart = Chart("ROC curve", f"{said} ROC area {_number(area)}.", x, y)
-    stairs = [(least, low), (least, max(low, best))]
+    chart = Chart("ROC curve", f"{description} ROC area {_number(area)}.", x, y)
+    stairs = [(smallest, low), (smallest, max(low, best))]
     for ham, spam in points:
         if ham > 0:
             stairs += [(ham, stairs[-1][1]), (ham, max(spam, low))]
     chart.line(stairs, "main", area=True)
     threshold = report.study.rule.spam
-    called = report.probabilities >= threshold
-    lost = float(called[~report.is_spam].mean()) if hams and (~report.is_spam).any() else 0.0
-    caught = float(called[report.is_spam].mean()) if report.is_spam.any() else 0.0
-    if caught >= low:
+    is_called_spam = report.probabilities >= threshold
+    ham_rate = float(is_called_spam[~report.is_spam].mean()) if hams and (~report.is_spam).any() else 0.0
+    spam_rate = float(is_called_spam[report.is_spam].mean()) if report.is_spam.any() else 0.0
+    if spam_rate >= low:
         chart.point(
-            max(lost, least),
-            caught,
+            max(ham_rate, smallest),
+            spam_rate,
             "mark",
-            f"called spam from {threshold:g}: {100 * caught:.1f} % of spam, {100 * lost:.2f} % of ham",
+            f"called spam from {threshold:g}: {100 * spam_rate:.1f} % of spam, {100 * ham_rate:.2f} % of ham",
             5,
         )
         chart.legend("mark", f"called spam from {threshold:g}")
     chart.legend("main", f"area {_number(area)}")
-    return chart.drawn()
+    return chart.draw()
 
 
 def calibration(report: Report) -> str:
@@ -63,15 +66,15 @@ def calibration(report: Report) -> str:
         Axis("share that was spam", _TENTHS),
     )
     chart.line([(0, 0), (1, 1)], "guide")
-    most = max((one.messages for one in report.bins), default=1)
+    largest = max((one.messages for one in report.bins), default=1)
     for one in report.bins:
         low, high = _wilson(one.spam, one.messages)
         chart.whisker(one.said, low, high, "main")
-        said = f"said {one.said:.3f}, came true {one.came_true:.3f}, {one.messages} messages"
-        chart.point(one.said, one.came_true, "main", said, 3 + 4 * sqrt(one.messages / most))
+        tooltip = f"said {one.said:.3f}, came true {one.came_true:.3f}, {one.messages} messages"
+        chart.point(one.said, one.came_true, "main", tooltip, 3 + 4 * sqrt(one.messages / largest))
     chart.legend("main", "messages, and a 95 % interval")
     chart.legend("guide", "as said")
-    return chart.drawn()
+    return chart.draw()
 
 
 def histogram(report: Report) -> str:
@@ -80,38 +83,40 @@ def histogram(report: Report) -> str:
     edges = np.linspace(0, 1, 21)
     spam, _ = np.histogram(p[report.is_spam], edges)
     ham, _ = np.histogram(p[~report.is_spam], edges)
-    most = _round_up(max(int(spam.max()), int(ham.max()), 1))
-    parts = sorted({most, most // 4} - {0})
+    largest = _round_up(max(int(spam.max()), int(ham.max()), 1))
+    parts = sorted({largest, largest // 4} - {0})
     ticks = [(0.0, "0"), *((sign * part, _short(part)) for part in parts for sign in (1, -1))]
     chart = Chart(
         "Probabilities",
         "How many messages were given each probability of spam, spam above the line and ham below.",
         Axis("probability of spam", _TENTHS),
-        Axis("messages (root scale)", ticks, lambda n: 0.5 + (1 if n > 0 else -1) * sqrt(abs(n) / most) / 2),
+        Axis(
+            "messages (root scale)", ticks, lambda n: 0.5 + (1 if n > 0 else -1) * sqrt(abs(n) / largest) / 2
+        ),
     )
     for number, (upper, lower) in enumerate(zip(spam.tolist(), ham.tolist(), strict=True)):
         start, stop = edges[number] + 0.004, edges[number + 1] - 0.004
-        between = f"{edges[number]:.2f} to {edges[number + 1]:.2f}"
+        interval = f"{edges[number]:.2f} to {edges[number + 1]:.2f}"
         if upper:
-            chart.bar(start, stop, 0, upper, "spam", f"{upper} spam from {between}")
+            chart.bar(start, stop, 0, upper, "spam", f"{upper} spam from {interval}")
         if lower:
-            chart.bar(start, stop, 0, -lower, "ham", f"{lower} ham from {between}")
+            chart.bar(start, stop, 0, -lower, "ham", f"{lower} ham from {interval}")
     for threshold in (report.study.rule.ham, report.study.rule.spam):
-        chart.line([(threshold, -most), (threshold, most)], "guide")
+        chart.line([(threshold, -largest), (threshold, largest)], "guide")
     chart.legend("spam", "spam")
     chart.legend("ham", "ham")
     chart.legend("guide", "thresholds")
-    return chart.drawn()
+    return chart.draw()
 
 
 def curve(report: Report) -> str:
     """ROC area and accuracy against the number learned."""
     points = [point for point in report.study.curve if point.learned]
     values = [v for point in points for v in (point.roc_area, point.accuracy) if not isnan(v)]
-    least = min(values, default=0.5)
-    low = max(0.0, floor(min(least, 0.9) * 10) / 10)
+    lowest = min(values, default=0.5)
+    low = max(0.0, floor(min(lowest, 0.9) * 10) / 10)
     first, last = points[0].learned, max(points[-1].learned, points[0].learned + 1)
-    ticks = [(float(n), f"{n:,}") for n in _spaced([point.learned for point in points])]
+    ticks = [(float(n), f"{n:,}") for n in _choose_ticks([point.learned for point in points])]
     span = log10(last) - log10(first)
     chart = Chart(
         "Learning curve",
@@ -120,38 +125,38 @@ def curve(report: Report) -> str:
         Axis("share", _steps(low, 1.0), lambda value: (value - low) / (1 - low)),
     )
     for name, kind in (("ROC area", "main"), ("accuracy", "second")):
-        drawn = [
+        line = [
             (float(p.learned), p.roc_area if kind == "main" else p.accuracy)
             for p in points
             if kind == "second" or not isnan(p.roc_area)
         ]
-        chart.line(drawn, kind)
-        for n, value in drawn:
+        chart.line(line, kind)
+        for n, value in line:
             chart.point(n, value, kind, f"{name} {value:.3f} after {n:,.0f} messages", 3.5)
         chart.legend(kind, name)
-    return chart.drawn()
+    return chart.draw()
 
 
-def _spaced(numbers: Sequence[int]) -> list[int]:
+def _choose_ticks(numbers: Sequence[int]) -> list[int]:
     """As many as can be read beside each other on a logarithmic axis; the last among them."""
     if not numbers:
         return []
     span = log10(max(numbers[-1], 2) / numbers[0]) or 1.0
-    kept = [numbers[-1]]
+    ticks = [numbers[-1]]
     for number in reversed(numbers[:-1]):
-        if log10(kept[-1] / number) / span >= _APART:
-            kept.append(number)
-    return kept[::-1]
+        if log10(ticks[-1] / number) / span >= _APART:
+            ticks.append(number)
+    return ticks[::-1]
 
 
 def _share(power: int) -> str:
-    return f"{shown(10.0 ** (power + 2), max(0, -power - 2))} %"
+    return f"{format_number(10.0 ** (power + 2), max(0, -power - 2))} %"
 
 
 def _steps(low: float, high: float) -> list[tuple[float, str]]:
     step = 0.1 if high - low <= 0.5 + 1e-9 else 0.2
     values = [high - step * number for number in range(floor((high - low) / step + 1e-9) + 1)]
-    return [(value, shown(value, 2)) for value in values]
+    return [(value, format_number(value, 2)) for value in values]
 
 
 def _round_up(number: int) -> int:

@@ -1,4 +1,4 @@
-"""labelled letters → a corpus: which message has which feature, as arrays of dense numbers.
+"""labelled messages → a corpus: which message has which feature, as arrays of dense numbers.
 
 Features are numbered in the order of their keys. A message that lies in several places is one message, as in
 a store; one that lies among spam and among ham tells nothing, and is left out.
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import HAM, SPAM, Label
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.sieve.executor import Executor, batches
 from tamis_mail.verdict.arrays import log_odds, scores
 from tamis_mail.verdict.rule import Rule, sides
 
 __all__ = ["Corpus", "Counts", "read"]
 
-Letters = Iterable[tuple[Letter, bool]]
+LabelledMessages = Iterable[tuple[RawMessage, bool]]
 Numbers = NDArray[np.intp]
 
 _JOB = 100  # messages of a worker's job …
@@ -54,10 +54,10 @@ class Corpus:
     ids: NDArray[np.int32]  # (occurrences,): rows of `keys`
     starts: Numbers  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
     is_spam: NDArray[np.bool_]  # (messages,)
-    places: Numbers  # (messages,): which of the letters it was
+    places: Numbers  # (messages,): which of the messages it was
     digests: tuple[bytes, ...]
-    again: int  # letters that were there before, under the same label
-    disputed: int  # letters that are among spam and among ham
+    again: int  # messages that were there before, under the same label
+    disputed: int  # messages that are among spam and among ham
 
     def __len__(self) -> int:
         return len(self.is_spam)
@@ -67,13 +67,13 @@ class Corpus:
         features = np.zeros((len(self.keys), 2), np.int64)
         for column, wanted in enumerate((True, False)):
             for part in self._pieces(chosen[self.is_spam[chosen] == wanted]):
-                features[:, column] += np.bincount(self._of(part)[0], minlength=len(self.keys))
+                features[:, column] += np.bincount(self._occurrences(part)[0], minlength=len(self.keys))
         spams = int(self.is_spam[chosen].sum())
         return Counts(features, np.array([spams, len(chosen) - spams], np.int64))
 
     def scores(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
         """(messages, views): what each view says of each chosen message, before its scale."""
-        ids, owners = self._of(chosen)
+        ids, owners = self._occurrences(chosen)
         kinds = views(self.keys)
         spam, ham = sides(known.labels(), SPAM, [HAM], 1, rule.guessed)
         return scores(
@@ -84,24 +84,24 @@ class Corpus:
         """(messages,): of spam."""
         return log_odds(self.scores(chosen, known, rule), rule)
 
-    def left_out(self, rule: Rule) -> NDArray[np.float64]:
+    def leave_one_out(self, rule: Rule) -> NDArray[np.float64]:
         """(messages, views): the scores of each message by all the others.
 
         Who takes a spam away takes one off each count of spam that it has part in: there are two tables of
         weights, one for spam and one for ham, however many messages there are.
         """
         everything = self.count(np.arange(len(self)))
-        found = np.zeros((len(self), len(rule.views)))
-        for column, wanted in enumerate((True, False)):
-            chosen = np.flatnonzero(self.is_spam == wanted)
+        scores_of_all = np.zeros((len(self), len(rule.views)))
+        for column, is_spam in enumerate((True, False)):
+            messages_of_label = np.flatnonzero(self.is_spam == is_spam)
             features, messages = everything.features.copy(), everything.messages.copy()
             features[:, column] = np.maximum(features[:, column] - 1, 0)  # no message of the label has a 0
             messages[column] -= 1
-            for part in self._pieces(chosen):
-                found[part] = self.scores(part, Counts(features, messages), rule)
-        return found
+            for part in self._pieces(messages_of_label):
+                scores_of_all[part] = self.scores(part, Counts(features, messages), rule)
+        return scores_of_all
 
-    def bag(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    def features_of(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
         """The keys of one message's features, and their rows."""
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
@@ -111,34 +111,37 @@ class Corpus:
         occurrences = int((self.starts[chosen + 1] - self.starts[chosen]).sum())
         return np.array_split(chosen, 1 + occurrences // _AT_ONCE)
 
-    def _of(self, chosen: Numbers) -> tuple[NDArray[np.int32], Numbers]:
+    def _occurrences(self, chosen: Numbers) -> tuple[NDArray[np.int32], Numbers]:
         """The features of some messages, and whose each is, numbered as they were chosen."""
         sizes = self.starts[chosen + 1] - self.starts[chosen]
         owners = np.repeat(np.arange(len(chosen)), sizes)
         begins = np.cumsum(sizes) - sizes
-        where = np.arange(int(sizes.sum())) + (self.starts[chosen] - begins)[owners]
-        return self.ids[where], owners
+        places = np.arange(int(sizes.sum())) + (self.starts[chosen] - begins)[owners]
+        return self.ids[places], owners
 
 
 def read(
-    letters: Letters, *, processes: int | None = None, seen: Callable[[Letter], None] = lambda _: None
+    messages: LabelledMessages,
+    *,
+    processes: int | None = None,
+    seen: Callable[[RawMessage], None] = lambda _: None,
 ) -> Corpus:
-    """Read letters, on all cores if there are many; `seen` is told of each."""
+    """Read messages, on all cores if there are many; `seen` is told of each."""
     marks: list[bool] = []
 
-    def noted() -> Iterator[bytes]:
-        for letter, is_spam in letters:
-            seen(letter)
+    def read_raw() -> Iterator[bytes]:
+        for message, is_spam in messages:
+            seen(message)
             marks.append(is_spam)
-            yield letter.raw
+            yield message.raw
 
     digests: list[bytes] = []
-    bags: list[NDArray[np.uint64]] = []
+    features: list[NDArray[np.uint64]] = []
     executor = Executor()
-    chosen, work = executor.for_all(noted(), processes)
-    for names, found in work("look", ((part,) for part in batches(chosen, _JOB, _BYTES))):
+    chosen, work = executor.prepare(read_raw(), processes)
+    for names, found in work("digest_messages", ((part,) for part in batches(chosen, _JOB, _BYTES))):
         digests += names
-        bags += found
+        features += found
     executor.close()
     first: dict[bytes, int] = {}
     disputed = set()
@@ -147,7 +150,7 @@ def read(
             disputed.add(name)
     quarrel = sum(name in disputed for name in digests)
     places = [place for name, place in first.items() if name not in disputed]
-    kept = [bags[place] for place in places]
+    kept = [features[place] for place in places]
     keys, ids = np.unique(np.concatenate([*kept, np.empty(0, np.uint64)]), return_inverse=True)
     return Corpus(
         keys,

@@ -1,4 +1,4 @@
-"""paths, or nothing → labelled letters, which can be read again."""
+"""paths, or nothing → labelled messages, which can be read again."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tamis_mail import sample
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.mailbox import Letter, Source, SourceError, labelled_folders, open_source
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox import RawMessage, Source, SourceError, find_labelled_folders, open_source
+from tamis_mail.mailbox.raw_message import printable
 
-__all__ = ["Labelled", "Part", "labelled"]
+__all__ = ["Labelled", "Part", "open_labelled"]
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Part:
     """Letters of one label; iterate as often as you like."""
 
     name: str
-    letters: Callable[[], Iterator[tuple[Letter, bool]]]  # and whether each is spam
-    size: Callable[[], int]  # what the position of its last letter nears
+    messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # and whether each is spam
+    size: Callable[[], int]  # what the position of its last message nears
     unread: Callable[[], Sequence[tuple[str, str]]]  # names and reasons, of what could not be read last time
-    source: Source | None = None  # whose letters they are; none for the sample
+    source: Source | None = None  # whose messages they are; none for the sample
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Labelled:
     name: str
     parts: tuple[Part, ...]
 
-    def __iter__(self) -> Iterator[tuple[Letter, bool]]:
+    def __iter__(self) -> Iterator[tuple[RawMessage, bool]]:
         for part in self.parts:
-            yield from part.letters()
+            yield from part.messages()
 
 
-def labelled(
+def open_labelled(
     spam: Sequence[str] = (),
     ham: Sequence[str] = (),
     root: str | None = None,
@@ -53,12 +53,13 @@ def labelled(
             "a folder whose subfolders say what they are, or both --spam and --ham"
         )
     if bool(spam) != bool(ham):
-        given, missing = ("--spam", "--ham") if spam else ("--ham", "--spam")
-        raise ValueError(f"only {given} was given, expected mail of both kinds: add {missing} PATH")
+        present, missing = ("--spam", "--ham") if spam else ("--ham", "--spam")
+        raise ValueError(f"only {present} was given, expected mail of both kinds: add {missing} PATH")
     if spam:
-        named = [(path, SPAM) for path in spam] + [(path, HAM) for path in ham]
+        sources = [(path, SPAM) for path in spam] + [(path, HAM) for path in ham]
         return Labelled(
-            " ".join(printable(path) for path, _ in named), tuple(_part(path, label) for path, label in named)
+            " ".join(printable(path) for path, _ in sources),
+            tuple(_part(path, label) for path, label in sources),
         )
     if root is not None:
         parts = [_part(path, label, subfolders=False) for path, label in _find_mailboxes(root, advice)]
@@ -68,15 +69,15 @@ def labelled(
 
 def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
     open_source(root)  # a path that is not there, or holds no mail, says so itself
-    found = labelled_folders(root)
-    missing = {SPAM, HAM} - {label for _, label in found}
+    mailboxes = find_labelled_folders(root)
+    missing = {SPAM, HAM} - {label for _, label in mailboxes}
     if missing:
-        told = ", ".join(f"{printable(os.path.relpath(path, root))} ({label})" for path, label in found)
+        names = ", ".join(f"{printable(os.path.relpath(path, root))} ({label})" for path, label in mailboxes)
         raise SourceError(
             f"{printable(root)} has no folder whose name says {' or '.join(sorted(missing))} "
-            f"(found: {told or 'none'}), expected one of each: {advice}"
+            f"(found: {names or 'none'}), expected one of each: {advice}"
         )
-    return found
+    return mailboxes
 
 
 def _part(path: str, label: str, *, subfolders: bool = True) -> Part:
@@ -86,15 +87,15 @@ def _part(path: str, label: str, *, subfolders: bool = True) -> Part:
             "standard input was given, expected mail that can be read twice: save it to a file, and name that"
         )
 
-    def letters() -> Iterator[tuple[Letter, bool]]:
-        return ((letter, label == SPAM) for letter in source)
+    def messages() -> Iterator[tuple[RawMessage, bool]]:
+        return ((message, label == SPAM) for message in source)
 
-    return Part(printable(path), letters, lambda: source.size or 0, lambda: source.unread, source)
+    return Part(printable(path), messages, lambda: source.size or 0, lambda: source.unread, source)
 
 
 def _sample(seed: int) -> Part:
-    def letters() -> Iterator[tuple[Letter, bool]]:
+    def messages() -> Iterator[tuple[RawMessage, bool]]:
         for number, one in enumerate(sample.messages(seed), 1):
-            yield Letter(one.raw, f"{number:04}-{one.kind}.eml", number), one.label == SPAM
+            yield RawMessage(one.raw, f"{number:04}-{one.kind}.eml", number), one.label == SPAM
 
-    return Part("the sample mailbox", letters, lambda: sum(1 for _ in sample.messages(seed)), tuple)
+    return Part("the sample mailbox", messages, lambda: sum(1 for _ in sample.messages(seed)), tuple)

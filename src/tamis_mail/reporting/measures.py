@@ -62,7 +62,7 @@ class Bin:
 def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
     """All of them."""
     p = probabilities(log_odds)
-    found = bins(p, is_spam)
+    calibration_bins = bins(p, is_spam)
     n = len(p)
     return Measures(
         n,
@@ -74,7 +74,9 @@ def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
         roc_area(log_odds, is_spam),
         float(log_losses(log_odds, is_spam).mean()) if n else float("nan"),
         float(np.square(p - is_spam).mean()) if n else float("nan"),
-        sum(one.messages * abs(one.said - one.came_true) for one in found) / n if n else float("nan"),
+        sum(one.messages * abs(one.said - one.came_true) for one in calibration_bins) / n
+        if n
+        else float("nan"),
     )
 
 
@@ -96,27 +98,35 @@ def roc_area(log_odds: Floats, is_spam: Marks) -> float:
     hams = len(is_spam) - spams
     if not spams or not hams:
         return float("nan")
-    _, where, counts = np.unique(log_odds, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[where]
+    _, inverse, counts = np.unique(log_odds, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     return float((ranks[is_spam].sum() - spams * (spams + 1) / 2) / (spams * hams))
 
 
 def roc_curve(log_odds: Floats, is_spam: Marks) -> list[tuple[float, float]]:
     """Shares of ham and of spam that score above a threshold, for every threshold, from none to all."""
     order = np.argsort(-log_odds, kind="stable")
-    last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot tell ties apart
-    spam, ham = np.cumsum(is_spam[order])[last], np.cumsum(~is_spam[order])[last]
-    shares = zip((ham / max(1, ham[-1])).tolist(), (spam / max(1, spam[-1])).tolist(), strict=True)
-    return [(0.0, 0.0), *shares]
+    is_last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot tell ties apart
+    spam, ham = np.cumsum(is_spam[order])[is_last], np.cumsum(~is_spam[order])[is_last]
+    rates = zip((ham / max(1, ham[-1])).tolist(), (spam / max(1, spam[-1])).tolist(), strict=True)
+    return [(0.0, 0.0), *rates]
 
 
 def bins(p: Floats, is_spam: Marks) -> list[Bin]:
     """Ten of equal width; those that hold nothing are left out."""
     numbers = np.minimum((p * _BINS).astype(np.intp), _BINS - 1)
-    found = []
+    filled = []
     for number in range(_BINS):
-        held = numbers == number
-        if held.any():
+        is_in_bin = numbers == number
+        if is_in_bin.any():
             low, high = number / _BINS, (number + 1) / _BINS
-            found.append(Bin(low, high, int(held.sum()), int((held & is_spam).sum()), float(p[held].mean())))
-    return found
+            filled.append(
+                Bin(
+                    low,
+                    high,
+                    int(is_in_bin.sum()),
+                    int((is_in_bin & is_spam).sum()),
+                    float(p[is_in_bin].mean()),
+                )
+            )
+    return filled

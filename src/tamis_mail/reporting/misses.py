@@ -1,4 +1,4 @@
-"""a study, and the letters again → the messages it was wrong about, and what misled it."""
+"""a study, and the messages again → the messages it was wrong about, and what misled it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ import numpy as np
 
 from tamis_mail import features, tokens
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
-from tamis_mail.verdict.judging import AS_SUCH
+from tamis_mail.verdict.judging import HEADER_LENGTH
 
 __all__ = ["Miss", "is_readable", "misses", "subject_of"]
 
@@ -39,27 +39,29 @@ class Miss:
 
 
 def misses(
-    study: Study, corpus: Corpus, letters: Iterable[tuple[Letter, bool]], most: int = _MOST
+    study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]], limit: int = _MOST
 ) -> list[Miss]:
     """The worst first. Letters are read again, up to the last that is asked for."""
     is_spam = corpus.is_spam[study.judged]
     wrong = np.flatnonzero((study.log_odds > 0) != is_spam)
-    worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:most]
-    asked = study.judged[worst].tolist()
-    found = _read_again(asked, corpus, letters)
-    verdicts: dict[int, tuple[Letter, Verdict]] = {}
-    for learned, judged in study.parts:
-        here = [number for number in asked if number in found and number in judged]
-        if here:
-            known = corpus.count(learned)
-            labels = known.labels()
-            for number in here:
-                keys, rows = corpus.bag(number)
-                counts = dict(zip(keys.tolist(), known.features[rows].tolist(), strict=True))
-                read = tokens.read(parse(canonical(found[number].raw)))
+    worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:limit]
+    numbers = study.judged[worst].tolist()
+    raw_messages = _read_again(numbers, corpus, messages)
+    verdicts: dict[int, tuple[RawMessage, Verdict]] = {}
+    for training, test in study.parts:
+        in_fold = [number for number in numbers if number in raw_messages and number in test]
+        if in_fold:
+            statistic = corpus.count(training)
+            labels = statistic.labels()
+            for number in in_fold:
+                keys, rows = corpus.features_of(number)
+                counts = dict(zip(keys.tolist(), statistic.features[rows].tolist(), strict=True))
+                read = tokens.read(parse(canonical(raw_messages[number].raw)))
                 verdict = judge(counts, labels, study.rule, 1, lambda read=read: features.name_features(read))  # type: ignore[misc]
-                verdicts[number] = found[number], verdict
-    return [_miss(*verdicts[number], bool(corpus.is_spam[number])) for number in asked if number in verdicts]
+                verdicts[number] = raw_messages[number], verdict
+    return [
+        _miss(*verdicts[number], bool(corpus.is_spam[number])) for number in numbers if number in verdicts
+    ]
 
 
 def subject_of(raw: bytes) -> str:
@@ -71,33 +73,33 @@ def subject_of(raw: bytes) -> str:
 
 def is_readable(one: Evidence) -> bool:
     """Whether a person can make something of it; a run of five bytes is none."""
-    return one.view != features.VIEWS[features.GRAMS] or one.token == AS_SUCH
+    return one.view != features.VIEWS[features.GRAMS] or one.token == HEADER_LENGTH
 
 
 def _read_again(
-    asked: Sequence[int], corpus: Corpus, letters: Iterable[tuple[Letter, bool]]
-) -> dict[int, Letter]:
-    """The letters of messages; one that has changed in the meantime is passed over."""
-    waiting = {int(corpus.places[number]): number for number in asked}
-    found = {}
-    for place, (letter, _) in enumerate(letters) if waiting else ():
+    numbers: Sequence[int], corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]]
+) -> dict[int, RawMessage]:
+    """The messages of messages; one that has changed in the meantime is passed over."""
+    waiting = {int(corpus.places[number]): number for number in numbers}
+    raw_messages = {}
+    for place, (message, _) in enumerate(messages) if waiting else ():
         number = waiting.pop(place, None)
-        if number is not None and digest(canonical(letter.raw)) == corpus.digests[number]:
-            found[number] = letter
+        if number is not None and digest(canonical(message.raw)) == corpus.digests[number]:
+            raw_messages[number] = message
         if not waiting:
             break
-    return found
+    return raw_messages
 
 
-def _miss(letter: Letter, verdict: Verdict, is_spam: bool) -> Miss:
+def _miss(message: RawMessage, verdict: Verdict, is_spam: bool) -> Miss:
     evidence = verdict.evidence
     views = dict.fromkeys(features.VIEWS, 0.0)
     for one in evidence:
         views[one.view] += one.contribution
     readable = [one for one in evidence if is_readable(one) and one.contribution]
     return Miss(
-        letter.name,
-        subject_of(letter.raw),
+        message.name,
+        subject_of(message.raw),
         is_spam,
         verdict.label,
         verdict.probability,

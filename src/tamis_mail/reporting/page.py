@@ -1,6 +1,6 @@
 """a report → one page of HTML that needs nothing else: no script, no font, no picture from elsewhere.
 
-Mail is written by strangers: every text of theirs goes through `svg.escaped`. The page says so to the
+Mail is written by strangers: every text of theirs goes through `svg.escape_text`. The page says so to the
 browser too, which would otherwise be the last to know: its policy lets nothing load and nothing run.
 """
 
@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from tamis_mail.files import write_file
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting import charts
 from tamis_mail.reporting.misses import Miss
 from tamis_mail.reporting.report import Report
-from tamis_mail.reporting.svg import escaped
+from tamis_mail.reporting.svg import escape_text
 
 __all__ = ["page", "refuse_unless_writable", "write"]
 
@@ -29,31 +29,31 @@ def page(report: Report, version: str = "") -> str:
         ("Learning curve", charts.curve),
     )
     style = files("tamis_mail.reporting").joinpath("page.css").read_text(encoding="utf-8")
-    drawn = "\n".join(f"<section><h2>{title}</h2>{draw(report)}</section>" for title, draw in pictures)
+    sections = "\n".join(f"<section><h2>{title}</h2>{draw(report)}</section>" for title, draw in pictures)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escaped(_POLICY)}">
+<meta http-equiv="Content-Security-Policy" content="{escape_text(_POLICY)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>How well {escaped(report.name)} can be sorted</title>
+<title>How well {escape_text(report.name)} can be sorted</title>
 <style>
 {style}</style>
 </head>
 <body>
 <main>
-<h1>How well {escaped(report.name)} can be sorted</h1>
+<h1>How well {escape_text(report.name)} can be sorted</h1>
 {_head(report)}
 {_numbers(report)}
 <div class="charts">
-{drawn}
+{sections}
 </div>
 {_misses(report)}
 {_table(report)}
 </main>
-<footer>Written by tamis {escaped(version)}. It holds subjects and words of the mail: keep it as private as
-the mail.</footer>
+<footer>Written by tamis {escape_text(version)}. It holds subjects and words of the mail: keep it as private
+as the mail.</footer>
 </body>
 </html>
 """
@@ -91,10 +91,10 @@ def _head(report: Report) -> str:
         left_out.append(f"{report.study.unused:,} more than were asked for")
     lines = [
         f"<p>{report.messages:,} messages: {report.spam:,} spam, {report.ham:,} ham.</p>",
-        f'<p class="soft">{escaped(report.sizes())}; seed {report.seed}.</p>',
+        f'<p class="soft">{escape_text(report.sizes())}; seed {report.seed}.</p>',
     ]
     if smoothing := report.smoothing():
-        lines.append(f'<p class="soft">Smoothing: {escaped(smoothing)}.</p>')
+        lines.append(f'<p class="soft">Smoothing: {escape_text(smoothing)}.</p>')
     if left_out:
         lines.append(f'<p class="soft">Left out: {", ".join(left_out)}.</p>')
     return "\n".join(lines)
@@ -102,7 +102,7 @@ def _head(report: Report) -> str:
 
 def _numbers(report: Report) -> str:
     measures = report.study.measures
-    shown = [
+    rows = [
         ("accuracy", f"{100 * measures.accuracy:.1f} %", f"{measures.right:,} of {measures.messages:,}"),
         ("misses", f"{measures.misses:,}", "thought likelier to be what they are not"),
         ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,} ham, by the verdict"),
@@ -114,8 +114,8 @@ def _numbers(report: Report) -> str:
         ("calibration error", f"{measures.calibration_error:.3f}", "said against came true"),
     ]
     cells = "\n".join(
-        f"<div><dt>{name}</dt><dd>{value.replace('nan', '–')}</dd><small>{escaped(note)}</small></div>"
-        for name, value, note in shown
+        f"<div><dt>{name}</dt><dd>{value.replace('nan', '–')}</dd><small>{escape_text(note)}</small></div>"
+        for name, value, note in rows
     )
     return f'<dl class="numbers">\n{cells}\n</dl>'
 
@@ -124,13 +124,13 @@ def _misses(report: Report) -> str:
     messages = report.study.measures.messages
     total = report.study.measures.misses
     if not total:
-        none = "None: every message was on its own side of one half."
-        return f'<section class="wide"><h2>Misses</h2><p>{none}</p></section>'
-    shown = "" if len(report.misses) == total else f" The worst {len(report.misses)} are shown."
+        note = "None: every message was on its own side of one half."
+        return f'<section class="wide"><h2>Misses</h2><p>{note}</p></section>'
+    limit_note = "" if len(report.misses) == total else f" The worst {len(report.misses)} are shown."
     parts = "\n".join(_miss(miss) for miss in report.misses)
     return (
         f'<section class="wide"><h2>Misses</h2><p class="soft">{total:,} of {messages:,} messages '
-        f"were thought likelier to be what they are not.{shown} Bars to the right speak for spam, "
+        f"were thought likelier to be what they are not.{limit_note} Bars to the right speak for spam, "
         f"to the left against it.</p>\n{parts}\n</section>"
     )
 
@@ -140,26 +140,26 @@ def _miss(miss: Miss) -> str:
     views = ", ".join(f"{view} {value:+.2f}" for view, value in miss.views)
     longest = max((abs(one.contribution) for one in miss.evidence), default=1.0)
     rows = "\n".join(
-        f"<span>{escaped(one.token)}</span><b>{one.contribution:+.2f}</b>"
+        f"<span>{escape_text(one.token)}</span><b>{one.contribution:+.2f}</b>"
         + _track(one.contribution / longest, f"{one.view}: in {one.spam:g} spam and {one.ham:g} ham")
         for one in miss.evidence
     )
     return (
-        f'<article class="miss"><h3>{escaped(subject)}</h3>'
-        f"<p>{miss.label}, called {escaped(miss.called)}: probability of spam {miss.probability:.3f}</p>"
-        f'<p class="soft">{escaped(miss.name)} · log-odds {miss.log_odds:+.2f}: {escaped(views)}</p>'
+        f'<article class="miss"><h3>{escape_text(subject)}</h3>'
+        f"<p>{miss.label}, called {escape_text(miss.called)}: probability of spam {miss.probability:.3f}</p>"
+        f'<p class="soft">{escape_text(miss.name)} · log-odds {miss.log_odds:+.2f}: {escape_text(views)}</p>'
         f'<div class="evidence">\n{rows}\n</div></article>'
     )
 
 
-def _track(share: float, said: str) -> str:
+def _track(share: float, tooltip: str) -> str:
     """A bar from the middle, to the right for spam."""
     start, kind = (50.0, "spam") if share > 0 else (50 + 50 * share, "ham")
     place = f'x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8"'
     return (
         '<span class="track"><svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escaped(said)}"><rect class="{kind}" {place}>'
-        f"<title>{escaped(said)}</title></rect></svg></span>"
+        f'aria-label="{escape_text(tooltip)}"><rect class="{kind}" {place}>'
+        f"<title>{escape_text(tooltip)}</title></rect></svg></span>"
     )
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.corpus import Corpus, read
 from tamis_mail.reporting.mail import Labelled
 from tamis_mail.reporting.measures import Bin, bins, probabilities, roc_curve
 from tamis_mail.reporting.misses import Miss, misses
-from tamis_mail.reporting.study import Study, by_folds, by_split
+from tamis_mail.reporting.study import Study, study_folds, study_split
 
 __all__ = ["SIZES", "Report", "report"]
 
@@ -76,7 +76,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """For programs; what is not a number is None."""
         study, measures = self.study, self.study.measures
-        found = {
+        report = {
             "mail": {
                 "name": self.name,
                 "messages": self.messages,
@@ -116,8 +116,8 @@ class Report:
                 for miss in self.misses
             ],
         }
-        cleaned: dict[str, Any] = _numbers(found)
-        return cleaned
+        finite: dict[str, Any] = _numbers(report)
+        return finite
 
 
 def report(
@@ -126,13 +126,13 @@ def report(
     sizes: tuple[int, int, int] | None = None,
     folds: int | None = None,
     seed: int = 0,
-    seen: Callable[[Letter], None] = lambda _: None,
+    seen: Callable[[RawMessage], None] = lambda _: None,
 ) -> Report:
     """Read mail, study it, and look at what went wrong; by ten folds, unless `sizes` asks for a split."""
     corpus: Corpus = read(mail, seen=seen)
     if sizes is None and folds is None:
         folds = max(2, min(_FOLDS, len(corpus)))
-    study = by_folds(corpus, folds, seed) if folds else by_split(corpus, sizes or SIZES, seed)
+    study = study_folds(corpus, folds, seed) if folds else study_split(corpus, sizes or SIZES, seed)
     return Report(
         mail.name,
         len(corpus),
@@ -147,10 +147,10 @@ def report(
     )
 
 
-def _numbers(found: Any) -> Any:
+def _numbers(value: Any) -> Any:
     """The same without NaN, which is no JSON."""
-    if isinstance(found, dict):
-        return {name: _numbers(value) for name, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [_numbers(value) for value in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
+    if isinstance(value, dict):
+        return {name: _numbers(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,7 +12,7 @@ from tamis_mail.reporting.measures import Floats, Measures, log_losses, measure
 from tamis_mail.verdict.arrays import log_odds
 from tamis_mail.verdict.rule import RULE, Rule, View
 
-__all__ = ["Point", "Study", "by_folds", "by_split", "mixed", "smoothings"]
+__all__ = ["Point", "Study", "list_smoothings", "shuffle_stratified", "study_folds", "study_split"]
 
 _FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)  # of prior and of scale; the default first, so that it wins a tie
 _LEAST = 6  # messages that can be split at all
@@ -47,44 +47,44 @@ class Study:
     parts: tuple[tuple[Numbers, Numbers], ...]  # (learned, judged) of each fold
 
 
-def mixed(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
+def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
     """A random order in which every stretch has its share of spam."""
     rng = np.random.default_rng(seed)
     place = np.empty(len(is_spam))
-    for mark in (True, False):
-        chosen = np.flatnonzero(is_spam == mark)
-        place[chosen] = (rng.permutation(len(chosen)) + rng.uniform()) / max(1, len(chosen))
+    for label in (True, False):
+        messages = np.flatnonzero(is_spam == label)
+        place[messages] = (rng.permutation(len(messages)) + rng.uniform()) / max(1, len(messages))
     return np.argsort(place, kind="stable")
 
 
-def by_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), seed: int = 0) -> Study:
+def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), seed: int = 0) -> Study:
     """The recipe: learn some, choose the smoothing by others, look at the rest once."""
     _refuse_unless_both(corpus)
-    order = mixed(corpus.is_spam, seed)
-    train, validation, test = _scaled(sizes, len(corpus))
-    learned = order[:train]
-    asked = order[train : train + validation]
-    judged = order[train + validation : train + validation + test]
-    known = corpus.count(learned)
-    rule, factors, tried = _chosen(corpus, asked, known)
-    found = corpus.log_odds(judged, known, rule)
+    order = shuffle_stratified(corpus.is_spam, seed)
+    training_size, validation_size, test_size = _scale_sizes(sizes, len(corpus))
+    training = order[:training_size]
+    validation = order[training_size : training_size + validation_size]
+    test = order[training_size + validation_size : training_size + validation_size + test_size]
+    statistic = corpus.count(training)
+    rule, factors, tried = _choose_rule(corpus, validation, statistic)
+    log_odds_of_test = corpus.log_odds(test, statistic, rule)
     return Study(
         "split",
         rule,
         factors,
-        train,
-        validation,
-        len(corpus) - train - validation - test,
-        judged,
-        found,
-        measure(found, corpus.is_spam[judged], rule),
-        _curve(corpus, [(learned, judged)], rule),
+        training_size,
+        validation_size,
+        len(corpus) - training_size - validation_size - test_size,
+        test,
+        log_odds_of_test,
+        measure(log_odds_of_test, corpus.is_spam[test], rule),
+        _curve(corpus, [(training, test)], rule),
         tried,
-        ((learned, judged),),
+        ((training, test),),
     )
 
 
-def by_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) -> Study:
+def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) -> Study:
     """Judge each fold by all the others: count once, and take the fold's own counts away."""
     _refuse_unless_both(corpus)
     if not 2 <= folds <= len(corpus):
@@ -92,14 +92,14 @@ def by_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) 
             f"got --folds {folds}, expected 2 or more and at most one per message ({len(corpus):,}): "
             "try --folds 10"
         )
-    order = mixed(corpus.is_spam, seed)
-    everything = corpus.count(order)
+    order = shuffle_stratified(corpus.is_spam, seed)
+    total = corpus.count(order)
     parts: list[tuple[Numbers, Numbers]] = []
-    found = np.empty(len(corpus))
-    for judged in np.array_split(order, folds):
-        known = everything - corpus.count(judged)
-        found[judged] = corpus.log_odds(judged, known, rule)
-        parts.append((order[~np.isin(order, judged)], judged))
+    log_odds_of_all = np.empty(len(corpus))
+    for test in np.array_split(order, folds):
+        statistic = total - corpus.count(test)
+        log_odds_of_all[test] = corpus.log_odds(test, statistic, rule)
+        parts.append((order[~np.isin(order, test)], test))
     return Study(
         "folds",
         rule,
@@ -108,15 +108,15 @@ def by_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) 
         0,
         0,
         np.arange(len(corpus)),
-        found,
-        measure(found, corpus.is_spam, rule),
+        log_odds_of_all,
+        measure(log_odds_of_all, corpus.is_spam, rule),
         _curve(corpus, parts[:_CURVE_FOLDS], rule),
         (),
         tuple(parts),
     )
 
 
-def smoothings() -> Iterator[tuple[float, float, Rule]]:
+def list_smoothings() -> Iterator[tuple[float, float, Rule]]:
     """What validation chooses from: factors of the prior strengths and of the scales, and the rule."""
     for prior in _FACTORS:
         stronger = [replace(view, prior=view.prior * prior) for view in RULE.views]
@@ -125,50 +125,50 @@ def smoothings() -> Iterator[tuple[float, float, Rule]]:
             yield prior, scale, replace(RULE, views=(one, two, three, four))
 
 
-def _chosen(
-    corpus: Corpus, asked: Numbers, known: Counts
+def _choose_rule(
+    corpus: Corpus, validation: Numbers, statistic: Counts
 ) -> tuple[Rule, tuple[float, float], tuple[tuple[float, float, float], ...]]:
     """The smoothing with the least log-loss on the validation; a priori, a doubling is one deviation away.
 
     Without that prior, fifty messages that happen to be told apart would ask for the largest scale there is:
     on the sample mailbox, four times the default, and so twice the log-loss on the test.
     """
-    best, factors, least = RULE, (1.0, 1.0), float("inf")
-    tried = []
+    best, factors, least_loss = RULE, (1.0, 1.0), float("inf")
+    losses = []
     scores: dict[tuple[View, ...], Floats] = {}  # a scale does not change them
-    for prior, scale, rule in smoothings():
+    for prior, scale, rule in list_smoothings():
         case = tuple(replace(view, scale=1.0) for view in rule.views)
         if case not in scores:
-            scores[case] = corpus.scores(asked, known, rule)
-        loss = float(log_losses(log_odds(scores[case], rule), corpus.is_spam[asked]).mean())
-        tried.append((prior, scale, loss))
-        doubt = (log2(prior) ** 2 + log2(scale) ** 2) / 2
-        if loss * len(asked) + doubt < least - 1e-12:
-            best, factors, least = rule, (prior, scale), loss * len(asked) + doubt
-    return best, factors, tuple(tried)
+            scores[case] = corpus.scores(validation, statistic, rule)
+        loss = float(log_losses(log_odds(scores[case], rule), corpus.is_spam[validation]).mean())
+        losses.append((prior, scale, loss))
+        penalty = (log2(prior) ** 2 + log2(scale) ** 2) / 2
+        if loss * len(validation) + penalty < least_loss - 1e-12:
+            best, factors, least_loss = rule, (prior, scale), loss * len(validation) + penalty
+    return best, factors, tuple(losses)
 
 
 def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule) -> tuple[Point, ...]:
     """ROC area and accuracy after ever more messages, the mean over the parts."""
-    most = min(len(learned) for learned, _ in parts)
-    sizes = sorted({min(_FIRST << step, most) for step in range(40)})
-    found = np.zeros((len(parts), len(sizes), 2))
-    for row, (learned, judged) in enumerate(parts):
-        known = corpus.count(learned[:0])
-        before = 0
+    largest = min(len(training) for training, _ in parts)
+    sizes = sorted({min(_FIRST << step, largest) for step in range(40)})
+    measures = np.zeros((len(parts), len(sizes), 2))
+    for row, (training, test) in enumerate(parts):
+        statistic = corpus.count(training[:0])
+        start = 0
         for column, size in enumerate(sizes):
-            known += corpus.count(learned[before:size])
-            before = size
-            result = measure(corpus.log_odds(judged, known, rule), corpus.is_spam[judged], rule)
-            found[row, column] = result.roc_area, result.accuracy
+            statistic += corpus.count(training[start:size])
+            start = size
+            result = measure(corpus.log_odds(test, statistic, rule), corpus.is_spam[test], rule)
+            measures[row, column] = result.roc_area, result.accuracy
     # without both kinds among the judged there is no ROC area
-    defined = ~np.isnan(found[:, 0, 0])
-    areas = found[defined, :, 0].mean(axis=0) if defined.any() else np.full(len(sizes), np.nan)
-    means = zip(sizes, areas.tolist(), found[:, :, 1].mean(axis=0).tolist(), strict=True)
+    is_defined = ~np.isnan(measures[:, 0, 0])
+    areas = measures[is_defined, :, 0].mean(axis=0) if is_defined.any() else np.full(len(sizes), np.nan)
+    means = zip(sizes, areas.tolist(), measures[:, :, 1].mean(axis=0).tolist(), strict=True)
     return tuple(Point(size, area, accuracy) for size, area, accuracy in means)
 
 
-def _scaled(sizes: tuple[int, int, int], messages: int) -> tuple[int, int, int]:
+def _scale_sizes(sizes: tuple[int, int, int], messages: int) -> tuple[int, int, int]:
     """The split for so many messages: as asked for, or in proportion."""
     share = min(1.0, messages / sum(sizes))
     validation, test = (max(1, round(size * share)) for size in sizes[1:])

@@ -1,27 +1,27 @@
 """numbers → SVG: axes, lines, points and bars, as text that any browser draws; no library, no script.
 
 Colours are classes, which the page's style sheet paints for light and for dark. Whatever text comes in is
-escaped here, once, so that nothing from a message can be read as markup.
+escape_text here, once, so that nothing from a message can be read as markup.
 """
 
 from collections.abc import Callable, Sequence
 from html import escape
 
-__all__ = ["Axis", "Chart", "escaped", "shown"]
+__all__ = ["Axis", "Chart", "escape_text", "format_number"]
 
 WIDTH, HEIGHT = 460, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Text for an element or an attribute; what no page may hold, such as control characters, is a dot."""
     return escape("".join(c if c.isprintable() else "·" for c in text), quote=True)
 
 
-def shown(number: float, digits: int = 3) -> str:
+def format_number(number: float, digits: int = 3) -> str:
     """A number as short as it can be.
 
-    >>> shown(0.25), shown(0.0), shown(1234.0)
+    >>> format_number(0.25), format_number(0.0), format_number(1234.0)
     ('0.25', '0', '1234')
     """
     return (
@@ -53,77 +53,82 @@ class Chart:
         self._parts: list[str] = []
         self._legend: list[tuple[str, str]] = []
 
-    def across(self, value: float) -> float:
+    def x_position(self, value: float) -> float:
         return _LEFT + (WIDTH - _LEFT - _RIGHT) * min(max(self._x.place(value), 0.0), 1.0)
 
-    def up(self, value: float) -> float:
+    def y_position(self, value: float) -> float:
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.place(value), 0.0), 1.0)
 
     def line(self, points: Sequence[tuple[float, float]], kind: str, *, area: bool = False) -> None:
-        places = " ".join(f"{self.across(x):.1f},{self.up(y):.1f}" for x, y in points)
+        places = " ".join(f"{self.x_position(x):.1f},{self.y_position(y):.1f}" for x, y in points)
         if area and points:
             floor = f"{HEIGHT - _BOTTOM:.1f}"
-            first, last = self.across(points[0][0]), self.across(points[-1][0])
+            first, last = self.x_position(points[0][0]), self.x_position(points[-1][0])
             self._parts.append(
                 f'<polygon class="area {kind}" points="{first:.1f},{floor} {places} {last:.1f},{floor}"/>'
             )
         self._parts.append(f'<polyline class="line {kind}" points="{places}"/>')
 
-    def point(self, x: float, y: float, kind: str, said: str, radius: float = 4) -> None:
+    def point(self, x: float, y: float, kind: str, tooltip: str, radius: float = 4) -> None:
         self._parts.append(
-            f'<circle class="point {kind}" cx="{self.across(x):.1f}" cy="{self.up(y):.1f}" r="{radius:.1f}">'
-            f"<title>{escaped(said)}</title></circle>"
+            f'<circle class="point {kind}" cx="{self.x_position(x):.1f}" cy="{self.y_position(y):.1f}" '
+            f'r="{radius:.1f}"><title>{escape_text(tooltip)}</title></circle>'
         )
 
-    def bar(self, start: float, stop: float, low: float, high: float, kind: str, said: str) -> None:
-        left, right = sorted((self.across(start), self.across(stop)))
-        top, bottom = sorted((self.up(low), self.up(high)))
+    def bar(self, start: float, stop: float, low: float, high: float, kind: str, tooltip: str) -> None:
+        left, right = sorted((self.x_position(start), self.x_position(stop)))
+        top, bottom = sorted((self.y_position(low), self.y_position(high)))
         self._parts.append(
             f'<rect class="bar {kind}" x="{left:.1f}" y="{top:.1f}" width="{max(0.0, right - left):.1f}" '
-            f'height="{max(0.0, bottom - top):.1f}"><title>{escaped(said)}</title></rect>'
+            f'height="{max(0.0, bottom - top):.1f}"><title>{escape_text(tooltip)}</title></rect>'
         )
 
     def whisker(self, x: float, low: float, high: float, kind: str) -> None:
-        place, start, stop = (f"{one:.1f}" for one in (self.across(x), self.up(low), self.up(high)))
+        place, start, stop = (
+            f"{one:.1f}" for one in (self.x_position(x), self.y_position(low), self.y_position(high))
+        )
         self._parts.append(
             f'<line class="whisker {kind}" x1="{place}" x2="{place}" y1="{start}" y2="{stop}"/>'
         )
 
-    def legend(self, kind: str, said: str) -> None:
-        self._legend.append((kind, said))
+    def legend(self, kind: str, text: str) -> None:
+        self._legend.append((kind, text))
 
-    def drawn(self) -> str:
+    def draw(self) -> str:
         """The chart, and what its colours mean below it."""
         body = "".join([*self._grid(), *self._parts])
         svg = (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(self._description)}">'
-            f"<title>{escaped(self._title)}</title><desc>{escaped(self._description)}</desc>{body}</svg>"
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape_text(self._description)}">'
+            f"<title>{escape_text(self._title)}</title><desc>{escape_text(self._description)}</desc>{body}</svg>"
         )
         keys = "".join(
-            f'<span class="key"><i class="{kind}"></i>{escaped(said)}</span>' for kind, said in self._legend
+            f'<span class="key"><i class="{kind}"></i>{escape_text(text)}</span>'
+            for kind, text in self._legend
         )
         return svg + (f'<p class="keys">{keys}</p>' if keys else "")
 
     def _grid(self) -> list[str]:
         left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
         parts = []
-        for value, said in self._x.ticks:
-            place = self.across(value)
+        for value, text in self._x.ticks:
+            place = self.x_position(value)
             parts.append(f'<line class="grid" x1="{place:.1f}" x2="{place:.1f}" y1="{top}" y2="{bottom}"/>')
             parts.append(
-                f'<text x="{place:.1f}" y="{bottom + 16}" text-anchor="middle">{escaped(said)}</text>'
+                f'<text x="{place:.1f}" y="{bottom + 16}" text-anchor="middle">{escape_text(text)}</text>'
             )
-        for value, said in self._y.ticks:
-            place = self.up(value)
+        for value, text in self._y.ticks:
+            place = self.y_position(value)
             parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{place:.1f}" y2="{place:.1f}"/>')
-            parts.append(f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{escaped(said)}</text>')
+            parts.append(
+                f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{escape_text(text)}</text>'
+            )
         middle, height = (left + right) / 2, (top + bottom) / 2
         parts.append(
             f'<text class="axis" x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">'
-            f"{escaped(self._x.title)}</text>"
+            f"{escape_text(self._x.title)}</text>"
         )
         parts.append(
             f'<text class="axis" transform="translate(13 {height:.1f}) rotate(-90)" text-anchor="middle">'
-            f"{escaped(self._y.title)}</text>"
+            f"{escape_text(self._y.title)}</text>"
         )
         return parts

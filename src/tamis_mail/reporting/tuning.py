@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tamis.decide import threshold
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.measures import Measures, log_losses, measure, probabilities
-from tamis_mail.reporting.study import mixed
+from tamis_mail.reporting.study import shuffle_stratified
 from tamis_mail.verdict.arrays import log_odds
 from tamis_mail.verdict.rule import RULE, Rule
 
@@ -72,28 +72,28 @@ def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0) -> Tuning:
             f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least "
             f"{_LEAST} of each to tune by: name more mail"
         )
-    scores = corpus.left_out(before)
+    scores = corpus.leave_one_out(before)
     centre = np.array([view.scale for view in RULE.views])
-    found = fit(scores, corpus.is_spam, centre)
+    posterior = fit(scores, corpus.is_spam, centre)
     held_out = np.empty(len(corpus))
-    for part in np.array_split(mixed(corpus.is_spam, seed), _FOLDS):
+    for part in np.array_split(shuffle_stratified(corpus.is_spam, seed), _FOLDS):
         rest = np.ones(len(corpus), np.bool_)
         rest[part] = False
         held_out[part] = scores[part] @ fit(scores[rest], corpus.is_spam[rest], centre).scales
-    after = before.scaled([float(f"{scale:.4g}") for scale in found.scales])
+    after = before.with_scales([float(f"{scale:.4g}") for scale in posterior.scales])
     was = log_odds(scores, before)
-    saved = log_losses(was, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
+    gains = log_losses(was, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
     high = threshold(held_out, ~corpus.is_spam, _LOST)
     low = -threshold(-held_out, corpus.is_spam, _PASSED)
     return Tuning(
         before,
         after,
-        found,
+        posterior,
         measure(was, corpus.is_spam, before),
         measure(held_out, corpus.is_spam, after),
-        float(saved.mean()),
-        float(saved.std(ddof=1) / np.sqrt(len(saved))),
-        (_rounded(max(high, _CAUTION)), _rounded(min(low, -_CAUTION))),
+        float(gains.mean()),
+        float(gains.std(ddof=1) / np.sqrt(len(gains))),
+        (_round_probability(max(high, _CAUTION)), _round_probability(min(low, -_CAUTION))),
     )
 
 
@@ -103,7 +103,7 @@ def with_thresholds(rule: Rule, offered: tuple[float | None, float | None]) -> R
     return replace(rule, spam=rule.spam if spam is None else spam, ham=rule.ham if ham is None else ham)
 
 
-def _rounded(log_odds: float) -> float | None:
+def _round_probability(log_odds: float) -> float | None:
     """As a probability with as many digits as it takes; None for what no message reaches."""
     if not np.isfinite(log_odds):
         return None
@@ -117,8 +117,10 @@ def fit(scores: Floats, is_spam: NDArray[np.bool_], centre: Floats, width: float
     signs = np.where(is_spam, 1.0, -1.0)
 
     def loss(w: Floats) -> float:
-        off = w - centre
-        return float(np.logaddexp(0, -signs * (scores @ w)).sum() + (precision * off * off).sum() / 2)
+        difference = w - centre
+        return float(
+            np.logaddexp(0, -signs * (scores @ w)).sum() + (precision * difference * difference).sum() / 2
+        )
 
     w = centre.copy()
     hessian = np.diag(precision)
@@ -131,13 +133,13 @@ def fit(scores: Floats, is_spam: NDArray[np.bool_], centre: Floats, width: float
             break
         step = np.zeros_like(w)
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
-        size, now = 1.0, loss(w)
-        while size > 1e-8 and loss(np.maximum(w - size * step, 0)) > now:
+        size, current = 1.0, loss(w)
+        while size > 1e-8 and loss(np.maximum(w - size * step, 0)) > current:
             size /= 2
-        moved = np.maximum(w - size * step, 0)
-        if np.abs(moved - w).max() < _STILL:
+        next_weights = np.maximum(w - size * step, 0)
+        if np.abs(next_weights - w).max() < _STILL:
             break
-        w = moved
+        w = next_weights
     free = w > 0
     deviations = np.zeros_like(w)
     deviations[free] = np.sqrt(np.diag(np.linalg.inv(hessian[np.ix_(free, free)])))

@@ -42,14 +42,14 @@ def _pdf(dice: Dice) -> bytes:
 
 
 def _png(dice: Dice) -> bytes:
-    width, height = dice.between(8, 16), dice.between(6, 10)
+    width, height = dice.draw_between(8, 16), dice.draw_between(6, 10)
     rows = b"".join(b"\0" + dice.bytes(width) for _ in range(height))
-    stored = b"\x78\x01\x01" + struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF) + rows
+    deflated = b"\x78\x01\x01" + struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF) + rows
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in (
             (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
-            (b"IDAT", stored + struct.pack(">I", zlib.adler32(rows))),
+            (b"IDAT", deflated + struct.pack(">I", zlib.adler32(rows))),
             (b"IEND", b""),
         )
     )
@@ -57,10 +57,10 @@ def _png(dice: Dice) -> bytes:
 
 def _jpg(dice: Dice) -> bytes:
     """A grey mosaic: of each block only the mean, as a step from the block before it."""
-    columns, rows = dice.between(3, 6), dice.between(2, 4)
+    columns, rows = dice.draw_between(3, 6), dice.draw_between(2, 4)
     bits, level = "", 0
     for _ in range(columns * rows):
-        target = dice.between(-60, 60)
+        target = dice.draw_between(-60, 60)
         step, level = target - level, target
         size = abs(step).bit_length()
         value = step if step > 0 else step + (1 << size) - 1
@@ -107,17 +107,19 @@ def _html(dice: Dice) -> bytes:
 
 
 def _csv(dice: Dice) -> bytes:
-    rows = (f"{number},{dice.digits(4)},{dice.between(10, 900)}.{dice.digits(2)}\n" for number in range(1, 7))
+    rows = (
+        f"{number},{dice.digits(4)},{dice.draw_between(10, 900)}.{dice.digits(2)}\n" for number in range(1, 7)
+    )
     return ("row,item,amount\n" + "".join(rows)).encode("ascii")
 
 
 def _patch(dice: Dice) -> bytes:
-    name, line = dice.pick(("parse.c", "queue.c", "index.py", "Makefile")), dice.between(10, 400)
+    name, line = dice.pick(("parse.c", "queue.c", "index.py", "Makefile")), dice.draw_between(10, 400)
     old, new = dice.hexadecimal(7), dice.hexadecimal(7)
     return (
         f"--- a/src/{name}\n+++ b/src/{name}\nindex {old}..{new} 100644\n@@ -{line},3 +{line},4 @@\n"
-        f" \tif (limit == 0)\n-\t\treturn {dice.below(9)};\n"
-        f"+\t\tlimit = {dice.between(16, 512)};\n+\tcount++;\n \n"
+        f" \tif (limit == 0)\n-\t\treturn {dice.draw_below(9)};\n"
+        f"+\t\tlimit = {dice.draw_between(16, 512)};\n+\tcount++;\n \n"
     ).encode("ascii")
 
 
@@ -130,5 +132,5 @@ _MAKERS: dict[str, Callable[[Dice], bytes]] = {
     "html": _html,
     "csv": _csv,
     "patch": _patch,
-    "bin": lambda dice: dice.bytes(dice.between(60, 200)),
+    "bin": lambda dice: dice.bytes(dice.draw_between(60, 200)),
 }

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tamis_mail.sample import attachments, pages, tricks, wire
 from tamis_mail.sample.dice import Dice
-from tamis_mail.sample.letters import Letter, arrival
+from tamis_mail.sample.draft import Draft, arrival
 from tamis_mail.sample.recipes import Recipe, words
 from tamis_mail.sample.slots import Slots
 from tamis_mail.sample.wire import Headers, Part
@@ -64,45 +64,45 @@ class _Manner:
 
 def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     """The message that came at `when`; with another `turn` the same recipe is about something else."""
-    known = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
-    slots = Slots(dice, recipe.language, when, turn, known)
-    origin = recipe.header("From", "{contact}")
-    name, _, address = slots.fill(origin).rstrip(">").rpartition("<")
+    bindings = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
+    slots = Slots(dice, recipe.language, when, turn, bindings)
+    sender_template = recipe.header("From", "{contact}")
+    name, _, address = slots.fill(sender_template).rstrip(">").rpartition("<")
     name, address = name.strip(), address.lower()
-    given = name.split(" ")[0]
-    slots.bind(sender=name, given=given, address=address, domain=address.partition("@")[2])
-    if origin.startswith("{") and origin.endswith(
+    first_name = name.split(" ")[0]
+    slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
+    if sender_template.startswith("{") and sender_template.endswith(
         "}"
-    ):  # somebody she knows: the letter is signed by no other
-        slots.bind(first=given)
+    ):  # somebody she knows: the draft is signed by no other
+        slots.bind(first=first_name)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
     )
     body = _GAP.sub("\n\n", slots.fill(recipe.body)).strip("\n")
-    to, mailbox = _recipient(recipe, slots, dice)
+    recipient, mailbox = _recipient(recipe, slots, dice)
     manner = _manner(recipe, dice, subject + name + body, turn)
 
-    letter = Letter(
+    draft = Draft(
         sender=wire.phrase(name, address, manner.charset, base64=manner.base64_words),
         address=address,
         domain=address.partition("@")[2],
-        to=to,
+        to=recipient,
         mailbox=mailbox,
-        subject=wire.encoded(subject, manner.charset, base64=manner.base64_words),
+        subject=wire.encode_words(subject, manner.charset, base64=manner.base64_words),
         when=when,
         zone=_zone(recipe.language, address),
         language=recipe.language,
         extra=tuple(
-            (key, wire.encoded(slots.fill(value), manner.charset, base64=manner.base64_words))
+            (key, wire.encode_words(slots.fill(value), manner.charset, base64=manner.base64_words))
             for key, value in recipe.headers
             if key not in _OWN_HEADERS
         ),
     )
-    part = _content(recipe, slots, body, manner, letter, dice)
-    top = arrival(letter, dice, honest=not manner.writer.faulty) + manner.writer.headers(letter, dice)
+    part = _content(recipe, slots, body, manner, draft, dice)
+    headers = arrival(draft, dice, honest=not manner.writer.faulty) + manner.writer.headers(draft, dice)
     if manner.writer.faulty:
-        top, part = _spoil(top, part, subject, dice)
-    head = "\n".join(wire.fold(key, value) for key, value in top + part.headers)
+        headers, part = _spoil(headers, part, subject, dice)
+    head = "\n".join(wire.fold(key, value) for key, value in headers + part.headers)
     raw = head.encode("utf-8", "surrogateescape") + b"\n\n" + part.payload
     return raw.replace(b"\n", b"\r\n") if dice.chance(0.08) else raw
 
@@ -113,57 +113,57 @@ def _zone(language: str, address: str) -> int:
 
 
 def _manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
-    default = (
+    writers = (
         ("kit", "bare", "bulk", "script", "webmail")
         if recipe.label == "spam"
         else ("desktop", "phone", "webmail")
     )
-    writer = WRITERS[dice.pick(recipe.options.get("by", default))]
+    writer = WRITERS[dice.pick(recipe.options.get("by", writers))]
     charset = dice.pick(_CHARSETS.get(recipe.language, ("utf-8",)))
-    if wanted := recipe.options.get("charset"):
-        charset = wanted[turn % len(wanted)]
+    if charsets := recipe.options.get("charset"):
+        charset = charsets[turn % len(charsets)]
     try:
         text.encode(charset)
     except UnicodeEncodeError:
         charset = "utf-8"
-    tricked = recipe.options.get("trick", ())
-    if set(tricked) & {"zero-width", "homoglyph"}:
+    trick_names = recipe.options.get("trick", ())
+    if set(trick_names) & {"zero-width", "homoglyph"}:
         charset = "utf-8"
     encoding = dice.pick(recipe.options.get("encoding", writer.encodings))
     if charset == "iso-2022-jp":
         encoding = "8bit"  # seven bits are what it was made for
     return _Manner(
-        writer, charset, encoding, dice.chance(0.5) or charset in {"iso-2022-jp", "koi8-r"}, tricked
+        writer, charset, encoding, dice.chance(0.5) or charset in {"iso-2022-jp", "koi8-r"}, trick_names
     )
 
 
 def _recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
     """The To header, and the mailbox it came to in the end."""
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
-    wanted = slots.fill(recipe.header("To", default))
-    if wanted == "work":
+    kind = slots.fill(recipe.header("To", default))
+    if kind == "work":
         return f"{_ME} <{_WORK}>" if dice.chance(0.6) else _WORK, _WORK
-    if wanted == "me":
+    if kind == "me":
         return f"{_ME} <{_PRIVATE}>" if dice.chance(0.7) else _PRIVATE, _PRIVATE
-    if wanted == "bare":
+    if kind == "bare":
         return dice.pick((_PRIVATE, _WORK, f"<{_PRIVATE}>", f"mirelle <{_PRIVATE}>")), _PRIVATE
-    if wanted == "undisclosed":
+    if kind == "undisclosed":
         return dice.pick(("undisclosed-recipients:;", "Undisclosed recipients:;", "")), _PRIVATE
-    if wanted == "crowd":
-        others = [f"{name.lower()}@tavast.example" for name in dice.several(words()["en.first"], 4)]
+    if kind == "crowd":
+        others = [f"{name.lower()}@tavast.example" for name in dice.pick_several(words()["en.first"], 4)]
         return ", ".join(sorted([_PRIVATE, *others])), _PRIVATE
-    if wanted == "list":
+    if kind == "list":
         return "", _LISTS
-    return wanted, _PRIVATE
+    return kind, _PRIVATE
 
 
-def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, letter: Letter, dice: Dice) -> Part:
+def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
     writer = manner.writer
     form = dice.pick(recipe.options.get("form", writer.forms))
     if "padding" in manner.tricks:
-        body += "\n\n" + tricks.padding(dice, dice.between(20, 50))
+        body += "\n\n" + tricks.padding(dice, dice.draw_between(20, 50))
     if form == "image":
-        return _image_only(body, manner, letter, dice)
+        return _image_only(body, manner, draft, dice)
     parts = []
     if form in {"plain", "both"}:
         text = tricks.disguise(pages.plain(body, writer.width), manner.tricks, dice, html=False)
@@ -175,7 +175,7 @@ def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, letter: L
             page = tricks.with_hidden_text(page, dice)
         parts.append(_text(page, "html", manner))
     if recipe.header("Calendar"):
-        event = _calendar(slots.fill(recipe.header("Calendar")), letter, dice)
+        event = _calendar(slots.fill(recipe.header("Calendar")), draft, dice)
         parts.append(wire.text_part(event, "calendar", "utf-8", "quoted-printable", "; method=REQUEST"))
     part = parts[0] if len(parts) == 1 else wire.multipart("alternative", writer.boundary(dice), parts)
     files = [_file(slots.fill(value), dice) for key, value in recipe.headers if key == "Attach"]
@@ -200,10 +200,10 @@ def _file(description: str, dice: Dice) -> Part:
     return wire.attachment(attachments.CONTENT_TYPES[kind], name, attachments.octets(kind, dice))
 
 
-def _image_only(body: str, manner: _Manner, letter: Letter, dice: Dice) -> Part:
+def _image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
     """The whole message is a picture that is a link; the body's first address is where it leads."""
     address = next(line.partition(" => ")[2] for line in body.split("\n") if line.startswith("-> "))
-    identity = f"{dice.token(12)}@{letter.domain}"
+    identity = f"{dice.token(12)}@{draft.domain}"
     page = f'<html><body><a href="{address}"><img src="cid:{identity}" border="0"></a></body></html>\n'
     if "hidden" in manner.tricks:
         page = tricks.with_hidden_text(page, dice)
@@ -217,9 +217,9 @@ def _image_only(body: str, manner: _Manner, letter: Letter, dice: Dice) -> Part:
     return wire.multipart("related", manner.writer.boundary(dice), [_text(page, "html", manner), picture])
 
 
-def _calendar(summary: str, letter: Letter, dice: Dice) -> str:
-    start = letter.when.replace(hour=dice.between(8, 16), minute=0, second=0) + timedelta(
-        days=dice.between(1, 12)
+def _calendar(summary: str, draft: Draft, dice: Dice) -> str:
+    start = draft.when.replace(hour=dice.draw_between(8, 16), minute=0, second=0) + timedelta(
+        days=dice.draw_between(1, 12)
     )
     lines = (
         "BEGIN:VCALENDAR",
@@ -231,8 +231,8 @@ def _calendar(summary: str, letter: Letter, dice: Dice) -> str:
         f"SUMMARY:{summary}",
         f"DTSTART:{start:%Y%m%dT%H%M%SZ}",
         f"DTEND:{start + timedelta(minutes=dice.pick((30, 45, 60))):%Y%m%dT%H%M%SZ}",
-        f"ORGANIZER:mailto:{letter.address}",
-        f"ATTENDEE;RSVP=TRUE:mailto:{letter.mailbox}",
+        f"ORGANIZER:mailto:{draft.address}",
+        f"ATTENDEE;RSVP=TRUE:mailto:{draft.mailbox}",
         "END:VEVENT",
         "END:VCALENDAR",
     )

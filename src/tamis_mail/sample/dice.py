@@ -20,22 +20,22 @@ class Dice:
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random
 
-    def below(self, bound: int) -> int:
+    def draw_below(self, bound: int) -> int:
         return int(self._random() * bound)
 
-    def between(self, low: int, high: int) -> int:
-        return low + self.below(high - low + 1)
+    def draw_between(self, low: int, high: int) -> int:
+        return low + self.draw_below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
         return self._random() < probability
 
     def pick(self, items: Sequence[T]) -> T:
-        return items[self.below(len(items))]
+        return items[self.draw_below(len(items))]
 
-    def several(self, items: Sequence[T], count: int) -> list[T]:
+    def pick_several(self, items: Sequence[T], count: int) -> list[T]:
         """`count` items without repeats, in drawn order."""
         pool = list(items)
-        return [pool.pop(self.below(len(pool))) for _ in range(min(count, len(pool)))]
+        return [pool.pop(self.draw_below(len(pool))) for _ in range(min(count, len(pool)))]
 
     def string(self, length: int, alphabet: str = _LETTERS) -> str:
         draw, size = self._random, len(alphabet)
@@ -51,4 +51,4 @@ class Dice:
         return self.string(length, _LETTERS + _LETTERS.upper() + "0123456789")
 
     def bytes(self, length: int) -> bytes:
-        return bytes(self.below(256) for _ in range(length))
+        return bytes(self.draw_below(256) for _ in range(length))

@@ -33,15 +33,15 @@ def messages(seed: int = 2026) -> Iterator[Sample]:
     >>> first.label in {"ham", "spam"}, b"\\nDelivered-To: " in first.raw.replace(b"\\r\\n", b"\\n")
     (True, True)
     """
-    drawn: list[tuple[datetime, int, Recipe, Dice, int]] = []
+    planned: list[tuple[datetime, int, Recipe, Dice, int]] = []
     for recipe in recipes():
         for copy in range(recipe.times):
             dice = Dice(
                 f"{seed} {recipe.label} {recipe.kind} {recipe.language} {recipe.header('Subject')} {copy}"
             )
             when = _arrival(recipe, dice)
-            drawn.append((when, len(drawn), recipe, dice, seed + copy))
-    for when, _, recipe, dice, turn in sorted(drawn, key=lambda item: item[:2]):
+            planned.append((when, len(planned), recipe, dice, seed + copy))
+    for when, _, recipe, dice, turn in sorted(planned, key=lambda item: item[:2]):
         yield Sample(compose(recipe, dice, when, turn), recipe.label, recipe.kind)
 
 
@@ -49,10 +49,10 @@ def _arrival(recipe: Recipe, dice: Dice) -> datetime:
     """Spam comes at any hour, friends write when they are awake, and an office is closed on Sundays."""
     office = recipe.label == "ham" and (recipe.header("To") == "work" or recipe.kind in _OFFICES)
     first, last = (0, 23) if recipe.label == "spam" else (7, 17) if office else (6, 21)
-    day = dice.below(_DAYS)
+    day = dice.draw_below(_DAYS)
     if office and day % 7 > 4:  # the first day is a Monday
         day -= 2
-    return _START + timedelta(days=day, hours=dice.between(first, last), seconds=dice.below(3600))
+    return _START + timedelta(days=day, hours=dice.draw_between(first, last), seconds=dice.draw_below(3600))
 
 
 def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
@@ -61,32 +61,34 @@ def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
     A folder that holds anything but these very files is left untouched.
     """
     folder = Path(folder)
-    wanted = {
+    contents = {
         folder / sample.label / f"{number:04}-{sample.kind}.eml": sample.raw
         for number, sample in enumerate(messages(seed), 1)
     }
-    if stranger := _stranger(folder, wanted):
+    if stranger := _stranger(folder, contents):
         raise FileExistsError(
             f"{stranger} is not of sample mailbox {seed}: expected an empty or a new folder; name another"
         )
     for label in ("ham", "spam"):
         (folder / label).mkdir(parents=True, exist_ok=True)
-    for path, raw in wanted.items():
+    for path, raw in contents.items():
         if not path.exists():
             write_file(path, raw, sync=False)
-    ham = sum(path.parent.name == "ham" for path in wanted)
-    return ham, len(wanted) - ham
+    ham = sum(path.parent.name == "ham" for path in contents)
+    return ham, len(contents) - ham
 
 
-def _stranger(folder: Path, wanted: dict[Path, bytes]) -> Path | None:
+def _stranger(folder: Path, contents: dict[Path, bytes]) -> Path | None:
     """Something in `folder` that is not ours, if there is anything."""
-    own = {folder / "ham", folder / "spam"}
-    for path in (folder, *sorted(own)):
+    folders = {folder / "ham", folder / "spam"}
+    for path in (folder, *sorted(folders)):
         if (path.exists() or path.is_symlink()) and not path.is_dir():
             return path
     if not folder.exists():
         return None
     for path in sorted(folder.rglob("*")):
-        if path not in own and not (path in wanted and path.is_file() and path.read_bytes() == wanted[path]):
+        if path not in folders and not (
+            path in contents and path.is_file() and path.read_bytes() == contents[path]
+        ):
             return path
     return None

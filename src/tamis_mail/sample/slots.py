@@ -31,10 +31,10 @@ class Slots:
 
     def fill(self, template: str) -> str:
         text = template
-        while (chosen := _CHOICE.sub(self._choose, text)) != text:
-            text = chosen
-        while (filled := _SLOT.sub(self._look_up, text)) != text:
-            text = filled
+        while (replaced := _CHOICE.sub(self._choose, text)) != text:
+            text = replaced
+        while (replaced := _SLOT.sub(self._look_up, text)) != text:
+            text = replaced
         return text
 
     def _choose(self, match: re.Match[str]) -> str:
@@ -60,23 +60,23 @@ class Slots:
         lists = words()
         for language in (self._language, "en", "any"):
             if choices := lists.get(f"{language}.{slot}"):
-                return self._dice.pick(self._others(slot, choices))
+                return self._dice.pick(self._list_unused(slot, choices))
         raise KeyError(
             f"{{{slot}}} in a text in {self._language}: expected a list in words.txt or a maker in slots.py"
         )
 
-    def _others(self, slot: str, choices: Sequence[str]) -> Sequence[str]:
+    def _list_unused(self, slot: str, choices: Sequence[str]) -> Sequence[str]:
         """What is left when a text has several of a slot: two people have two names."""
-        taken = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
-        return [choice for choice in choices if choice not in taken] or choices
+        used_values = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
+        return [choice for choice in choices if choice not in used_values] or choices
 
     def _money(self, low: int, high: int, *, cents: bool = True) -> str:
-        whole = self._dice.between(low, high)
+        amount = self._dice.draw_between(low, high)
         cent = self._dice.pick(("00", "50", "90", "99", "95", self._dice.digits(2)))
-        grouped = f"{whole:,}"
+        digits = f"{amount:,}"
         if self._language in _COMMA_LANGUAGES:
-            return grouped.replace(",", ".") + ("," + cent if cents else "")
-        return grouped + ("." + cent if cents else "")
+            return digits.replace(",", ".") + ("," + cent if cents else "")
+        return digits + ("." + cent if cents else "")
 
     def _date(self, days: int) -> str:
         day = self._when + timedelta(days=days)
@@ -92,14 +92,14 @@ class Slots:
 
     def _month(self) -> str:
         months = words().get(f"{self._language}.month") or words()["en.month"]
-        return months[(self._when.month - 1 + self._dice.below(2)) % 12]
+        return months[(self._when.month - 1 + self._dice.draw_below(2)) % 12]
 
     def _weekday(self) -> str:
         names = words().get(f"{self._language}.weekday") or words()["en.weekday"]
-        return self._dice.pick(self._others("day", names))
+        return self._dice.pick(self._list_unused("day", names))
 
     def _clock(self) -> str:
-        hour, minute = self._dice.between(8, 20), self._dice.pick((0, 0, 15, 30, 30, 45))
+        hour, minute = self._dice.draw_between(8, 20), self._dice.pick((0, 0, 15, 30, 30, 45))
         return f"{hour}:{minute:02}"
 
     def _junk(self) -> str:
@@ -109,7 +109,7 @@ class Slots:
             return dice.pick(lists["any.known_junk"])
         name = dice.pick(lists["any.junk"]) + dice.pick(("", "-", "")) + dice.pick(lists["any.junk"])
         if dice.chance(0.4):
-            name += dice.digits(dice.between(1, 3))
+            name += dice.digits(dice.draw_between(1, 3))
         if dice.chance(0.3):
             name = dice.pick(("mail", "go", "m", "click", "secure", "e")) + "." + name
         return name + dice.pick(
@@ -135,20 +135,20 @@ _MAKERS: dict[str, Callable[[Slots], str]] = {
     "hundreds": lambda s: s._money(210, 990),
     "thousands": lambda s: s._money(1200, 9800),
     "millions": lambda s: s._money(2, 38, cents=False) + s._dice.pick((".5", "", ".2", "")),
-    "few": lambda s: str(s._dice.between(2, 9)),
-    "some": lambda s: str(s._dice.between(11, 48)),
-    "many": lambda s: str(s._dice.between(120, 980)),
-    "percent": lambda s: str(5 * s._dice.between(2, 16)),
+    "few": lambda s: str(s._dice.draw_between(2, 9)),
+    "some": lambda s: str(s._dice.draw_between(11, 48)),
+    "many": lambda s: str(s._dice.draw_between(120, 980)),
+    "percent": lambda s: str(5 * s._dice.draw_between(2, 16)),
     "number": lambda s: s._dice.digits(6),
-    "four": lambda s: str(s._dice.between(1000, 9999)),
+    "four": lambda s: str(s._dice.draw_between(1000, 9999)),
     "code": lambda s: s._dice.string(8, "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"),
     "hex": lambda s: s._dice.hexadecimal(12),
     "token": lambda s: s._dice.token(22),
     "wallet": lambda s: "bc1q" + s._dice.string(38, "acdefghjklmnpqrstuvwxyz023456789"),
     "today": lambda s: s._date(0),
-    "past": lambda s: s._date(-s._dice.between(2, 20)),
-    "soon": lambda s: s._date(s._dice.between(2, 9)),
-    "later": lambda s: s._date(s._dice.between(14, 60)),
+    "past": lambda s: s._date(-s._dice.draw_between(2, 20)),
+    "soon": lambda s: s._date(s._dice.draw_between(2, 9)),
+    "later": lambda s: s._date(s._dice.draw_between(14, 60)),
     "day": lambda s: s._weekday(),
     "month": lambda s: s._month(),
     "time": lambda s: s._clock(),
@@ -156,5 +156,7 @@ _MAKERS: dict[str, Callable[[Slots], str]] = {
     "year": lambda s: str(s._when.year),
     "junk": lambda s: s._junk(),
     "user": lambda s: s._user(),
-    "ip": lambda s: s._dice.pick(("192.0.2.", "198.51.100.", "203.0.113.")) + str(s._dice.between(2, 250)),
+    "ip": lambda s: (
+        s._dice.pick(("192.0.2.", "198.51.100.", "203.0.113.")) + str(s._dice.draw_between(2, 250))
+    ),
 }

@@ -23,27 +23,29 @@ def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> s
     return _MARKED.sub(replace, text)
 
 
-def _between(word: str, dice: Dice, signs: tuple[str, ...]) -> str:
+def _insert_signs(word: str, dice: Dice, signs: tuple[str, ...]) -> str:
     """A sign inside the word, at one or two places."""
-    cuts = sorted(dice.several(range(1, len(word)), min(2, len(word) - 1)))
+    cuts = sorted(dice.pick_several(range(1, len(word)), min(2, len(word) - 1)))
     pieces = [word[start:end] for start, end in zip([0, *cuts], [*cuts, len(word)], strict=True)]
     return dice.pick(signs).join(pieces)
 
 
 _TRICKS: dict[str, Callable[[str, Dice], str]] = {
-    "zero-width": lambda word, dice: _between(word, dice, ("\u200b", "\u200c", "\u2060", "\u00ad")),
-    "tags": lambda word, dice: _between(word, dice, ("<b></b>", "<!-- x -->", "<span></span>", "<i></i>")),
+    "zero-width": lambda word, dice: _insert_signs(word, dice, ("\u200b", "\u200c", "\u2060", "\u00ad")),
+    "tags": lambda word, dice: _insert_signs(
+        word, dice, ("<b></b>", "<!-- x -->", "<span></span>", "<i></i>")
+    ),
     "homoglyph": lambda word, _: word.translate(_LOOK_ALIKE),
     "spaced": lambda word, dice: dice.pick((" ", ".", "_", "-")).join(word.replace(" ", "")),
-    "split": lambda word, dice: _between(word, dice, (" ", "-", " . ")),
+    "split": lambda word, dice: _insert_signs(word, dice, (" ", "-", " . ")),
     "leet": lambda word, _: word.translate(_LEET),
 }
 
 
 def padding(dice: Dice, count: int) -> str:
     """Words of letters that were never written, so that the good words outnumber the bad."""
-    drawn = [dice.pick(words()["en.padding"]) for _ in range(count)]
-    return "\n".join(" ".join(drawn[start : start + 9]) for start in range(0, count, 9))
+    chosen_words = [dice.pick(words()["en.padding"]) for _ in range(count)]
+    return "\n".join(" ".join(chosen_words[start : start + 9]) for start in range(0, count, 9))
 
 
 def with_hidden_text(page: str, dice: Dice) -> str:
@@ -55,4 +57,4 @@ def with_hidden_text(page: str, dice: Dice) -> str:
             "position:absolute;left:-9999px",
         )
     )
-    return f'{page}<div style="{style}">{padding(dice, dice.between(25, 60))}</div>\n'
+    return f'{page}<div style="{style}">{padding(dice, dice.draw_between(25, 60))}</div>\n'

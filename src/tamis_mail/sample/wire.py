@@ -4,7 +4,7 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Headers", "Part", "attachment", "encoded", "fold", "multipart", "phrase", "text_part"]
+__all__ = ["Headers", "Part", "attachment", "encode_words", "fold", "multipart", "phrase", "text_part"]
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -23,7 +23,7 @@ class Part:
     payload: bytes
 
 
-def encoded(text: str, charset: str, *, base64: bool) -> str:
+def encode_words(text: str, charset: str, *, base64: bool) -> str:
     """Encoded words of at most 75 characters each, cut between characters and never inside one."""
     if text.isascii():
         return text
@@ -49,7 +49,7 @@ def phrase(name: str, address: str, charset: str, *, base64: bool) -> str:
     if not name:
         return address
     if not name.isascii():
-        return f"{encoded(name, charset, base64=base64)} <{address}>"
+        return f"{encode_words(name, charset, base64=base64)} <{address}>"
     return f'"{name}" <{address}>' if any(sign in name for sign in ',.@:()"') else f"{name} <{address}>"
 
 
@@ -70,9 +70,9 @@ def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: 
     """A text in `charset` under the transfer encoding asked for; pure ASCII in short lines needs none."""
     raw = text.encode(charset)
     if encoding == "quoted-printable":
-        payload = _quoted_printable(raw)
+        payload = _encode_quoted_printable(raw)
     elif encoding == "base64":
-        payload = _base64(raw)
+        payload = _encode_base64(raw)
     else:
         payload, encoding = raw, "7bit" if raw.isascii() else "8bit"
     kind = f"text/{subtype}; charset={charset}{parameters}"
@@ -89,7 +89,7 @@ def attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -
         *identity,
         ("Content-Disposition", f'{disposition}; filename="{name}"'),
     )
-    return Part(headers, _base64(data))
+    return Part(headers, _encode_base64(data))
 
 
 def multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble: str = "") -> Part:
@@ -102,11 +102,11 @@ def multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble: str 
     return Part((("Content-Type", f'multipart/{subtype}; boundary="{boundary}"'),), b"\n".join(lines))
 
 
-def _base64(raw: bytes) -> bytes:
+def _encode_base64(raw: bytes) -> bytes:
     return b"".join(binascii.b2a_base64(raw[start : start + 57]) for start in range(0, len(raw), 57))
 
 
-def _quoted_printable(raw: bytes) -> bytes:
+def _encode_quoted_printable(raw: bytes) -> bytes:
     lines = []
     for source in raw.split(b"\n"):
         signs = [_QUOTED[octet] for octet in source]

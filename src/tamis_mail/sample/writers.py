@@ -1,4 +1,4 @@
-"""A letter → the headers that its writer's software gives it: phones, webmail, lists, shops, spam kits.
+"""A draft → the headers that its writer's software gives it: phones, webmail, lists, shops, spam kits.
 
 Programs are invented; their habits are not: the order of headers, the shape of Message-IDs, what is left out.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tamis_mail.sample.dice import Dice
-from tamis_mail.sample.letters import Letter, date_of, ip_of
+from tamis_mail.sample.draft import Draft, date_of, ip_of
 from tamis_mail.sample.wire import Headers
 
 __all__ = ["WRITERS", "Writer"]
@@ -18,7 +18,7 @@ __all__ = ["WRITERS", "Writer"]
 class Writer:
     """A program that writes mail: its headers, and how it likes to put a body."""
 
-    headers: Callable[[Letter, Dice], Headers]
+    headers: Callable[[Draft, Dice], Headers]
     forms: tuple[str, ...]
     skins: tuple[str, ...]
     encodings: tuple[str, ...]
@@ -27,39 +27,39 @@ class Writer:
     faulty: bool = False
 
 
-def _hop(letter: Letter, dice: Dice, source: str, protocol: str = "ESMTPSA") -> tuple[str, str]:
+def _hop(draft: Draft, dice: Dice, source: str, protocol: str = "ESMTPSA") -> tuple[str, str]:
     return (
         "Received",
-        f"from {source}\n\tby mail.{letter.domain} with {protocol} id {dice.token(10)};\n\t{letter.date}",
+        f"from {source}\n\tby mail.{draft.domain} with {protocol} id {dice.token(10)};\n\t{draft.date}",
     )
 
 
-def _signature(letter: Letter, dice: Dice, selector: str) -> tuple[str, str]:
+def _signature(draft: Draft, dice: Dice, selector: str) -> tuple[str, str]:
     """The look of a DKIM signature; the values are noise."""
     body, lines = dice.token(43) + "=", [dice.token(64), dice.token(64), dice.token(42) + "=="]
     return (
         "DKIM-Signature",
-        f"v=1; a=rsa-sha256; c=relaxed/relaxed;\n\td={letter.domain}; s={selector};\n"
+        f"v=1; a=rsa-sha256; c=relaxed/relaxed;\n\td={draft.domain}; s={selector};\n"
         f"\th=from:to:subject:date:message-id:mime-version;\n\tbh={body};\n\tb=" + "\n\t ".join(lines),
     )
 
 
-def _core(letter: Letter, identity: str, *, order: str = "dfts") -> Headers:
+def _core(draft: Draft, identity: str, *, order: str = "dfts") -> Headers:
     fields = {
-        "d": ("Date", letter.date),
-        "f": ("From", letter.sender),
-        "t": ("To", letter.to),
-        "s": ("Subject", letter.subject),
+        "d": ("Date", draft.date),
+        "f": ("From", draft.sender),
+        "t": ("To", draft.to),
+        "s": ("Subject", draft.subject),
         "m": ("Message-ID", identity),
     }
     return tuple(fields[sign] for sign in order if fields[sign][1])
 
 
 def _version(dice: Dice) -> str:
-    return f"{dice.between(3, 14)}.{dice.between(0, 9)}"
+    return f"{dice.draw_between(3, 14)}.{dice.draw_between(0, 9)}"
 
 
-def _desktop(letter: Letter, dice: Dice) -> Headers:
+def _desktop(draft: Draft, dice: Dice) -> Headers:
     groups = (
         dice.hexadecimal(8),
         dice.hexadecimal(4),
@@ -68,129 +68,126 @@ def _desktop(letter: Letter, dice: Dice) -> Headers:
         dice.hexadecimal(12),
     )
     return (
-        _hop(letter, dice, f"[{ip_of(letter.address)}] (helo=desk)"),
-        ("Message-ID", f"<{'-'.join(groups)}@{letter.domain}>"),
-        ("Date", letter.date),
+        _hop(draft, dice, f"[{ip_of(draft.address)}] (helo=desk)"),
+        ("Message-ID", f"<{'-'.join(groups)}@{draft.domain}>"),
+        ("Date", draft.date),
         ("MIME-Version", "1.0"),
         ("User-Agent", f"Nightjar/{dice.pick(('128.4', '128.7', '115.10'))}"),
-        *_core(letter, "", order="fts"),
-        ("Content-Language", letter.language),
-        *letter.extra,
+        *_core(draft, "", order="fts"),
+        ("Content-Language", draft.language),
+        *draft.extra,
     )
 
 
-def _phone(letter: Letter, dice: Dice) -> Headers:
+def _phone(draft: Draft, dice: Dice) -> Headers:
     groups = "-".join(dice.string(size, "0123456789ABCDEF") for size in (8, 4, 4, 4, 12))
     return (
-        _signature(letter, dice, "s1"),
-        _hop(letter, dice, f"smtpclient.local.test ([{ip_of(letter.address)}])"),
-        ("From", letter.sender),
+        _signature(draft, dice, "s1"),
+        _hop(draft, dice, f"smtpclient.local.test ([{ip_of(draft.address)}])"),
+        ("From", draft.sender),
         ("Mime-Version", "1.0 (1.0)"),
-        ("Subject", letter.subject),
-        ("Message-Id", f"<{groups}@{letter.domain}>"),
-        ("Date", letter.date),
-        *letter.extra,
-        ("To", letter.to),
+        ("Subject", draft.subject),
+        ("Message-Id", f"<{groups}@{draft.domain}>"),
+        ("Date", draft.date),
+        *draft.extra,
+        ("To", draft.to),
         ("X-Mailer", f"Pocket Mail ({dice.pick(('21F90', '21H16', '22B83', '20H115'))})"),
     )
 
 
-def _webmail(letter: Letter, dice: Dice) -> Headers:
+def _webmail(draft: Draft, dice: Dice) -> Headers:
     return (
-        _signature(letter, dice, dice.pick(("20251104", "20260101"))),
+        _signature(draft, dice, dice.pick(("20251104", "20260101"))),
         ("X-Webmail-State", f"AOJu0Y{dice.token(40)}"),
         (
             "X-Received",
-            f"by {ip_of('core ' + letter.domain)} with SMTP id {dice.hexadecimal(14)};\n\t{letter.date}",
+            f"by {ip_of('core ' + draft.domain)} with SMTP id {dice.hexadecimal(14)};\n\t{draft.date}",
         ),
         ("MIME-Version", "1.0"),
-        *letter.extra,
-        ("From", letter.sender),
-        ("Date", letter.date),
-        ("Message-ID", f"<CA{dice.pick('+-_')}{dice.token(36)}@mail.{letter.domain}>"),
-        ("Subject", letter.subject),
-        ("To", letter.to),
+        *draft.extra,
+        ("From", draft.sender),
+        ("Date", draft.date),
+        ("Message-ID", f"<CA{dice.pick('+-_')}{dice.token(36)}@mail.{draft.domain}>"),
+        ("Subject", draft.subject),
+        ("To", draft.to),
     )
 
 
-def _office(letter: Letter, dice: Dice) -> Headers:
+def _office(draft: Draft, dice: Dice) -> Headers:
     site = dice.string(6, "ABCDEFGHKLMNPR") + "01"
     return (
-        _hop(letter, dice, f"{site.lower()}.{letter.domain} ([{ip_of(site)}])", "HTTP via cluster"),
-        *_core(letter, "", order="fts"),
-        ("Thread-Topic", letter.subject.removeprefix("Re: ").removeprefix("RE: ")),
+        _hop(draft, dice, f"{site.lower()}.{draft.domain} ([{ip_of(site)}])", "HTTP via cluster"),
+        *_core(draft, "", order="fts"),
+        ("Thread-Topic", draft.subject.removeprefix("Re: ").removeprefix("RE: ")),
         ("Thread-Index", f"Ad{dice.token(26)}=="),
-        ("Date", letter.date),
-        ("Message-ID", f"<{site}{dice.string(24, '0123456789ABCDEF')}@{site}.{letter.domain}>"),
-        ("Accept-Language", f"{letter.language}, en-GB"),
-        *letter.extra,
+        ("Date", draft.date),
+        ("Message-ID", f"<{site}{dice.string(24, '0123456789ABCDEF')}@{site}.{draft.domain}>"),
+        ("Accept-Language", f"{draft.language}, en-GB"),
+        *draft.extra,
         ("MIME-Version", "1.0"),
     )
 
 
-def _bulk(letter: Letter, dice: Dice) -> Headers:
+def _bulk(draft: Draft, dice: Dice) -> Headers:
     campaign = dice.digits(7)
     return (
-        _signature(letter, dice, dice.pick(("k1", "mailer", "selector2"))),
-        *_core(
-            letter, f"<{campaign}.{dice.digits(9)}.{dice.hexadecimal(10)}@{letter.domain}>", order="dftms"
-        ),
+        _signature(draft, dice, dice.pick(("k1", "mailer", "selector2"))),
+        *_core(draft, f"<{campaign}.{dice.digits(9)}.{dice.hexadecimal(10)}@{draft.domain}>", order="dftms"),
         ("MIME-Version", "1.0"),
         (
             "List-Unsubscribe",
-            f"<https://{letter.domain}/u/{dice.token(18)}>,\n <mailto:leave-{campaign}@{letter.domain}>",
+            f"<https://{draft.domain}/u/{dice.token(18)}>,\n <mailto:leave-{campaign}@{draft.domain}>",
         ),
         *((("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"),) if dice.chance(0.6) else ()),
         ("Precedence", "bulk"),
         ("X-Campaign", f"{campaign}:{dice.digits(4)}"),
         *((("Feedback-ID", f"{campaign}:{dice.token(6)}:bulk"),) if dice.chance(0.5) else ()),
-        *letter.extra,
+        *draft.extra,
     )
 
 
-def _robot(letter: Letter, dice: Dice) -> Headers:
+def _robot(draft: Draft, dice: Dice) -> Headers:
     return (
-        _hop(letter, dice, f"app{dice.between(1, 6)}.{letter.domain}", "ESMTP"),
+        _hop(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
         *_core(
-            letter,
-            f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{letter.domain}>",
+            draft,
+            f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{draft.domain}>",
             order="dftms",
         ),
         ("MIME-Version", "1.0"),
         *((("Auto-Submitted", "auto-generated"),) if dice.chance(0.7) else ()),
-        *letter.extra,
+        *draft.extra,
     )
 
 
-def _script(letter: Letter, dice: Dice) -> Headers:
-    """A page on a rented server that calls mail(): small clubs and shops, and whoever broke into one."""
-    source = f"by web{dice.between(1, 30)}.{letter.domain} (local, from userid {dice.between(1001, 1090)})"
+def _script(draft: Draft, dice: Dice) -> Headers:
+    """A page on a rented server that calls mail(): small clubs and shops, or an intruder."""
+    server, user = dice.draw_between(1, 30), dice.draw_between(1001, 1090)
+    source = f"by web{server}.{draft.domain} (local, from userid {user})"
     page = dice.pick(("contact.php", "mailer.php", "send.php", "wp-mail.php"))
     return (
-        ("Received", f"{source}\n\tid {dice.hexadecimal(9)}; {letter.date}"),
-        *_core(letter, "", order="ts"),
-        ("X-Script", f"{page} for {letter.domain}"),
-        *_core(letter, f"<{dice.hexadecimal(32)}@{letter.domain}>", order="dfm"),
+        ("Received", f"{source}\n\tid {dice.hexadecimal(9)}; {draft.date}"),
+        *_core(draft, "", order="ts"),
+        ("X-Script", f"{page} for {draft.domain}"),
+        *_core(draft, f"<{dice.hexadecimal(32)}@{draft.domain}>", order="dfm"),
         ("X-Mailer", f"WebPostman {_version(dice)}"),
-        *letter.extra,
+        *draft.extra,
         ("MIME-Version", "1.0"),
     )
 
 
-def _list(letter: Letter, dice: Dice) -> Headers:
+def _list(draft: Draft, dice: Dice) -> Headers:
     """List software: the poster's headers, then its own; the recipe's `List` header says which list."""
-    name = letter.list_address
+    name = draft.list_address
     local, _, host = name.partition("@")
     return (
-        _hop(
-            replace(letter, domain=host), dice, f"mail.{letter.domain} ([{ip_of(letter.address)}])", "ESMTPS"
-        ),
-        ("Date", letter.date),
-        ("From", letter.sender),
+        _hop(replace(draft, domain=host), dice, f"mail.{draft.domain} ([{ip_of(draft.address)}])", "ESMTPS"),
+        ("Date", draft.date),
+        ("From", draft.sender),
         ("To", name),
-        ("Message-ID", f"<{letter.when:%Y%m%d%H%M%S}.{dice.token(8)}@{letter.domain}>"),
-        *((key, value) for key, value in letter.extra if key != "List"),
-        ("Subject", letter.subject),
+        ("Message-ID", f"<{draft.when:%Y%m%d%H%M%S}.{dice.token(8)}@{draft.domain}>"),
+        *((key, value) for key, value in draft.extra if key != "List"),
+        ("Subject", draft.subject),
         ("X-BeenThere", name),
         ("X-List-Version", "Listkeeper 3.3.9"),
         ("Precedence", "list"),
@@ -204,36 +201,36 @@ def _list(letter: Letter, dice: Dice) -> Headers:
     )
 
 
-def _kit(letter: Letter, dice: Dice) -> Headers:
+def _kit(draft: Draft, dice: Dice) -> Headers:
     """A kit that plays an old desktop program, and overdoes it."""
     lie = timedelta(hours=dice.pick((-400, -9, -3, 2, 7, 30)))
-    claimed = date_of(letter.when + lie, dice.pick((-480, 0, 180, 480)))
+    date = date_of(draft.when + lie, dice.pick((-480, 0, 180, 480)))
     source = f"from {dice.string(7)} ([{ip_of(dice.string(5))}])"
     groups = "$".join(dice.hexadecimal(size) for size in (12, 8, 8))
     return (
-        ("Received", f"{source}\n\tby {letter.domain} with SMTP id {dice.digits(8)};\n\t{claimed}"),
+        ("Received", f"{source}\n\tby {draft.domain} with SMTP id {dice.digits(8)};\n\t{date}"),
         ("Message-ID", f"<{groups}@{dice.string(8)}>"),
-        *_core(letter, "", order="fts"),
-        ("Date", claimed),
+        *_core(draft, "", order="fts"),
+        ("Date", date),
         ("MIME-Version", "1.0"),
         ("X-Priority", dice.pick(("3", "1", "3"))),
         (
             "X-Mailer",
             dice.pick(("Courier Express 6.00", "The Owl! (v3.0)", f"Swift Sender {_version(dice)}")),
         ),
-        *letter.extra,
+        *draft.extra,
     )
 
 
-def _bare(letter: Letter, dice: Dice) -> Headers:
+def _minimal(draft: Draft, dice: Dice) -> Headers:
     """As little as a server will take: often no Message-ID, no Date, or a Date from nowhere."""
-    identity = f"<{dice.digits(14)}@{letter.domain}>" if dice.chance(0.35) else ""
-    nowhere = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{letter.when:%Y-%m-%d %H:%M}", "")
-    date = letter.date if dice.chance(0.5) else dice.pick(nowhere)
+    identity = f"<{dice.digits(14)}@{draft.domain}>" if dice.chance(0.35) else ""
+    nowhere = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{draft.when:%Y-%m-%d %H:%M}", "")
+    date = draft.date if dice.chance(0.5) else dice.pick(nowhere)
     return (
         *((("Date", date),) if date else ()),
-        *_core(letter, identity, order=dice.pick(("mfts", "sftm", "tfs"))),
-        *letter.extra,
+        *_core(draft, identity, order=dice.pick(("mfts", "sftm", "tfs"))),
+        *draft.extra,
         ("MIME-Version", "1.0"),
     )
 
@@ -298,6 +295,11 @@ WRITERS = {
         faulty=True,
     ),
     "bare": Writer(
-        _bare, ("plain", "html"), ("kit", "webmail"), ("8bit", "base64"), lambda d: d.digits(16), faulty=True
+        _minimal,
+        ("plain", "html"),
+        ("kit", "webmail"),
+        ("8bit", "base64"),
+        lambda d: d.digits(16),
+        faulty=True,
     ),
 }

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tamis_mail.sieve.pool import Pool
 
-__all__ = ["Executor", "Work", "batches", "here"]
+__all__ = ["Executor", "RunJobs", "batches", "run_locally"]
 
-Work = Callable[
+RunJobs = Callable[
     [str, Iterable[tuple[Any, ...]]], Iterator[Any]
 ]  # the name of a job, its inputs → its results
 
@@ -20,20 +20,20 @@ _LARGE = 32 << 20  # bytes of a batch: a few large messages are enough of one
 _JOBS = "tamis_mail.sieve.jobs"
 
 
-def here(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+def run_locally(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """Do jobs in this process."""
-    work = getattr(import_module(_JOBS), job)
-    return (work(*given) for given in inputs)
+    function = getattr(import_module(_JOBS), job)
+    return (function(*arguments) for arguments in inputs)
 
 
-def batches(messages: Iterable[bytes], most: int, largest: int = _LARGE) -> Iterator[list[bytes]]:
+def batches(messages: Iterable[bytes], max_messages: int, max_bytes: int = _LARGE) -> Iterator[list[bytes]]:
     """The messages, so many or so large at a time."""
     batch: list[bytes] = []
     size = 0
     for raw in messages:
         batch.append(raw)
         size += len(raw)
-        if len(batch) >= most or size >= largest:
+        if len(batch) >= max_messages or size >= max_bytes:
             yield batch
             batch, size = [], 0
     if batch:
@@ -46,7 +46,7 @@ class Executor:
     def __init__(self) -> None:
         self._pool: Pool | None = None
 
-    def for_all(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], Work]:
+    def prepare(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], RunJobs]:
         """The messages, and who will do the jobs that they make."""
         rest = iter(messages)
         first: list[bytes] = []
@@ -54,18 +54,18 @@ class Executor:
         while processes != 1 and len(first) <= _FEW and size < _SMALL:
             raw = next(rest, None)
             if raw is None:
-                return iter(first), here
+                return iter(first), run_locally
             first.append(raw)
             size += len(raw)
-        return chain(first, rest), here if processes == 1 else self._others(processes)
+        return chain(first, rest), run_locally if processes == 1 else self._start_pool(processes)
 
-    def _others(self, processes: int | None) -> Work:
+    def _start_pool(self, processes: int | None) -> RunJobs:
         if self._pool is None:
             pool = import_module("tamis_mail.sieve.pool")
-            self._pool = pool.Pool(processes or pool.cores())
-        return self._ask
+            self._pool = pool.Pool(processes or pool.count_cores())
+        return self._run_in_pool
 
-    def _ask(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    def _run_in_pool(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         if self._pool is None:
             raise AssertionError("asked for work after the pool was closed")
         try:

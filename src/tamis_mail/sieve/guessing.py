@@ -15,22 +15,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.labels import SHARES
+from tamis_mail.labels import GUESS_UNITS
 from tamis_mail.sieve.jobs import judge_features
 from tamis_mail.store import Store
 
-__all__ = ["shares"]
+__all__ = ["guess_spam_units"]
 
 _PART = 0.1  # of the messages, that are taken on either side at most
 _SURE = 0.9  # the least probability of what is taken
 
 
-def shares(bags: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
-    """How many of SHARES parts of each message are spam; None where nothing sure can be said."""
-    probability = np.array([one.probability for one in judge_features(bags, store, with_guesses=False)])
-    surest = np.argsort(probability, kind="stable")
+def guess_spam_units(features: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
+    """How many of GUESS_UNITS parts of each message are spam; None where nothing sure can be said."""
+    probability = np.array([one.probability for one in judge_features(features, store, with_guesses=False)])
+    order = np.argsort(probability, kind="stable")
     hams, spams = np.count_nonzero(probability <= 1 - _SURE), np.count_nonzero(probability >= _SURE)
-    taken = min(int(_PART * len(bags)), int(hams), int(spams))
-    chosen = {*surest[:taken].tolist(), *surest[len(surest) - taken :].tolist()}
-    parts = np.rint(probability * SHARES).astype(np.int64).tolist()
-    return [share if number in chosen else None for number, share in enumerate(parts)]
+    limit = min(int(_PART * len(features)), int(hams), int(spams))
+    selected = {*order[:limit].tolist(), *order[len(order) - limit :].tolist()}
+    units = np.rint(probability * GUESS_UNITS).astype(np.int64).tolist()
+    return [spam_units if number in selected else None for number, spam_units in enumerate(units)]

@@ -14,7 +14,7 @@ from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = ["Change", "bags", "count", "judge", "judge_features", "look"]
+__all__ = ["Change", "count", "digest_messages", "extract_features", "judge", "judge_features"]
 
 Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
 
@@ -23,52 +23,52 @@ _AT_ONCE = 32  # messages whose features are found together: more do not fit int
 
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> Table:
     """The sum of what each message (in canonical form) changes."""
-    found = bags(messages)
-    alike: dict[Change, list[int]] = defaultdict(list)
+    features = extract_features(messages)
+    messages_by_change: dict[Change, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
-        alike[change].append(number)
+        messages_by_change[change].append(number)
     tables = []
-    for change, numbers in alike.items():
-        keys = np.concatenate([found[number] for number in numbers])
-        once = Table.of_bags(keys)
+    for change, numbers in messages_by_change.items():
+        keys = np.concatenate([features[number] for number in numbers])
+        table = Table.count_features(keys)
         for column, units in change:
-            counts = np.zeros((len(once.keys), labels), np.int64)
-            counts[:, column] = once.counts[:, 0] * units
-            tables.append(Table(once.keys, counts))
+            counts = np.zeros((len(table.keys), labels), np.int64)
+            counts[:, column] = table.counts[:, 0] * units
+            tables.append(Table(table.keys, counts))
     return tables[0] if len(tables) == 1 else Table.total(tables, labels)
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """The verdicts, without their evidence, by the store at a path."""
-    found = bags([canonical(raw) for raw in messages])
-    with Store(path, readonly=True) as store, store.reading():
-        return judge_features(found, store)
+    features = extract_features([canonical(raw) for raw in messages])
+    with Store(path, readonly=True) as store, store.snapshot():
+        return judge_features(features, store)
 
 
 def judge_features(
-    found: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True
+    features: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True
 ) -> list[Judgement]:
     """The verdicts on messages of which the features are given; by labelled mail alone, if asked for."""
     rule = Rule.of(store)
     if not with_guesses:
         rule = replace(rule, guessed=0.0)
-    starts = np.cumsum([0, *(len(keys) for keys in found)])
-    keys = np.concatenate([*found, np.empty(0, np.uint64)])
-    distinct, where = np.unique(keys, return_inverse=True)
+    starts = np.cumsum([0, *(len(keys) for keys in features)])
+    keys = np.concatenate([*features, np.empty(0, np.uint64)])
+    distinct, inverse = np.unique(keys, return_inverse=True)
     counts = store.count_arrays(distinct)
-    return judge_many(keys, where, starts, counts, store.labels(), rule, store.unit())
+    return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.unit())
 
 
-def look(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
+def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
     """The digest and the features of each message."""
     plain = [canonical(raw) for raw in messages]
-    return [digest(raw) for raw in plain], bags(plain)
+    return [digest(raw) for raw in plain], extract_features(plain)
 
 
-def bags(messages: Sequence[bytes]) -> list[arrays.Numbers]:
+def extract_features(messages: Sequence[bytes]) -> list[arrays.Numbers]:
     """The features of each message, in canonical form."""
-    found: list[arrays.Numbers] = []
+    features: list[arrays.Numbers] = []
     for start in range(0, len(messages), _AT_ONCE):
-        part = arrays.hash_tokens([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
-        found += np.split(part.keys, part.starts[1:-1])
-    return found
+        batch = arrays.hash_tokens([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
+        features += np.split(batch.keys, batch.starts[1:-1])
+    return features

@@ -16,17 +16,17 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any
 
-__all__ = ["Pool", "WorkerError", "cores"]
+__all__ = ["Pool", "WorkerError", "count_cores"]
 
 
-def cores() -> int:
+def count_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def send(stream: IO[bytes], thing: object) -> None:
+def send(stream: IO[bytes], value: object) -> None:
     """Write one thing to the other side."""
-    data = pickle.dumps(thing, protocol=5)
+    data = pickle.dumps(value, protocol=5)
     stream.write(len(data).to_bytes(8, "little"))
     stream.write(data)
     stream.flush()
@@ -34,11 +34,11 @@ def send(stream: IO[bytes], thing: object) -> None:
 
 def receive(stream: IO[bytes]) -> Any:
     """Read one thing from the other side; EOFError when that has gone."""
-    size = int.from_bytes(_whole(stream, 8), "little")
-    return pickle.loads(_whole(stream, size))  # the other side is our own child, or our parent
+    size = int.from_bytes(_read_exactly(stream, 8), "little")
+    return pickle.loads(_read_exactly(stream, size))  # the other side is our own child, or our parent
 
 
-def _whole(stream: IO[bytes], size: int) -> bytes:
+def _read_exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) < size:
         raise EOFError("the other process has ended")
@@ -87,20 +87,20 @@ class Pool:
     def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """job(*input) for each input, in order, a few inputs ahead of what has been taken."""
         waiting: deque[Future[Any]] = deque()
-        for given in inputs:
-            waiting.append(self._threads.submit(self._do, job, given))
+        for arguments in inputs:
+            waiting.append(self._threads.submit(self._run_job, job, arguments))
             if len(waiting) > 2 * self._size:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _do(self, job: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+    def _run_job(self, job: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         worker = self._idle.get()
         try:
             if worker.stdin is None or worker.stdout is None:
                 raise AssertionError("workers are started with pipes")
-            send(worker.stdin, (job, given))
-            good, result = receive(worker.stdout)
+            send(worker.stdin, (job, arguments))
+            succeeded, result = receive(worker.stdout)
         except (EOFError, OSError, ValueError) as error:
             raise WorkerError(
                 "a process that helped was killed, perhaps for want of memory: "
@@ -108,7 +108,7 @@ class Pool:
             ) from error
         finally:
             self._idle.put(worker)
-        if not good:
+        if not succeeded:
             raise result
         return result
 

@@ -18,7 +18,7 @@ from tamis_mail.store import Store, maintenance
 from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.arrays import side_counts, weigh
-from tamis_mail.verdict.judging import others
+from tamis_mail.verdict.judging import list_other_labels
 from tamis_mail.verdict.rule import questions, sides
 
 __all__ = ["prune"]
@@ -29,21 +29,25 @@ def prune(store: Store, bound: float, progress: maintenance.Progress | None = No
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
     rule, unit = Rule.of(store), store.unit()
-    least = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
+    max_weight = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
 
     def negligible(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
         kinds = views(table.keys)
-        chosen: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (table.counts.sum(axis=1) <= unit)
-        for name, rest in questions(others(labels)):
+        is_negligible: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (
+            table.counts.sum(axis=1) <= unit
+        )
+        for name, rest in questions(list_other_labels(labels)):
             one, other = sides(labels, name, rest, unit, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):
                 spams, hams = one.messages[kind], other.messages[kind]
                 if not (spams and hams):  # nothing can be said of this yet, and later much
-                    chosen[:] = False
+                    is_negligible[:] = False
                     continue
-                asked = np.flatnonzero(chosen & (kinds == kind) & (s + h > 0))
-                chosen[asked] = np.abs(weigh(rule.views[kind], s[asked], h[asked], spams, hams)) <= least
-        return chosen
+                rows = np.flatnonzero(is_negligible & (kinds == kind) & (s + h > 0))
+                is_negligible[rows] = (
+                    np.abs(weigh(rule.views[kind], s[rows], h[rows], spams, hams)) <= max_weight
+                )
+        return is_negligible
 
     return maintenance.drop(store, negligible, progress)

@@ -14,11 +14,11 @@ from functools import partial
 from importlib import import_module
 
 from tamis_mail import features, tokens
-from tamis_mail.labels import GUESSES, SPAM, check_label
+from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
-from tamis_mail.sieve.executor import Executor, Work, batches, here
-from tamis_mail.sieve.plan import JOB, Plan, Receipt
+from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
+from tamis_mail.sieve.transaction import JOB, Receipt, Transaction
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge
@@ -50,7 +50,7 @@ class Sieve:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._hands = Executor()
+        self._executor = Executor()
 
     @classmethod
     def open(
@@ -61,7 +61,7 @@ class Sieve:
 
     def close(self) -> None:
         """Close the store, and let go of the processes that helped."""
-        self._hands.close()
+        self._executor.close()
         self.store.close()
 
     def __enter__(self) -> "Sieve":
@@ -75,7 +75,7 @@ class Sieve:
     def sort(self, raw: bytes) -> Verdict:
         """Judge a message."""
         read = tokens.read(parse(canonical(raw)))
-        with self.store.reading(VERDICT_SECONDS):
+        with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
             rule, unit = Rule.of(self.store), self.store.unit()
             counts = self.store.counts(features.hash_tokens(read))
@@ -84,11 +84,11 @@ class Sieve:
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message is of a label."""
         check_label(label)
-        return self._change([raw], label, source, here)[0]
+        return self._change([raw], label, source, run_locally)[0]
 
     def forget(self, raw: bytes) -> Receipt:
         """Forget a message."""
-        return self._change([raw], None, "", here)[0]
+        return self._change([raw], None, "", run_locally)[0]
 
     # Many messages.
 
@@ -99,14 +99,14 @@ class Sieve:
         """
         waiting: deque[list[bytes]] = deque()
         path = str(self.store.path)
-        chosen, work = self._hands.for_all(messages, processes)
+        raw_messages, run_jobs = self._executor.prepare(messages, processes)
 
         def jobs() -> Iterator[tuple[str, list[bytes]]]:
-            for batch in batches(chosen, _SORTED):
+            for batch in batches(raw_messages, _SORTED):
                 waiting.append(batch)
                 yield path, batch
 
-        for judgements in work("judge", jobs()):
+        for judgements in run_jobs("judge", jobs()):
             for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
                 yield Verdict(judgement, partial(self._evidence, raw))
 
@@ -151,33 +151,39 @@ class Sieve:
                 "learn a few messages of each (tamis learn --spam … --ham …)"
             )
         actions: Counter[str] = Counter()
-        chosen, work = self._hands.for_all(messages, processes)
-        for batch in batches(chosen, _GUESSED):
-            actions += self._guess(batch, source, work)
+        raw_messages, run_jobs = self._executor.prepare(messages, processes)
+        for batch in batches(raw_messages, _GUESSED):
+            actions += self._guess(batch, source, run_jobs)
             if progress:
                 progress(actions.total())
         return actions
 
-    def _guess(self, batch: list[bytes], source: str, work: Work) -> Counter[str]:
+    def _guess(self, batch: list[bytes], source: str, run_jobs: RunJobs) -> Counter[str]:
         """Guess what messages are of which nobody has said it, in one transaction.
 
         Those that were guessed before are weighed again beside the others, so that the same mail is never
         guessed twice over, but nothing becomes of them.
         """
-        with self.store.writing() as writer:
-            plan = Plan(self.store, writer, source)
-            before = {plain: self.store.find(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))}
-            open_ones = [plain for plain, old in before.items() if old is None or old.label in GUESSES]
-            jobs = ((open_ones[start : start + JOB],) for start in range(0, len(open_ones), JOB))
-            bags = [keys for found in work("bags", jobs) for keys in found]
-            shares = import_module("tamis_mail.sieve.guessing").shares
+        with self.store.transaction() as writer:
+            transaction = Transaction(self.store, writer, source)
+            entries = {
+                plain: self.store.find(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
+            }
+            candidates = [
+                plain for plain, old in entries.items() if old is None or old.label in GUESSED_LABELS
+            ]
+            jobs = ((candidates[start : start + JOB],) for start in range(0, len(candidates), JOB))
+            features = [
+                keys for batch_features in run_jobs("extract_features", jobs) for keys in batch_features
+            ]
+            guess_spam_units = import_module("tamis_mail.sieve.guessing").guess_spam_units
             actions: Counter[str] = Counter(known=len(batch))
-            for plain, share in zip(open_ones, shares(bags, self.store), strict=True):
-                if before[plain] is None:
-                    actions.update(known=-1, unsure=share is None, guessed=share is not None)
-                    if share is not None:
-                        plan.guess(plain, share)
-            plan.carry_out((), work)
+            for plain, units in zip(candidates, guess_spam_units(features, self.store), strict=True):
+                if entries[plain] is None:
+                    actions.update(known=-1, unsure=units is None, guessed=units is not None)
+                    if units is not None:
+                        transaction.guess(plain, units)
+            transaction.run((), run_jobs)
         return actions
 
     def forget_many(
@@ -195,17 +201,26 @@ class Sieve:
         progress: Progress | None,
     ) -> Counter[str]:
         actions: Counter[str] = Counter()
-        chosen, work = self._hands.for_all(messages, processes)
-        most = max(_LEARNED // max(1, len(self.store.labels()) // 2), JOB)  # counts of many labels are wide
-        for batch in batches(chosen, most):  # read before the store is locked: a source may be slow
-            actions.update(receipt.action for receipt in self._change(batch, label, source, work))
+        raw_messages, run_jobs = self._executor.prepare(messages, processes)
+        max_messages = max(
+            _LEARNED // max(1, len(self.store.labels()) // 2), JOB
+        )  # counts of many labels are wide
+        for batch in batches(
+            raw_messages, max_messages
+        ):  # read before the store is locked: a source may be slow
+            actions.update(receipt.action for receipt in self._change(batch, label, source, run_jobs))
             if progress:
                 progress(actions.total())
         return actions
 
-    def _change(self, messages: Iterable[bytes], label: str | None, source: str, work: Work) -> list[Receipt]:
+    def _change(
+        self, messages: Iterable[bytes], label: str | None, source: str, run_jobs: RunJobs
+    ) -> list[Receipt]:
         """Learn or forget messages in one transaction."""
-        with self.store.writing() as writer:
-            plan = Plan(self.store, writer, source)
-            steps = (plan.forget(raw) if label is None else plan.learn(raw, label) for raw in messages)
-            return plan.carry_out(steps, work)
+        with self.store.transaction() as writer:
+            transaction = Transaction(self.store, writer, source)
+            receipts = (
+                transaction.forget(raw) if label is None else transaction.learn(raw, label)
+                for raw in messages
+            )
+            return transaction.run(receipts, run_jobs)

@@ -20,11 +20,11 @@ def main() -> None:
     os.dup2(2, 1)
     while True:
         try:
-            job, given = receive(sys.stdin.buffer)
+            job, arguments = receive(sys.stdin.buffer)
         except EOFError:
             return
         try:
-            answer = (True, job(*given))
+            answer = (True, job(*arguments))
         except Exception as error:  # noqa: BLE001 (told to the parent, which raises it)
             answer = (False, error)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.labels import GUESSES
+from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.schema import ROOM, TABLES, find_setting_fault
 from tamis_mail.store import runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects
@@ -23,53 +23,55 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
     """What is wrong with the store, a line for each fault; nothing, if all is well."""
     connection = store.connection
     try:
-        with store.reading():
-            found = [
+        with store.snapshot():
+            faults = [
                 f"SQLite: {' '.join(line.split())[:300]}"  # it may say several things in several lines
                 for (line,) in connection.execute("PRAGMA integrity_check(20)")
                 if line != "ok"
             ]
             refuse_other_objects(connection, store.path)
-            if not found:
-                found = _values(connection)
-            if not found:
+            if not faults:
+                faults = _find_bad_values(connection)
+            if not faults:
                 all_runs, magnitude = runs.all_runs(connection), 0.0
-                found = _strays(connection) + _books(store)
+                faults = _find_strays(connection) + _compare_journal(store)
                 for run in all_runs:
-                    faults, sum_of_counts = tables.faults(connection, run)
-                    found += faults
+                    run_faults, sum_of_counts = tables.find_faults(connection, run)
+                    faults += run_faults
                     magnitude += sum_of_counts
                 if magnitude >= 2 * ROOM:
-                    found.append(
+                    faults.append(
                         f"the counts add up to about {magnitude:.1e}, expected less than {2 * ROOM:.1e}"
                     )
-            if not found:
-                found = _sums(store, progress)
+            if not faults:
+                faults = _compare_sums(store, progress)
     except StoreError as error:
-        found = [str(error)]
-    return found
+        faults = [str(error)]
+    return faults
 
 
-def _values(connection: sqlite3.Connection) -> list[str]:
+def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
     """Columns and settings that hold what they may not."""
-    found = []
+    faults = []
     for table, columns in TABLES.items():
         violations = {column: kind.violation(column) for column, kind in columns.items()}
         numbers = connection.execute(
             f"SELECT {', '.join(f'total({violation})' for violation in violations.values())} FROM {table}"
         ).fetchone()
-        found += [
+        faults += [
             f"there are {number:.0f} rows where {table}.{column} is not {kind}"
             for (column, kind), number in zip(columns.items(), numbers, strict=True)
             if number
         ]
-    if not found:
-        faults = (find_setting_fault(*row) for row in connection.execute("SELECT name, value FROM setting"))
-        found = [fault for fault in faults if fault][:_FAULTS]
-    return found
+    if not faults:
+        setting_faults = (
+            find_setting_fault(*row) for row in connection.execute("SELECT name, value FROM setting")
+        )
+        faults = [fault for fault in setting_faults if fault][:_FAULTS]
+    return faults
 
 
-def _strays(connection: sqlite3.Connection) -> list[str]:
+def _find_strays(connection: sqlite3.Connection) -> list[str]:
     """Rows that belong to nothing."""
     stray = """SELECT count(*) FROM shelf WHERE NOT EXISTS
         (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
@@ -87,7 +89,7 @@ def _strays(connection: sqlite3.Connection) -> list[str]:
     return [f"there are {number} {what}" for what, number in numbers.items() if number]
 
 
-def _books(store: Store) -> list[str]:
+def _compare_journal(store: Store) -> list[str]:
     """Whether labels say what the journal says."""
     journal = dict.fromkeys([label.name for label in store.labels()], (0, 0))
     rows = store.connection.execute(
@@ -96,36 +98,37 @@ def _books(store: Store) -> list[str]:
     )
     for name, messages, weight, rest in rows:
         journal[name] = (journal[name][0] + messages, journal[name][1] + weight)
-        if name in GUESSES and rest:
-            other = GUESSES[1 - GUESSES.index(name)]
+        if name in GUESSED_LABELS and rest:
+            other = GUESSED_LABELS[1 - GUESSED_LABELS.index(name)]
             journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + rest)
-    said = {label.name: (label.messages, label.weight) for label in store.labels()}
+    totals = {label.name: (label.messages, label.weight) for label in store.labels()}
     return [
-        f"label {name!r} says {said.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
+        f"label {name!r} says {totals.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
         for name in sorted(journal)
-        if said.get(name, (0, 0)) != journal[name]
+        if totals.get(name, (0, 0)) != journal[name]
     ]
 
 
-def _sums(store: Store, progress: Progress | None) -> list[str]:
+def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
     """Whether counts are counts, and add up."""
     labels = store.labels()
     features = np.zeros(len(labels), np.int64)
-    negative: list[str] = []
-    below = 0
+    negative_counts: list[str] = []
+    negative_features = 0
     for table in store.tables():
         features += table.counts.sum(axis=0)
-        bad = np.flatnonzero((table.counts < 0).any(axis=1))
-        below += len(bad)
-        negative += [
-            f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}" for row in bad[:_FAULTS]
+        rows = np.flatnonzero((table.counts < 0).any(axis=1))
+        negative_features += len(rows)
+        negative_counts += [
+            f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}"
+            for row in rows[:_FAULTS]
         ]
         if progress is not None and len(table.keys):
             progress(float(table.keys[-1]) / (1 << KEY_BITS))
-    found = negative[:_FAULTS]
-    if below > _FAULTS:
-        found.append(f"there are {below} features with counts below zero")
-    return found + [
+    faults = negative_counts[:_FAULTS]
+    if negative_features > _FAULTS:
+        faults.append(f"there are {negative_features} features with counts below zero")
+    return faults + [
         f"label {label.name!r} says {label.features} features, its counts add up to {total}"
         for label, total in zip(labels, features.tolist(), strict=True)
         if label.features != total

@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 
 from tamis_mail.files import open_regular, refuse_irregular
 
-__all__ = ["Connection", "StoreError", "connect", "is_store", "reading", "refuse_other_objects", "writing"]
+__all__ = [
+    "Connection",
+    "StoreError",
+    "connect",
+    "is_store",
+    "refuse_other_objects",
+    "snapshot",
+    "transaction",
+]
 
 APPLICATION = 0x74616D69  # "tami": what `file` and we know a store by
 PATIENCE = 30.0  # seconds that a writer waits for another
@@ -146,7 +154,7 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
         writable = True
     if not writable and not readonly:
         raise StoreError(f"the store {path} cannot be written: check its permissions and its folder's")
-    with explained(path):
+    with explain_errors(path):
         if readonly and not writable:
             connection = _open_readonly(place)
         else:
@@ -214,17 +222,19 @@ Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definiti
 
 def refuse_other_objects(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse a file whose schema is not that of a store: a trigger or a view could run without end."""
-    with reading(connection, path):  # another process may be making its tables
+    with snapshot(connection, path):  # another process may be making its tables
         objects = _objects(connection)
         of_migrations = {one for one in objects if one[1] == "migration"}
-        if not of_migrations <= _expected_objects(()):
+        if not of_migrations <= _list_expected_objects(()):
             _refuse_objects(path, of_migrations)
-        applied = _applied(connection)
+        applied = _list_applied(connection)
         unknown = applied - set(MIGRATIONS)
     if unknown:
         newest = ascii(max(unknown))[1:-1][:60]
         raise StoreError(f"the store {path} was written by a newer tamis ({newest}): upgrade this one")
-    expected = _expected_objects(tuple((name, MIGRATIONS[name]) for name in MIGRATIONS if name in applied))
+    expected = _list_expected_objects(
+        tuple((name, MIGRATIONS[name]) for name in MIGRATIONS if name in applied)
+    )
     if objects - expected:
         _refuse_objects(path, objects - expected)
     if objects and expected - objects:
@@ -241,7 +251,7 @@ def _refuse_objects(path: Path, objects: Iterable[tuple[str, str, str, str]]) ->
 
 
 @lru_cache
-def _expected_objects(migrations: tuple[tuple[str, str], ...]) -> Objects:
+def _list_expected_objects(migrations: tuple[tuple[str, str], ...]) -> Objects:
     """What these migrations make."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         memory.execute(_MIGRATION)
@@ -271,8 +281,8 @@ def _open_readonly(place: Path) -> Connection:
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
-    known = _applied(connection)
-    if not known:
+    applied = _list_applied(connection)
+    if not applied:
         # Both before there is a log: in the file itself, where `is_store` looks even if a process was killed.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -280,14 +290,14 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
         "wal",
     ):  # a backup that was copied here by hand is not
         connection.execute("PRAGMA journal_mode = WAL")
-    if known >= set(MIGRATIONS):
+    if applied >= set(MIGRATIONS):
         return
-    with writing(connection, path):
-        known = _applied(connection)  # another process may have been first
+    with transaction(connection, path):
+        applied = _list_applied(connection)  # another process may have been first
         if not _objects(connection):
             connection.execute(_MIGRATION)
         for name, statements in MIGRATIONS.items():
-            if name not in known:
+            if name not in applied:
                 for statement in _statements(statements):
                     connection.execute(statement)
                 connection.execute("INSERT INTO migration VALUES (?, ?)", (name, int(time.time())))
@@ -299,19 +309,19 @@ def _statements(script: str) -> Iterator[str]:
     return (statement for statement in plain.split(";") if statement.strip())
 
 
-def _applied(connection: sqlite3.Connection) -> set[str]:
+def _list_applied(connection: sqlite3.Connection) -> set[str]:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'migration'").fetchone():
         return set()
     return {str(name) for (name,) in connection.execute("SELECT name FROM migration LIMIT 999")}
 
 
 @contextmanager
-def reading(connection: sqlite3.Connection, path: object) -> Iterator[None]:
+def snapshot(connection: sqlite3.Connection, path: object) -> Iterator[None]:
     """See the store as it is now, whatever a writer does meanwhile."""
     if connection.in_transaction:
         yield
         return
-    with explained(path):
+    with explain_errors(path):
         connection.execute("BEGIN")
         try:
             connection.execute(
@@ -323,9 +333,9 @@ def reading(connection: sqlite3.Connection, path: object) -> Iterator[None]:
 
 
 @contextmanager
-def writing(connection: sqlite3.Connection, path: object) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection, path: object) -> Iterator[None]:
     """All of what happens inside, or nothing."""
-    with explained(path):
+    with explain_errors(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -365,7 +375,7 @@ def keep_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def explained(path: object) -> Iterator[None]:
+def explain_errors(path: object) -> Iterator[None]:
     """Turn SQLite's errors into one line that says what to do."""
     try:
         with keep_interrupts():

@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 import numpy as np
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.labels import GUESSES
+from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.schema import (
     MOST_EPOCHS,
     MOST_LABELS,
@@ -57,7 +57,7 @@ def export(store: Store, file: IO[bytes]) -> None:
     """Write all that the store remembers."""
     digest = hashlib.sha256()
     numbers = dict.fromkeys(_KINDS[:-1], 0)
-    with store.reading():
+    with store.snapshot():
         for line in _lines(store):
             data = line.encode("ascii")
             kind = data.partition(b" ")[0]
@@ -94,9 +94,9 @@ def _lines(store: Store) -> Iterator[str]:
 
 def load(store: Store, file: IO[bytes]) -> int:
     """Read what `export` wrote into a store that is empty; return how many messages it remembers."""
-    with store.writing() as writer:
-        for what in ("label", "journal", "run"):
-            if store.connection.execute(f"SELECT 1 FROM {what}").fetchone():
+    with store.transaction() as writer:
+        for table in ("label", "journal", "run"):
+            if store.connection.execute(f"SELECT 1 FROM {table}").fetchone():
                 raise StoreError(
                     f"the store {store.path} is not empty: load into a new one and merge (tamis store merge)"
                 )
@@ -116,22 +116,22 @@ class _Reader:
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
         self._versions: set[int] = set()  # of the tokens
         self._labels: list[str] = []
-        self._last = b""  # digest or feature: they are in order
+        self._previous = b""  # digest or feature: they are in order
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
 
     def read(self) -> int:
-        self._header(self._next())
+        self._header(self._read_line())
         stage = 0
         while True:
-            line = self._next()
+            line = self._read_line()
             kind = line.partition(b" ")[0]
             if kind not in _KINDS:
                 self._refuse(f"begins with {kind[:20]!r}, not with setting, label, message, count or end")
             if _KINDS.index(kind) < stage:
                 self._refuse(f"a {kind.decode()} comes after a {_KINDS[stage].decode()}")
             if _KINDS.index(kind) > stage:
-                stage, self._last = _KINDS.index(kind), b""
+                stage, self._previous = _KINDS.index(kind), b""
             if kind == b"end":
                 break
             self._numbers[kind] += 1
@@ -146,7 +146,7 @@ class _Reader:
         self._flush()
         return self._numbers[b"message"]
 
-    def _next(self) -> bytes:
+    def _read_line(self) -> bytes:
         try:
             line = self._file.readline(_LONGEST)
         except (OSError, EOFError) as error:  # a compressed file that is cut off or damaged
@@ -160,48 +160,48 @@ class _Reader:
             )
         return line
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, fault: str) -> NoReturn:
         name = getattr(self._file, "name", "the text")
-        raise StoreError(f"{name}, line {self._line}: {what}; nothing was loaded")
+        raise StoreError(f"{name}, line {self._line}: {fault}; nothing was loaded")
 
     def _header(self, line: bytes) -> None:
-        found = _HEADER.fullmatch(line)
-        if not found:
+        match = _HEADER.fullmatch(line)
+        if not match:
             self._refuse(
                 "is not the first line of a store in text: give a file that `tamis store export` wrote"
             )
-        if int(found[1]) > FORMAT:
-            self._refuse(f"the format is {int(found[1])}, and this tamis reads {FORMAT}: upgrade it")
-        self._versions = set() if found[2] == b"-" else {int(number) for number in found[2].split(b",")}
+        if int(match[1]) > FORMAT:
+            self._refuse(f"the format is {int(match[1])}, and this tamis reads {FORMAT}: upgrade it")
+        self._versions = set() if match[2] == b"-" else {int(number) for number in match[2].split(b",")}
         if max(self._versions, default=0) > VERSION:
             self._refuse(
                 f"the tokens are of version {max(self._versions)}, and this tamis knows {VERSION}: upgrade it"
             )
-        if int(found[3]) > MOST_EPOCHS:
-            self._refuse(f"the epoch is {int(found[3])}, and at most {MOST_EPOCHS} is possible")
-        for name, value in (("epoch", int(found[3])), ("era", int(found[4]))):
+        if int(match[3]) > MOST_EPOCHS:
+            self._refuse(f"the epoch is {int(match[3])}, and at most {MOST_EPOCHS} is possible")
+        for name, value in (("epoch", int(match[3])), ("era", int(match[4]))):
             if value:
                 self._writer.set(name, value)
         self._digest.update(line)
 
     def _strings(self, text: bytes, number: int) -> list[str]:
         """Strings of JSON with spaces between."""
-        found: list[object] = []
+        values: list[object] = []
         decoder = json.JSONDecoder()
         rest = text.decode("ascii", "replace").rstrip("\n")
         with suppress(ValueError, RecursionError):
             while rest:
                 value, end = decoder.raw_decode(rest)
-                found.append(value)
+                values.append(value)
                 rest = rest[end:].removeprefix(" ")
-        strings = [value for value in found if isinstance(value, str) and _is_text(value)]
-        if rest or len(found) != number or len(strings) != number:
+        strings = [value for value in values if isinstance(value, str) and _is_text(value)]
+        if rest or len(values) != number or len(strings) != number:
             self._refuse(f"has no {number} strings of JSON where they belong")
         return strings
 
     def _setting(self, line: bytes) -> None:
         name, value = self._strings(line.partition(b" ")[2], 2)
-        if name.encode() <= self._last:
+        if name.encode() <= self._previous:
             self._refuse(f"the setting {name[:60]!r} is out of order")
         if name in ("epoch", "era"):
             self._refuse(f"the setting {name!r} belongs to the first line")
@@ -209,7 +209,7 @@ class _Reader:
             self._refuse(fault)
         if self._numbers[b"setting"] > _MOST_SETTINGS:
             self._refuse(f"there are more than {_MOST_SETTINGS} settings")
-        self._last = name.encode()
+        self._previous = name.encode()
         self._writer.set(name, value)
 
     def _label(self, line: bytes) -> None:
@@ -224,41 +224,41 @@ class _Reader:
         if len(self._labels) >= MOST_LABELS:
             self._refuse(f"there are more than {MOST_LABELS} labels")
         self._labels.append(label)
-        self._writer.lend(label, int(lent))
+        self._writer.add_imported(label, int(lent))
 
     def _message(self, line: bytes) -> None:
-        found = _MESSAGE.fullmatch(line)
-        if not found or len(found[1]) % 2:
+        match = _MESSAGE.fullmatch(line)
+        if not match or len(match[1]) % 2:
             self._refuse("a message needs digest, label, weight, rest, tokens, era, time and source")
-        number, weight, rest, version, era, time = map(int, found.groups()[1:7])
+        number, weight, rest, version, era, time = map(int, match.groups()[1:7])
         if number >= len(self._labels):
             self._refuse(f"there is no label {number}, only {len(self._labels)}")
-        if rest and not set(GUESSES) <= set(self._labels):
-            self._refuse(f"a message with a rest needs the labels {' and '.join(GUESSES)}")
-        digest = bytes.fromhex(found[1].decode())
-        if digest <= self._last:
+        if rest and not set(GUESSED_LABELS) <= set(self._labels):
+            self._refuse(f"a message with a rest needs the labels {' and '.join(GUESSED_LABELS)}")
+        digest = bytes.fromhex(match[1].decode())
+        if digest <= self._previous:
             self._refuse(f"the message {digest.hex()} is out of order")
-        self._last = digest
+        self._previous = digest
         if version not in self._versions:
             self._refuse(f"its tokens are of version {version}, which the first line does not name")
-        (source,) = self._strings(found[8], 1)
+        (source,) = self._strings(match[8], 1)
         entry = Entry(digest, self._labels[number], weight, rest, version, era, source, time)
         fault = find_row_fault("journal", {"digest": digest, "version": version, "era": era, "time": time})
         if fault := fault or find_row_fault("source", {"name": source}):
             self._refuse(fault)
-        self._writer.remember(entry)
+        self._writer.record(entry)
 
     def _count(self, line: bytes) -> None:
-        found = _COUNT.fullmatch(line)
-        if not found:
+        match = _COUNT.fullmatch(line)
+        if not match:
             self._refuse(f"a feature needs a key of {KEY_BITS // 4} digits and a count for each label")
-        counts = [int(count) for count in found[2].split()]
+        counts = [int(count) for count in match[2].split()]
         if len(counts) != len(self._labels) or not any(counts):
             self._refuse(f"a feature needs {len(self._labels)} counts, not all zero")
-        if found[1] <= self._last:
-            self._refuse(f"the feature {found[1].decode()} is out of order")
-        self._last = found[1]
-        self._keys.append(int(found[1], 16))
+        if match[1] <= self._previous:
+            self._refuse(f"the feature {match[1].decode()} is out of order")
+        self._previous = match[1]
+        self._keys.append(int(match[1], 16))
         self._counts.append(counts)
         if len(self._keys) * len(counts) >= _BATCH:
             self._flush()
@@ -269,13 +269,13 @@ class _Reader:
             self._keys, self._counts = [], []
 
     def _end(self, line: bytes) -> None:
-        found = _END.fullmatch(line)
+        match = _END.fullmatch(line)
         numbers = tuple(self._numbers.values())
-        if not found or tuple(map(int, found.groups()[:4])) != numbers:
+        if not match or tuple(map(int, match.groups()[:4])) != numbers:
             self._refuse(
                 f"does not say {numbers} settings, labels, messages, features, as there are: get it again"
             )
-        if found[5].decode() != self._digest.hexdigest():
+        if match[5].decode() != self._digest.hexdigest():
             self._refuse("the checksum is another: the file was changed on its way, get it again")
         if self._file.read(1):
             self._refuse("something follows the last line")

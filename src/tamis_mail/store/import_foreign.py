@@ -21,7 +21,7 @@ from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table, column_sums
 from tamis_mail.tokens import VERSION
 
-__all__ = ["LABELS", "Lent", "load_bogofilter", "load_spamassassin"]
+__all__ = ["LABELS", "ImportSummary", "load_bogofilter", "load_spamassassin"]
 
 LABELS = (SPAM, HAM)
 
@@ -46,7 +46,7 @@ _SHORTEST, _LONGEST = 3, 15  # bytes of words that SpamAssassin counts whole
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class ImportSummary:
     """What was taken over."""
 
     spam: int  # messages the other filter had learned
@@ -57,31 +57,31 @@ class Lent:
     malformed: int  # lines that were none
 
 
-def load_bogofilter(store: Store, file: Iterable[bytes]) -> Lent:
+def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
     """Lend the store what `bogoutil -d wordlist.db` writes: lines of a token, its spam, its ham and a day."""
-    gathered = _Gathered()
+    buffer = _CountBuffer()
     total: tuple[int, int] | None = None
     tokens = matched = malformed = 0
     digest = hashlib.sha256()
     for line in _lines(file):
         digest.update(line)
-        found = _BOGOFILTER.fullmatch(line)
-        if found is None:
+        match = _BOGOFILTER.fullmatch(line)
+        if match is None:
             malformed += bool(line.strip())
-        elif found[1] == _TOTAL:
-            total = int(found[2]), int(found[3])
-        elif not found[1].startswith(b"."):
+        elif match[1] == _TOTAL:
+            total = int(match[2]), int(match[3])
+        elif not match[1].startswith(b"."):
             tokens += 1
-            feature = bogofilter_feature(found[1])
+            feature = bogofilter_feature(match[1])
             if feature is not None:
                 matched += 1
-                gathered.add(feature, int(found[2]), int(found[3]))
+                buffer.add(feature, int(match[2]), int(match[3]))
     if total is None:
         raise StoreError(
             f"there is no .MSG_COUNT among {tokens} tokens: give all that `bogoutil -d wordlist.db` writes"
         )
-    features = _lend(store, "bogofilter", digest.hexdigest(), total, gathered.table())
-    return Lent(*total, tokens, matched, features, malformed)
+    features = _add_counts(store, "bogofilter", digest.hexdigest(), total, buffer.table())
+    return ImportSummary(*total, tokens, matched, features, malformed)
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
         raise StoreError(f"the file cannot be read ({error}): get it again; nothing was loaded") from error
 
 
-class _Gathered:
+class _CountBuffer:
     """Counts of features, added up now and then: the same line may come without end."""
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class _Gathered:
 
     def table(self) -> Table:
         """All that was gathered; no count is larger than the numbers of a line, so that none overflows."""
-        more = Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
-        total = Table.total([self._table, more], 2)
+        recent = Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
+        total = Table.total([self._table, recent], 2)
         self._table = Table(total.keys, np.minimum(total.counts, _LARGEST))
         self._keys, self._counts = array("Q"), array("q")
         if len(self._table.keys) > _MOST_FEATURES:
@@ -153,14 +153,14 @@ def bogofilter_feature(token: bytes) -> int | None:
     return key(name.encode(), kind) if name else None
 
 
-def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes]) -> Lent:
+def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes]) -> ImportSummary:
     """Lend the store what `sa-learn --backup` writes, as far as words are given that its tokens can be.
 
     SpamAssassin keeps 40 bits of a word's SHA-1, not the word, so words come from elsewhere: a mailbox, a
     dictionary. It counts each word of a body in lower case, whatever else it counts, and hosts after `UD:`.
     These two are matched; its tokens of header fields are not.
     """
-    known: dict[
+    token_counts: dict[
         int, int
     ] = {}  # of a token both counts in one number: a dictionary of pairs is twice as large
     totals: dict[bytes, int] = {}
@@ -168,10 +168,10 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     digest = hashlib.sha256()
     for line in _lines(file):
         digest.update(line)
-        found = _SPAMASSASSIN.fullmatch(line)
-        if found is not None:
-            known[int(found[3], 16)] = int(found[1]) << _DIGITS | int(found[2])
-            if len(known) > _MOST_FEATURES:
+        match = _SPAMASSASSIN.fullmatch(line)
+        if match is not None:
+            token_counts[int(match[3], 16)] = int(match[1]) << _DIGITS | int(match[2])
+            if len(token_counts) > _MOST_FEATURES:
                 raise StoreError(f"there are more than {_MOST_FEATURES} tokens: check the file")
             continue
         kind, *fields = line.rstrip(b"\r\n").split(b"\t")
@@ -181,35 +181,36 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
             malformed += 1
     if not {b"num_spam", b"num_nonspam"} <= totals.keys():
         raise StoreError(
-            f"num_spam or num_nonspam is not among {len(known)} tokens: give all of `sa-learn --backup`"
+            f"num_spam or num_nonspam is not among {len(token_counts)} tokens: give all of "
+            "`sa-learn --backup`"
         )
     total = totals[b"num_spam"], totals[b"num_nonspam"]
     features: dict[int, int] = {}
     for word in words:
         for name, token in _spamassassin_tokens(word.lower()):
-            if token in known:
+            if token in token_counts:
                 features[key(name, WORDS)] = token
-    gathered = _Gathered()
+    buffer = _CountBuffer()
     for feature, token in features.items():
-        gathered.add(feature, known[token] >> _DIGITS, known[token] & (1 << _DIGITS) - 1)
-    number = _lend(store, "spamassassin", digest.hexdigest(), total, gathered.table())
-    return Lent(*total, len(known), len(set(features.values())), number, malformed)
+        buffer.add(feature, token_counts[token] >> _DIGITS, token_counts[token] & (1 << _DIGITS) - 1)
+    number = _add_counts(store, "spamassassin", digest.hexdigest(), total, buffer.table())
+    return ImportSummary(*total, len(token_counts), len(set(features.values())), number, malformed)
 
 
 def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
     """What a word may be: our name for it, and SpamAssassin's number."""
-    found = [(word, word)] if _SHORTEST <= len(word) <= _LONGEST else []
+    names = [(word, word)] if _SHORTEST <= len(word) <= _LONGEST else []
     if b"." in word:
-        found.append((b"url:" + word, b"UD:" + word))
+        names.append((b"url:" + word, b"UD:" + word))
     return [
         (name, int.from_bytes(hashlib.sha1(token, usedforsecurity=False).digest()[-5:], "big"))
-        for name, token in found
+        for name, token in names
     ]
 
 
-def _lend(store: Store, name: str, digest: str, total: tuple[int, int], summed: Table) -> int:
+def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: Table) -> int:
     """Add counts, at most one a message: several tokens may have become one feature."""
-    with store.writing() as writer:
+    with store.transaction() as writer:
         if versions(store) not in ([], [VERSION]):
             raise StoreError(
                 f"the store {store.path} counts tokens of version {versions(store)}, "
@@ -220,19 +221,19 @@ def _lend(store: Store, name: str, digest: str, total: tuple[int, int], summed: 
             raise StoreError(
                 f"the store {store.path} was given these counts of {name} already: nothing is left to do"
             )
-        capped = np.minimum(summed.counts, np.array(total, np.int64))
+        counts = np.minimum(totals.counts, np.array(total, np.int64))
         unit = store.unit()
-        if max(*column_sums(capped), *total) * unit >= ROOM - max(
+        if max(*column_sums(counts), *total) * unit >= ROOM - max(
             (label.features for label in store.labels()), default=0
         ):
             raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")
         columns = [writer.column(label) for label in LABELS]
-        placed = np.zeros((len(summed.keys), writer.width), np.int64)
-        placed[:, columns] = capped * unit
-        table = Table.total([Table(summed.keys, placed)], writer.width)
+        by_label = np.zeros((len(totals.keys), writer.width), np.int64)
+        by_label[:, columns] = counts * unit
+        table = Table.total([Table(totals.keys, by_label)], writer.width)
         writer.add(table)
         for label, messages in zip(LABELS, total, strict=True):
-            writer.lend(label, messages * unit)
+            writer.add_imported(label, messages * unit)
         writer.set(setting, name)
         writer.set("tokens", VERSION)
     return len(table.keys)

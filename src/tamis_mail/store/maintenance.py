@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.labels import GUESSES, SHARES, Label
+from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
 from tamis_mail.schema import MOST_EPOCHS, ROOM, TABLES
 from tamis_mail.store import runs, tables
 from tamis_mail.store.checking import Progress, check
@@ -68,9 +68,9 @@ class Pruned:
 def status(store: Store, sources: int = 10) -> Status:
     """What the store holds."""
     connection = store.connection
-    with store.reading():
+    with store.snapshot():
         messages, last = connection.execute("SELECT count(*), max(time) FROM journal").fetchone()
-        most = connection.execute(
+        most_common = connection.execute(
             "SELECT source.name, count(*) AS number FROM journal JOIN source ON source.id = journal.source "
             "GROUP BY source.id ORDER BY number DESC, source.name LIMIT ?",
             (sources,),
@@ -89,25 +89,25 @@ def status(store: Store, sources: int = 10) -> Status:
             era=store.era(),
             versions=versions(store),
             last=last,
-            sources=[(str(name), number) for name, number in most],
+            sources=[(str(name), number) for name, number in most_common],
         )
 
 
 def versions(store: Store) -> list[int]:
     """The versions of the tokens that were counted: of the journal, and of what another filter lent."""
-    with store.reading():
+    with store.snapshot():
         rows = store.connection.execute(
             "SELECT DISTINCT version FROM journal WHERE typeof(version) = 'integer'"
         )
-        found = {version for (version,) in rows}
+        numbers = {version for (version,) in rows}
         if store.setting("tokens") is not None:
-            found.add(store.number("tokens"))
-    return sorted(found)
+            numbers.add(store.number("tokens"))
+    return sorted(numbers)
 
 
 def decay(store: Store) -> int:
     """Halve the weight of all that was learned so far, and return how often that was done."""
-    with store.writing() as writer:
+    with store.transaction() as writer:
         epoch = store.unit().bit_length()
         if epoch > MOST_EPOCHS:
             raise StoreError(
@@ -120,11 +120,11 @@ def decay(store: Store) -> int:
 
 def compact(store: Store, progress: Progress | None = None) -> int:
     """Put all runs into one generation, give what is free back to the disk, return the bytes left."""
-    with store.writing():
+    with store.transaction():
         # What only forgotten messages had: with their features, which no run has now, the last trace of them.
         store.connection.execute("DELETE FROM source WHERE id NOT IN (SELECT source FROM journal)")
-        found = runs.all_runs(store.connection)
-        if len({run.generation for run in found}) > 1:
+        all_runs = runs.all_runs(store.connection)
+        if len({run.generation for run in all_runs}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
     with suppress(sqlite3.OperationalError), keep_interrupts():
         store.shrink()
@@ -142,36 +142,36 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
         raise ValueError(
             f"halvings is {halvings}: give 0 for all features seen once, 1 for those seen once before a decay"
         )
-    least = store.unit() * SHARES >> halvings
+    least = store.unit() * GUESS_UNITS >> halvings
 
     def stale(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
-        guesses = np.array([label.name in GUESSES for label in labels], bool)
-        worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), ROOM // SHARES) * SHARES
-        found: NDArray[np.bool_] = worth + table.counts[:, guesses].sum(axis=1) <= least
-        return found
+        guesses = np.array([label.name in GUESSED_LABELS for label in labels], bool)
+        worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), ROOM // GUESS_UNITS) * GUESS_UNITS
+        is_stale: NDArray[np.bool_] = worth + table.counts[:, guesses].sum(axis=1) <= least
+        return is_stale
 
     return drop(store, stale, progress)
 
 
-def drop(store: Store, chosen: Chosen, progress: Progress | None = None) -> Pruned:
+def drop(store: Store, select: Chosen, progress: Progress | None = None) -> Pruned:
     """Drop the features that are chosen.
 
-    What a message had given may then be gone: in a store with `era() > 0`, forget by `Writer.take`.
+    What a message had given may then be gone: in a store with `era() > 0`, forget by `Writer.add_clipped`.
     """
     before = _bytes(store)
-    with store.writing() as writer:
+    with store.transaction() as writer:
         labels = store.labels()
         dropped = np.zeros(len(labels), np.int64)
         features = 0
 
-        def without(table: Table, *_: int) -> Table:
+        def remove_chosen(table: Table, *_: int) -> Table:
             nonlocal features, dropped
-            gone = chosen(table, labels)
-            dropped += table.counts[gone].sum(axis=0)
-            features += int(np.count_nonzero(gone))
-            return Table(table.keys[~gone], table.counts[~gone])
+            is_dropped = select(table, labels)
+            dropped += table.counts[is_dropped].sum(axis=0)
+            features += int(np.count_nonzero(is_dropped))
+            return Table(table.keys[~is_dropped], table.counts[~is_dropped])
 
-        entries = _rewrite(store, without, progress)
+        entries = _rewrite(store, remove_chosen, progress)
         for label, total in zip(labels, dropped.tolist(), strict=True):
             store.connection.execute(
                 "UPDATE label SET features = features - ? WHERE id = ?", (total, label.id)
@@ -188,78 +188,90 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
     """Add all that another store remembers; return how many messages that were."""
     if store.path.resolve() == other.path.resolve():
         raise StoreError(f"the store {store.path} cannot be merged with itself: give another one")
-    with other.reading(), store.writing() as writer:
+    with other.snapshot(), store.transaction() as writer:
         _refuse_other_tokens(store, other)
         connection = store.connection
         unit = max(store.unit(), other.unit())
-        mine, its = unit // store.unit(), unit // other.unit()
-        for one, factor in ((store, mine), (other, its)):
-            most = max((max(label.features, label.weight, label.lent) for label in one.labels()), default=0)
-            if most * factor >= ROOM // 2:
+        own_factor, other_factor = unit // store.unit(), unit // other.unit()
+        for one, factor in ((store, own_factor), (other, other_factor)):
+            largest = max(
+                (max(label.features, label.weight, label.lent) for label in one.labels()), default=0
+            )
+            if largest * factor >= ROOM // 2:
                 raise StoreError(
                     f"the store {one.path} counts too much to be merged at {factor} times: decay less often"
                 )
         columns = [writer.column(label.name) for label in other.labels()]
-        connection.execute("UPDATE journal SET weight = weight * ?, rest = rest * ?", (mine, mine))
         connection.execute(
-            "UPDATE label SET weight = weight * ?1, lent = lent * ?1, features = features * ?1", (mine,)
+            "UPDATE journal SET weight = weight * ?, rest = rest * ?", (own_factor, own_factor)
         )
-        messages = twice = 0
+        connection.execute(
+            "UPDATE label SET weight = weight * ?1, lent = lent * ?1, features = features * ?1", (own_factor,)
+        )
+        messages = duplicates = 0
         for entry in other.entries():
             if store.find(entry.digest) is not None:
-                twice += 1
-            elif not twice:
-                writer.remember(replace(entry, weight=entry.weight * its, rest=entry.rest * its))
+                duplicates += 1
+            elif not duplicates:
+                writer.record(
+                    replace(entry, weight=entry.weight * other_factor, rest=entry.rest * other_factor)
+                )
                 messages += 1
-        if twice:
+        if duplicates:
             raise StoreError(
-                f"{twice} messages of {other.path} are in {store.path} too, and would count twice: "
+                f"{duplicates} messages of {other.path} are in {store.path} too, and would count twice: "
                 "forget them in one of the two, then merge"
             )
         for label in other.labels():
-            writer.lend(label.name, label.lent * its)
+            writer.add_imported(label.name, label.lent * other_factor)
             connection.execute(
-                "UPDATE label SET features = features + ? WHERE name = ?", (label.features * its, label.name)
+                "UPDATE label SET features = features + ? WHERE name = ?",
+                (label.features * other_factor, label.name),
             )
-        theirs = runs.all_runs(other.connection)
+        other_runs = runs.all_runs(other.connection)
 
-        def both(table: Table, low: int, high: int) -> Table:
-            pieces = [Table(table.keys, table.counts * mine)]
-            for run in theirs:
+        def add_slice(table: Table, low: int, high: int) -> Table:
+            pieces = [Table(table.keys, table.counts * own_factor)]
+            for run in other_runs:
                 piece = tables.scan(other.connection, run, low, high)
-                if len(piece.keys) and max(int(piece.counts.max()), -int(piece.counts.min())) * its >= ROOM:
+                if (
+                    len(piece.keys)
+                    and max(int(piece.counts.max()), -int(piece.counts.min())) * other_factor >= ROOM
+                ):
                     raise StoreError(
                         f"the store {other.path} counts too much to be merged: see tamis store check"
                     )
                 counts = np.zeros((len(piece.keys), writer.width), np.int64)
-                counts[:, columns[: run.labels]] = piece.counts * its
+                counts[:, columns[: run.labels]] = piece.counts * other_factor
                 pieces.append(Table(piece.keys, counts))
             return Table.total(pieces, writer.width)
 
-        _rewrite(store, both, progress, sum(run.entries for run in theirs))
+        _rewrite(store, add_slice, progress, sum(run.entries for run in other_runs))
         writer.set("epoch", unit.bit_length() - 1)
         writer.set("era", max(store.era(), other.era()))
-        for name, value in _lenders(other).items():
+        for name, value in _list_imports(other).items():
             writer.set(name, value)
     return messages
 
 
 def _refuse_other_tokens(store: Store, other: Store) -> None:
-    mine, its = versions(store), versions(other)
-    if mine and its and mine != its:
+    own_versions, other_versions = versions(store), versions(other)
+    if own_versions and other_versions and own_versions != other_versions:
         raise StoreError(
-            f"{other.path} counts tokens of version {its}, {store.path} of version {mine}: "
-            "they are not the same words; learn the mail of one of them anew"
+            f"{other.path} counts tokens of version {other_versions}, {store.path} of version "
+            f"{own_versions}: they are not the same words; learn the mail of one of them again"
         )
-    again = sorted(name for name in _lenders(store).keys() & _lenders(other).keys() if name != "tokens")
-    if again:
+    shared_imports = sorted(
+        name for name in _list_imports(store).keys() & _list_imports(other).keys() if name != "tokens"
+    )
+    if shared_imports:
         raise StoreError(
-            f"{other.path} and {store.path} have both {again[0]}, "
+            f"{other.path} and {store.path} have both {shared_imports[0]}, "
             "which would count twice: import it into one of them only"
         )
 
 
-def _lenders(store: Store) -> dict[str, str]:
+def _list_imports(store: Store) -> dict[str, str]:
     """Settings that say what other filters have lent."""
     return dict(
         store.connection.execute("SELECT * FROM setting WHERE name = 'tokens' OR name LIKE 'imported %'")
@@ -267,7 +279,10 @@ def _lenders(store: Store) -> dict[str, str]:
 
 
 def _rewrite(
-    store: Store, change: Callable[[Table, int, int], Table], progress: Progress | None, more: int = 0
+    store: Store,
+    change: Callable[[Table, int, int], Table],
+    progress: Progress | None,
+    extra_entries: int = 0,
 ) -> int:
     """Put all counts into one generation, each slice of them changed."""
     connection = store.connection
@@ -275,9 +290,11 @@ def _rewrite(
     labels = len(store.labels())
 
     def piece(low: int, high: int) -> Table:
-        return change(tables.summed(connection, old, low, high, labels), low, high)
+        return change(tables.sum_runs(connection, old, low, high, labels), low, high)
 
-    return tables.rewrite(connection, old, piece, sum(run.entries for run in old) + more, labels, progress)
+    return tables.rewrite(
+        connection, old, piece, sum(run.entries for run in old) + extra_entries, labels, progress
+    )
 
 
 def _bytes(store: Store) -> int:

@@ -50,77 +50,77 @@ class Run:
 def all_runs(connection: sqlite3.Connection) -> list[Run]:
     """Oldest first."""
     rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MOST_RUNS + 1,))
-    found = [Run(*row) for row in rows]
-    faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in found]
+    runs = [Run(*row) for row in rows]
+    faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in runs]
     faults += [
         f"run {run.id} has counts of {run.width} bytes, which no run has"
-        for run, fault in zip(found, faults, strict=True)
+        for run, fault in zip(runs, faults, strict=True)
         if fault is None and run.width not in WIDTHS
     ]
-    if len(found) > MOST_RUNS:
+    if len(runs) > MOST_RUNS:
         faults.append(f"there are more than {MOST_RUNS} runs")
     for fault in filter(None, faults):
-        raise damage(fault)
-    return found
+        raise damage_error(fault)
+    return runs
 
 
-def damage(fault: str) -> StoreError:
+def damage_error(fault: str) -> StoreError:
     """The error for counts that make no sense."""
     return StoreError(f"the store's counts are damaged ({fault}): restore a backup (tamis store restore)")
 
 
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) -> dict[int, list[int]]:
     """The counts of each key, zeros where nothing is known. Plain Python: for one message."""
-    wanted = sorted(keys)
-    found: dict[int, list[int]] = {key: [0] * labels for key in wanted}
+    sorted_keys = sorted(keys)
+    counts: dict[int, list[int]] = {key: [0] * labels for key in sorted_keys}
     for run in all_runs(connection):
         refuse_more_labels(run, labels)
         shift, rest = run.shift, (1 << run.shift) - 1
-        rows = shelves(connection, run, {run.start + (key >> shift) for key in wanted})
+        rows = shelves(connection, run, {run.start + (key >> shift) for key in sorted_keys})
         entry = struct.Struct("<" + run.format)
-        counts_of, size, letters = entry.unpack_from, entry.size, struct.calcsize("<" + run.format[0])
-        for key in wanted:
+        counts_of, size, key_size = entry.unpack_from, entry.size, struct.calcsize("<" + run.format[0])
+        for key in sorted_keys:
             data = rows.get(run.start + (key >> shift))
             if data is None:
                 continue
             # To search the bytes is some ten times as fast as to bisect the entries one by one.
-            sought = (key & rest).to_bytes(letters, "little")
+            pattern = (key & rest).to_bytes(key_size, "little")
             if len(data) > _LARGE:
-                place = _bisect(data, size, letters, key & rest)
+                place = _bisect(data, size, key_size, key & rest)
             else:
-                place = data.find(sought)
+                place = data.find(pattern)
                 while place > 0 and place % size:
-                    place = data.find(sought, place + 1)
+                    place = data.find(pattern, place + 1)
             if place >= 0:
-                total = found[key]
+                total = counts[key]
                 for column, count in enumerate(counts_of(data, place)[1:]):
                     total[column] += count
-    return found
+    return counts
 
 
 def refuse_more_labels(run: Run, labels: int) -> None:
     """Refuse a run that counts for labels that the store does not have."""
     if run.labels > labels:
-        raise damage(f"run {run.id} has {run.labels} labels, the store {labels}")
+        raise damage_error(f"run {run.id} has {run.labels} labels, the store {labels}")
 
 
-def _bisect(data: bytes, size: int, letters: int, key: int) -> int:
+def _bisect(data: bytes, size: int, key_size: int, key: int) -> int:
     """Where the entry of a key begins among sorted entries; -1 if it is not there."""
     place = bisect_left(
         range(len(data) // size),
         key,
-        key=lambda entry: int.from_bytes(data[entry * size : entry * size + letters], "little"),
+        key=lambda entry: int.from_bytes(data[entry * size : entry * size + key_size], "little"),
     )
-    is_there = data[place * size : place * size + letters] == key.to_bytes(letters, "little")
+    is_there = data[place * size : place * size + key_size] == key.to_bytes(key_size, "little")
     return place * size if is_there else -1
 
 
 def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
     """The shelves of these numbers, as far as the run has any."""
-    chosen = str(sorted(numbers))  # which is JSON
+    numbers_json = str(sorted(numbers))  # which is JSON
     rows = dict(
         connection.execute(
-            "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (chosen,)
+            "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (numbers_json,)
         )
     )
     refuse_cut_off(run, rows.values())
@@ -132,4 +132,4 @@ def refuse_cut_off(run: Run, shelves: Iterable[object]) -> None:
     size = struct.calcsize("<" + run.format)
     for data in shelves:
         if not isinstance(data, bytes) or len(data) % size:
-            raise damage(f"a shelf of run {run.id} is cut off")
+            raise damage_error(f"a shelf of run {run.id} is cut off")

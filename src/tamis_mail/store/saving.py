@@ -16,7 +16,7 @@ from tamis_mail.store.database import (
     PATIENCE,
     Connection,
     StoreError,
-    explained,
+    explain_errors,
     is_store,
     refuse_other_objects,
 )
@@ -37,7 +37,7 @@ def backup(store: Store, path: str | os.PathLike[str]) -> None:
         raise StoreError(f"{path} is in use as a store: give another path for the backup")
     if not path.parent.is_dir():
         raise StoreError(f"there is no folder {path.parent}: make it, or give another path for the backup")
-    with _beside(path) as temporary, explained(store.path):
+    with _create_temporary(path) as temporary, explain_errors(store.path):
         store.connection.execute("VACUUM INTO ?", (str(temporary.path),))
         temporary.move_to(path)
 
@@ -54,15 +54,15 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         raise StoreError(
             f"{path} is not a backup of a store: give the path of a file that `tamis store backup` wrote"
         )
-    there = is_there(store_path) and (not store_path.is_file() or store_path.stat().st_size > 0)
-    if there and (not is_store(store_path) or path.samefile(store_path)):
+    exists = is_there(store_path) and (not store_path.is_file() or store_path.stat().st_size > 0)
+    if exists and (not is_store(store_path) or path.samefile(store_path)):
         raise StoreError(
             f"{store_path} is not a store that {path} could replace: move it away, then restore again"
         )
     store_path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-    with _beside(store_path) as temporary:
+    with _create_temporary(store_path) as temporary:
         with (
-            explained(path),
+            explain_errors(path),
             closing(
                 sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, factory=Connection)
             ) as source,
@@ -74,11 +74,11 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
             faults = check(copy)
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
-        if not there or not _overwrite(temporary.path, store_path):
+        if not exists or not _overwrite(temporary.path, store_path):
             for ending in (
                 "-wal",
                 "-shm",
-                *([""] if there else []),
+                *([""] if exists else []),
             ):  # a log that was left would be read into the new
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
@@ -100,13 +100,13 @@ def _overwrite(source: Path, target: Path) -> bool:
         except sqlite3.DatabaseError as error:
             if "malformed" in str(error) or "not a database" in str(error):
                 return False
-            with explained(target):
+            with explain_errors(target):
                 raise
     return True
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Temporary]:
+def _create_temporary(path: Path) -> Iterator[Temporary]:
     try:
         with temporary_beside(path) as temporary:
             yield temporary

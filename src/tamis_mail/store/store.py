@@ -17,7 +17,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tamis_mail.labels import GUESSES, Label
+from tamis_mail.labels import GUESSED_LABELS, Label
 from tamis_mail.schema import (
     LONGEST_SOURCE,
     MOST_LABELS,
@@ -32,10 +32,10 @@ from tamis_mail.store.database import (
     Connection,
     StoreError,
     connect,
-    explained,
+    explain_errors,
     keep_interrupts,
-    reading,
-    writing,
+    snapshot,
+    transaction,
 )
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class Entry:
 
 def columns(label: str, weight: int, rest: int) -> list[tuple[str, int]]:
     """The labels a message's features are counted under: its own, or both guesses."""
-    if label not in GUESSES:
+    if label not in GUESSED_LABELS:
         return [(label, weight)]
-    other = GUESSES[1 - GUESSES.index(label)]
+    other = GUESSED_LABELS[1 - GUESSED_LABELS.index(label)]
     return [(name, share) for name, share in ((label, weight), (other, rest)) if share]
 
 
@@ -96,18 +96,18 @@ class Store:
     # Reading.
 
     @contextmanager
-    def reading(self, seconds: float | None = None) -> Iterator[None]:
+    def snapshot(self, seconds: float | None = None) -> Iterator[None]:
         """See the store as it is now, whatever a writer does meanwhile; other threads wait.
 
         Each statement may take so many seconds, or as many as maintenance needs.
         """
         limit = nullcontext() if seconds is None else self._connection.limit(seconds)
-        with self._lock, limit, reading(self._connection, self.path):
+        with self._lock, limit, snapshot(self._connection, self.path):
             yield
 
     def labels(self) -> list[Label]:
         """In the order of the columns of counts."""
-        with self._lock, explained(self.path):
+        with self._lock, explain_errors(self.path):
             rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MOST_LABELS + 1,))
             labels = [Label(*row) for row in rows]
         for place, label in enumerate(labels):
@@ -116,7 +116,7 @@ class Store:
             if fault is None and label.id != place:
                 fault = f"label {label.name!r} has the column {label.id}, expected {place}"
             if fault:
-                raise self._damage(fault)
+                raise self._damage_error(fault)
         return labels
 
     def unit(self) -> int:
@@ -132,48 +132,48 @@ class Store:
         value = self.setting(name) or "0"
         fault = find_setting_fault(name, value)
         if fault:
-            raise self._damage(fault)
+            raise self._damage_error(fault)
         return int(value)
 
-    def _damage(self, fault: str) -> StoreError:
+    def _damage_error(self, fault: str) -> StoreError:
         return StoreError(
             f"the store {self.path} is damaged ({fault}): restore a backup (tamis store restore)"
         )
 
     def setting(self, name: str) -> str | None:
-        with self._lock, explained(self.path):
+        with self._lock, explain_errors(self.path):
             row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
         """What is known of each key, by label; zeros where that is nothing."""
-        with self.reading():
+        with self.snapshot():
             return runs.look_up(self._connection, keys, len(self.labels()))
 
     def count_arrays(self, keys: "Keys") -> "Counts":
         """(keys, labels): what is known of keys in ascending order."""
-        with self.reading():
+        with self.snapshot():
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
         return counts
 
     def tables(self) -> Iterator["Table"]:
         """All counts there are, some at a time, in the order of keys."""
         tables = _tables()
-        with self.reading():
-            found = runs.all_runs(self._connection)
+        with self.snapshot():
+            all_runs = runs.all_runs(self._connection)
             labels = len(self.labels())
-            for low, high in tables.slices(sum(run.entries for run in found), labels):
-                yield tables.summed(self._connection, found, low, high, labels)
+            for low, high in tables.slices(sum(run.entries for run in all_runs), labels):
+                yield tables.sum_runs(self._connection, all_runs, low, high, labels)
 
     def find(self, digest: bytes) -> Entry | None:
         """What the journal says of a message; None if it does not know it."""
-        with self._lock, explained(self.path):
+        with self._lock, explain_errors(self.path):
             row = self._connection.execute(_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else self._entry(row)
 
     def entries(self) -> Iterator[Entry]:
         """The journal, in the order of digests."""
-        with explained(self.path):
+        with explain_errors(self.path):
             for row in self._connection.execute(_ENTRIES + " ORDER BY digest"):
                 yield self._entry(row)
 
@@ -182,15 +182,15 @@ class Store:
         fault = find_row_fault("journal", {name: getattr(entry, name) for name in _JOURNAL})
         fault = fault or find_row_fault("source", {"name": entry.source})
         if fault:
-            raise self._damage(fault)
+            raise self._damage_error(fault)
         return entry
 
     # Writing.
 
     @contextmanager
-    def writing(self) -> Iterator["Writer"]:
+    def transaction(self) -> Iterator["Writer"]:
         """One transaction; nothing of it is there before it ends well."""
-        with self._lock, writing(self._connection, self.path):
+        with self._lock, transaction(self._connection, self.path):
             writer = Writer(self, self._connection)
             yield writer
             writer.close()
@@ -256,7 +256,7 @@ class Writer:
             self._columns[label] = number
         return self._columns[label]
 
-    def remember(self, entry: Entry) -> None:
+    def record(self, entry: Entry) -> None:
         """Put a message into the journal that is not in it."""
         for name, weight in entry.columns:
             self._weigh(name, weight, int(name == entry.label))
@@ -272,7 +272,7 @@ class Writer:
         )
         self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
-    def drop(self, digest: bytes) -> None:
+    def remove(self, digest: bytes) -> None:
         """Take a message out of the journal, if it is there."""
         entry = self._store.find(digest)
         if entry is not None:
@@ -294,9 +294,9 @@ class Writer:
                     "UPDATE label SET features = features + ? WHERE id = ?", (total, number)
                 )
 
-    def take(self, table: "Table") -> None:
+    def add_clipped(self, table: "Table") -> None:
         """Add to the counts, but take away no more than there is: for a store that was pruned."""
-        self.add(_tables().clipped(self._connection, table))
+        self.add(_tables().clip(self._connection, table))
 
     def set(self, name: str, value: object) -> None:
         """Keep a setting."""
@@ -309,7 +309,7 @@ class Writer:
                 "decays, or what was read is wrong; learn your mail into a new store"
             )
 
-    def lend(self, label: str, weight: int) -> None:
+    def add_imported(self, label: str, weight: int) -> None:
         """Note messages that another filter had counted."""
         column = self.column(label)
         (lent,) = self._connection.execute("SELECT lent FROM label WHERE id = ?", (column,)).fetchone()

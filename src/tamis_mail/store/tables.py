@@ -46,19 +46,19 @@ class Table:
         if len(keys):
             firsts = _firsts(keys)
             keys, counts = keys[firsts], np.add.reduceat(counts, firsts, axis=0)
-        some = np.zeros(len(keys), bool)
+        is_nonzero = np.zeros(len(keys), bool)
         for column in counts.T:
-            some |= column != 0
-        return cls(keys[some], counts[some])
+            is_nonzero |= column != 0
+        return cls(keys[is_nonzero], counts[is_nonzero])
 
     @classmethod
-    def of_bags(cls, keys: Keys) -> "Table":
+    def count_features(cls, keys: Keys) -> "Table":
         """How many messages have each feature: from the features of all, in any order; one column."""
         keys = np.sort(keys)
         firsts = _firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
 
-    def between(self, low: int, high: int) -> "Table":
+    def slice_keys(self, low: int, high: int) -> "Table":
         """The entries with low <= key < high."""
         first, last = np.searchsorted(self.keys, np.array([low, high], np.uint64))
         return Table(self.keys[first:last], self.counts[first:last])
@@ -82,20 +82,22 @@ def add(connection: sqlite3.Connection, table: Table) -> None:
     generations: dict[int, int] = {}
     for run in runs:
         generations[run.generation] = generations.get(run.generation, 0) + run.entries
-    gathered = len(table.keys)
-    merged = set()
-    for generation, entries in sorted(generations.items(), reverse=True):
-        if entries >= RATIO * gathered:
+    entries = len(table.keys)
+    merged_generations = set()
+    for generation, size in sorted(generations.items(), reverse=True):
+        if size >= RATIO * entries:
             break
-        gathered += entries
-        merged.add(generation)
-    old = [run for run in runs if run.generation in merged]
+        entries += size
+        merged_generations.add(generation)
+    old = [run for run in runs if run.generation in merged_generations]
     labels = max([table.counts.shape[1], *(run.labels for run in old)])
 
     def piece(low: int, high: int) -> Table:
-        return Table.total([summed(connection, old, low, high, labels), table.between(low, high)], labels)
+        return Table.total(
+            [sum_runs(connection, old, low, high, labels), table.slice_keys(low, high)], labels
+        )
 
-    rewrite(connection, old, piece, gathered, labels)
+    rewrite(connection, old, piece, entries, labels)
 
 
 def rewrite(
@@ -121,12 +123,12 @@ def rewrite(
     return writer.close()
 
 
-def clipped(connection: sqlite3.Connection, table: Table) -> Table:
+def clip(connection: sqlite3.Connection, table: Table) -> Table:
     """The table, with no count so negative that the store's would be."""
     (labels,) = connection.execute("SELECT count(*) FROM label").fetchone()
     table = Table.total([table], labels)
-    known = np.maximum(look_up(connection, table.keys, labels), 0)
-    return Table.total([Table(table.keys, np.maximum(table.counts, -known))], labels)
+    counts = np.maximum(look_up(connection, table.keys, labels), 0)
+    return Table.total([Table(table.keys, np.maximum(table.counts, -counts))], labels)
 
 
 def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
@@ -152,15 +154,15 @@ def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table
         "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
         (run.start + (low >> run.shift), run.start + (high - 1 >> run.shift)),
     ).fetchall()
-    table = _decoded(rows, run)
-    return table.between(low, high)
+    table = _decode(rows, run)
+    return table.slice_keys(low, high)
 
 
-def summed(connection: sqlite3.Connection, found: Sequence[Run], low: int, high: int, labels: int) -> Table:
+def sum_runs(connection: sqlite3.Connection, runs: Sequence[Run], low: int, high: int, labels: int) -> Table:
     """The sum of runs, of all entries with low <= key < high."""
-    for run in found:
+    for run in runs:
         refuse_more_labels(run, labels)
-    return Table.total([scan(connection, run, low, high) for run in found], labels)
+    return Table.total([scan(connection, run, low, high) for run in runs], labels)
 
 
 def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
@@ -173,57 +175,61 @@ def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
             table = scan(connection, run, 0, 1 << KEY_BITS)
         else:
             rows = sorted(shelves(connection, run, (numbers + np.uint64(run.start)).tolist()).items())
-            table = _decoded(rows, run)
+            table = _decode(rows, run)
         if not len(table.keys):
             continue
         places = np.minimum(np.searchsorted(table.keys, keys), len(table.keys) - 1)
-        there = table.keys[places] == keys
-        counts[there, : run.labels] += table.counts[places[there]]
+        is_present = table.keys[places] == keys
+        counts[is_present, : run.labels] += table.counts[places[is_present]]
     return counts
 
 
-def faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], float]:
+def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], float]:
     """What is wrong with how a run lies on its shelves (nothing, if all is well), and the sum of its counts.
 
     Of that sum every count is taken as positive: if the sums of all runs are small, nothing can overflow.
     """
     record = _record(run)
     magnitude = 0.0
-    found: dict[str, int] = {}
+    faults: dict[str, int] = {}
     entries = 0
     rows = connection.execute(
         "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
         (run.start, run.start + (1 << run.bits) - 1),
     )
-    while some := rows.fetchmany(4096):
-        whole = [
-            data for _, data in some if isinstance(data, bytes) and data and not len(data) % record.itemsize
+    while rows_batch := rows.fetchmany(4096):
+        complete = [
+            data
+            for _, data in rows_batch
+            if isinstance(data, bytes) and data and not len(data) % record.itemsize
         ]
-        found["shelves that are cut off"] = found.get("shelves that are cut off", 0) + len(some) - len(whole)
-        records = np.frombuffer(b"".join(whole), record)
+        faults["shelves that are cut off"] = (
+            faults.get("shelves that are cut off", 0) + len(rows_batch) - len(complete)
+        )
+        records = np.frombuffer(b"".join(complete), record)
         keys = records["key"].astype(np.uint64)
         magnitude += float(np.abs(records["counts"].astype(np.float64)).sum())
-        owners = np.repeat(np.arange(len(whole)), [len(data) // record.itemsize for data in whole])
+        owners = np.repeat(np.arange(len(complete)), [len(data) // record.itemsize for data in complete])
         entries += len(keys)
         astray = np.count_nonzero(keys >> np.uint64(run.shift))
-        unsorted = np.count_nonzero((keys[1:] <= keys[:-1]) & (owners[1:] == owners[:-1]))
-        found["entries on a wrong shelf"] = found.get("entries on a wrong shelf", 0) + int(astray)
-        found["entries out of order"] = found.get("entries out of order", 0) + int(unsorted)
+        out_of_order = np.count_nonzero((keys[1:] <= keys[:-1]) & (owners[1:] == owners[:-1]))
+        faults["entries on a wrong shelf"] = faults.get("entries on a wrong shelf", 0) + int(astray)
+        faults["entries out of order"] = faults.get("entries out of order", 0) + int(out_of_order)
     if entries != run.entries:
-        found[f"entries, and should have {run.entries}"] = entries
+        faults[f"entries, and should have {run.entries}"] = entries
     return [
-        f"run {run.id} has {number} {what}" for what, number in found.items() if number or "should" in what
+        f"run {run.id} has {number} {kind}" for kind, number in faults.items() if number or "should" in kind
     ], magnitude
 
 
 def column_sums(counts: Counts) -> list[int]:
     """The sum of each column; of one that 64 bits do not hold, about."""
     exact: list[int] = counts.sum(axis=0).tolist()
-    about: list[float] = counts.sum(axis=0, dtype=np.float64).tolist()
-    return [a if abs(b) < _SAFE else int(b) for a, b in zip(exact, about, strict=True)]
+    approximate: list[float] = counts.sum(axis=0, dtype=np.float64).tolist()
+    return [a if abs(b) < _SAFE else int(b) for a, b in zip(exact, approximate, strict=True)]
 
 
-def _decoded(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
+def _decode(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
     refuse_cut_off(run, [data for _, data in rows])
     records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
     sizes = [len(data) // records.itemsize for _, data in rows]

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from tamis_mail.message import Message, Page, Part, fold_text, read_html
-from tamis_mail.tokens.words import LONGEST, hosts, networks, spaced, split
+from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, split
 
 __all__ = ["read"]
 
@@ -36,9 +36,9 @@ def read(message: Message) -> tuple[bytes, str]:
         if part.name:
             marks += _file(part)
         if part.text and room > 0:
-            text, more = _text(part)
-            marks += more
-            documents.append(spaced(text[:room]))
+            text, text_marks = _text(part)
+            marks += text_marks
+            documents.append(separate_words(text[:room]))
             room -= len(text)
     return b"\n".join(documents).strip(), "\0".join(marks).replace(" ", "_").replace("\0", " ")
 

@@ -33,7 +33,7 @@ _PROTOCOL = re.compile(r"\bwith (\w{2,12})")
 _LETTERS = re.compile(r"[a-z]+")
 _DIGITS = re.compile(r"[0-9]+")
 _DOMAIN = re.compile(r"\bd=([\w.\-]{1,200})")
-_EXCITED = re.compile(r"[!?$]{2,}|[!?$]")
+_EXCLAMATION = re.compile(r"[!?$]{2,}|[!?$]")
 
 # Signatures, keys and faces differ in every message: that they are there is all they tell.
 _PRESENCE_ONLY = frozenset(
@@ -64,8 +64,8 @@ _PRESENCE_ONLY = frozenset(
         "x-received",
     ]
 )
-_ONCE = frozenset(("date", "message-id", "subject"))  # fields that are hardly ever the same twice
-_ADDRESSED = frozenset(
+_UNCACHED = frozenset(("date", "message-id", "subject"))  # fields that are hardly ever the same twice
+_ADDRESS_FIELDS = frozenset(
     [
         "bcc",
         "cc",
@@ -95,8 +95,8 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
     ... ]
     ['from:ann@mail.example.com', 'from:@mail.example.com', 'from:@example.com', 'from:ann']
     """
-    found: list[str] = []
-    before = ""
+    tokens: list[str] = []
+    previous = ""
     hops: list[str] = []
     room = _IN_ALL
     for name, value in fields[:_FIELDS]:
@@ -104,43 +104,43 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
         room -= len(value)
         if name == "received":
             hops.append(value)
-            if before == name:
+            if previous == name:
                 continue
         else:
-            found.append((_field if name in _ONCE else _repeated)(name, value))
-        found.append(f"{before}>{name}")
-        before = name
-    found.append(f"{before}>")
-    found.append(f"received~{len(hops)}")
-    found += [_hop(_QUEUE.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
-    return " ".join(found)
+            tokens.append((_field if name in _UNCACHED else _cached_field)(name, value))
+        tokens.append(f"{previous}>{name}")
+        previous = name
+    tokens.append(f"{previous}>")
+    tokens.append(f"received~{len(hops)}")
+    tokens += [_hop(_QUEUE.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
+    return " ".join(tokens)
 
 
 def _field(name: str, value: str) -> str:
-    found: list[str] = []
-    if name in _ADDRESSED:
-        _address(name, value, found)
+    tokens: list[str] = []
+    if name in _ADDRESS_FIELDS:
+        _address(name, value, tokens)
     elif name in _PRESENCE_ONLY:
         if "d=" in value:
-            found += [
+            tokens += [
                 f"{name}:@{host}" for domain in _DOMAIN.findall(value.lower()) for host in hosts(domain)
             ]
     else:
-        _READERS.get(name, _plain)(name, value, found)
-    return " ".join(found)
+        _READERS.get(name, _plain)(name, value, tokens)
+    return " ".join(tokens)
 
 
-def _address(name: str, value: str, found: list[str]) -> None:
+def _address(name: str, value: str, tokens: list[str]) -> None:
     value = value.lower() if value.isascii() else fold_text(value)[0]
     value = value[:_LONG]
     addresses = [value[start:end] for start, end in _addresses(value)]
     if len(addresses) != 1:
-        found.append(f"{name}~{len(addresses).bit_length()}")
+        tokens.append(f"{name}~{len(addresses).bit_length()}")
     for address in addresses[:_ADDRESSES]:
-        found.append(f"{name}:{address}")
-        found += [f"{name}:@{host}" for host in hosts(address.rpartition("@")[2])]
-    words = _NAME_WORD.findall(_without_addresses(value[:1000]))
-    found += [f"{name}:{word}" for word in words[:_WORDS]]
+        tokens.append(f"{name}:{address}")
+        tokens += [f"{name}:@{host}" for host in hosts(address.rpartition("@")[2])]
+    words = _NAME_WORD.findall(_remove_addresses(value[:1000]))
+    tokens += [f"{name}:{word}" for word in words[:_WORDS]]
 
 
 def _addresses(value: str) -> list[tuple[int, int]]:
@@ -153,15 +153,15 @@ def _addresses(value: str) -> list[tuple[int, int]]:
     end = 0
     if "@" in value:
         for domain in _AT_DOMAIN.finditer(value):
-            at = domain.start()
-            local = _NOT_LOCAL.split(value[max(end, at - _LOCAL) : at])[-1]
+            place = domain.start()
+            local = _NOT_LOCAL.split(value[max(end, place - _LOCAL) : place])[-1]
             if local:
                 end = domain.end()
-                places.append((at - len(local), end))
+                places.append((place - len(local), end))
     return places
 
 
-def _without_addresses(value: str) -> str:
+def _remove_addresses(value: str) -> str:
     pieces, last = [], 0
     for start, end in _addresses(value):
         pieces.append(value[last:start])
@@ -169,62 +169,62 @@ def _without_addresses(value: str) -> str:
     return " ".join([*pieces, value[last:]])
 
 
-def _subject(name: str, value: str, found: list[str]) -> None:
+def _subject(name: str, value: str, tokens: list[str]) -> None:
     folded, tricks = fold_text(value[:1000])
-    found += [f"{name}:{word[:LONGEST]}" for word in split(folded)[:_WORDS]]
-    found += [f"{name}~{trick}" for trick in tricks]
-    found += [f"{name}:{marks}" for marks in _EXCITED.findall(value[:1000])]
+    tokens += [f"{name}:{word[:LONGEST]}" for word in split(folded)[:_WORDS]]
+    tokens += [f"{name}~{trick}" for trick in tricks]
+    tokens += [f"{name}:{marks}" for marks in _EXCLAMATION.findall(value[:1000])]
     letters = sum(map(str.isalpha, value))
     if letters > 5 and sum(map(str.isupper, value)) * 2 > letters:
-        found.append(f"{name}~loud")
+        tokens.append(f"{name}~loud")
 
 
-def _identity(name: str, value: str, found: list[str]) -> None:
+def _identity(name: str, value: str, tokens: list[str]) -> None:
     """Programs make message ids in their own ways: the shape tells which."""
     local, _, domain = value.strip(" <>").lower()[:300].rpartition("@")
-    found.append(f"{name}~" + _DIGITS.sub("9", _LETTERS.sub("a", local)).replace(" ", "")[:LONGEST])
-    found += [f"{name}:@{host}" for host in hosts(domain)]
+    tokens.append(f"{name}~" + _DIGITS.sub("9", _LETTERS.sub("a", local)).replace(" ", "")[:LONGEST])
+    tokens += [f"{name}:@{host}" for host in hosts(domain)]
 
 
-def _date(name: str, value: str, found: list[str]) -> None:
-    found += [f"{name}:{zone}" for zone in _ZONE.findall(value[:200].lower())]
+def _date(name: str, value: str, tokens: list[str]) -> None:
+    tokens += [f"{name}:{zone}" for zone in _ZONE.findall(value[:200].lower())]
 
 
-def _content(name: str, value: str, found: list[str]) -> None:
+def _content(name: str, value: str, tokens: list[str]) -> None:
     kind, *parameters = value.lower()[:1000].split(";")[:20]
-    found.append(f"{name}:{kind.strip()[:60].replace(' ', '_')}")
+    tokens.append(f"{name}:{kind.strip()[:60].replace(' ', '_')}")
     for parameter in parameters:
-        key, _, given = parameter.partition("=")
-        given = given.strip(" \t\"'")
+        key, _, parameter_value = parameter.partition("=")
+        parameter_value = parameter_value.strip(" \t\"'")
         if key.strip() == "boundary":
-            given = _DIGITS.sub("9", _LETTERS.sub("a", given))
-        found.append(f"{name}:{key.strip()}={given}"[:80].replace(" ", "_").replace("\t", "_"))
+            parameter_value = _DIGITS.sub("9", _LETTERS.sub("a", parameter_value))
+        tokens.append(f"{name}:{key.strip()}={parameter_value}"[:80].replace(" ", "_").replace("\t", "_"))
 
 
-def _whole(name: str, value: str, found: list[str]) -> None:
+def _product(name: str, value: str, tokens: list[str]) -> None:
     """A program's name counts as one token, and word by word."""
-    found.append(f"{name}=" + "_".join(value.lower()[:100].split()))
-    _plain(name, value, found)
+    tokens.append(f"{name}=" + "_".join(value.lower()[:100].split()))
+    _plain(name, value, tokens)
 
 
-def _plain(name: str, value: str, found: list[str]) -> None:
+def _plain(name: str, value: str, tokens: list[str]) -> None:
     value = value[:2000].lower() if value.isascii() else fold_text(value[:2000])[0]
-    found += [f"{name}:{word[:LONGEST]}" for word in _VALUE_WORD.findall(value)[:_WORDS]]
+    tokens += [f"{name}:{word[:LONGEST]}" for word in _VALUE_WORD.findall(value)[:_WORDS]]
 
 
 @lru_cache(4096)
 def _hop(value: str) -> str:
-    found: list[str] = []
+    tokens: list[str] = []
     for host in _HOST.findall(value)[:8]:
         if host.replace(".", "").isdecimal():
-            found += [f"received:{part}" for part in networks(host)]
+            tokens += [f"received:{part}" for part in networks(host)]
         elif "." in host.strip("."):
-            found += [f"received:{domain}" for domain in hosts(host)]
-    found += [f"received:with-{protocol}" for protocol in _PROTOCOL.findall(value)]
-    return " ".join(found)
+            tokens += [f"received:{domain}" for domain in hosts(host)]
+    tokens += [f"received:with-{protocol}" for protocol in _PROTOCOL.findall(value)]
+    return " ".join(tokens)
 
 
-_repeated = lru_cache(4096)(_field)  # mail of one list, shop or friend has most fields in common
+_cached_field = lru_cache(4096)(_field)  # mail of one list, shop or friend has most fields in common
 
 _READERS: dict[str, Callable[[str, str, list[str]], None]] = {
     "subject": _subject,
@@ -232,8 +232,8 @@ _READERS: dict[str, Callable[[str, str, list[str]], None]] = {
     "date": _date,
     "content-type": _content,
     "content-disposition": _content,
-    "x-mailer": _whole,
-    "user-agent": _whole,
-    "x-mimeole": _whole,
-    "organization": _whole,
+    "x-mailer": _product,
+    "user-agent": _product,
+    "x-mimeole": _product,
+    "organization": _product,
 }

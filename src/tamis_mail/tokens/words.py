@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["hosts", "networks", "spaced", "split"]
+__all__ = ["hosts", "networks", "separate_words", "split"]
 
 LONGEST = 40  # letters of a token: what is longer is no word, and all that is known of it is how it begins
 _KEPT = "$!"
@@ -17,12 +17,12 @@ _UNSPACED = re.compile(
 )
 
 
-def spaced(text: str) -> bytes:
+def separate_words(text: str) -> bytes:
     """Folded text as words with spaces between.
 
-    >>> spaced("see you, at noon!\\nbye")
+    >>> separate_words("see you, at noon!\\nbye")
     b'see you  at noon! bye'
-    >>> spaced("限时优惠 now").decode()
+    >>> separate_words("限时优惠 now").decode()
     ' 限时 时优 优惠  now'
     """
     if not text.isascii():
@@ -32,7 +32,7 @@ def spaced(text: str) -> bytes:
 
 def split(text: str) -> list[str]:
     """The words of folded text."""
-    return spaced(text).decode().split()
+    return separate_words(text).decode().split()
 
 
 def _pairs(run: re.Match[str]) -> str:

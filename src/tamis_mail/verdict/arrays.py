@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from tamis_mail.features import HEADERS, VIEWS
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import SPAM, Label
-from tamis_mail.verdict.judging import concluded, others, refuse_negative, trust
-from tamis_mail.verdict.rule import Rule, Side, View, contests, sides
+from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negative, shrinkage
+from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
 
 __all__ = ["judge_many", "log_odds", "scores", "side_counts", "weigh"]
@@ -20,7 +20,7 @@ Counted = tuple[NDArray[np.float64], Sequence[float]]
 
 def judge_many(
     keys: NDArray[np.uint64],
-    where: NDArray[np.intp],
+    rows: NDArray[np.intp],
     starts: NDArray[np.intp],
     counts: NDArray[np.int64],
     labels: Sequence[Label],
@@ -28,39 +28,44 @@ def judge_many(
     unit: int,
 ) -> list[Judgement]:
     """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j]."""
-    known = others(labels)
+    other_labels = list_other_labels(labels)
     kinds = views(keys)
     distinct = np.zeros(len(counts), np.intp)
-    distinct[where] = kinds
+    distinct[rows] = kinds
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
-    def asked(one: Counted, other: Counted) -> NDArray[np.float64]:
-        found = _scores(kinds, where, owners, len(starts) - 1, distinct, rule, one, other)
-        return log_odds(found, rule)
+    def compute_log_odds(left: Counted, right: Counted) -> NDArray[np.float64]:
+        view_scores = _scores(kinds, rows, owners, len(starts) - 1, distinct, rule, left, right)
+        return log_odds(view_scores, rule)
 
-    spam, rest = sides(labels, SPAM, known, unit, rule.guessed)
-    odds_of_spam = asked(_counted(counts, spam), _counted(counts, rest))
-    together, questions = contests(labels, known, unit)
-    total = side_counts(counts, together)
+    spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
+    odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest))
+    all_labels, questions = one_versus_rest(labels, other_labels, unit)
+    total = side_counts(counts, all_labels)
     odds_of = {}
     for one in questions:
-        own = side_counts(counts, one.own)
-        odds_of[one.name] = asked((own, one.own.messages), (total - own, one.rest))
+        own_counts = side_counts(counts, one.own)
+        odds_of[one.name] = compute_log_odds((own_counts, one.own.messages), (total - own_counts, one.rest))
     return [
-        concluded(float(odds), known, {name: float(found[number]) for name, found in odds_of.items()}, rule)
+        decide(
+            float(odds),
+            other_labels,
+            {name: float(log_odds_of_label[number]) for name, log_odds_of_label in odds_of.items()},
+            rule,
+        )
         for number, odds in enumerate(odds_of_spam)
     ]
 
 
-def log_odds(found: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
+def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
     """(messages,): the scores of the views, each times its scale."""
-    total: NDArray[np.float64] = found @ np.array([view.scale for view in rule.views])
+    total: NDArray[np.float64] = view_scores @ np.array([view.scale for view in rule.views])
     return total
 
 
 def scores(
     kinds: NDArray[np.intp],
-    where: NDArray[np.intp],
+    rows: NDArray[np.intp],
     owners: NDArray[np.intp],
     messages: int,
     distinct: NDArray[np.intp],
@@ -71,17 +76,17 @@ def scores(
 ) -> NDArray[np.float64]:
     """(messages, views): what each view says, before its scale."""
     return _scores(
-        kinds, where, owners, messages, distinct, rule, _counted(counts, spam), _counted(counts, rest)
+        kinds, rows, owners, messages, distinct, rule, _count_side(counts, spam), _count_side(counts, rest)
     )
 
 
-def _counted(counts: NDArray[np.int64], side: Side) -> Counted:
+def _count_side(counts: NDArray[np.int64], side: Side) -> Counted:
     return side_counts(counts, side), side.messages
 
 
 def _scores(
     kinds: NDArray[np.intp],
-    where: NDArray[np.intp],
+    rows: NDArray[np.intp],
     owners: NDArray[np.intp],
     messages: int,
     distinct: NDArray[np.intp],
@@ -92,20 +97,20 @@ def _scores(
     (s, spams), (h, hams) = spam, rest
     refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
     weights = np.zeros(len(s))
-    seen = s + h > 0
-    trusts = [trust(a, b, rule) for a, b in zip(spams, hams, strict=True)]
+    is_known = s + h > 0
+    shrinkages = [shrinkage(a, b, rule) for a, b in zip(spams, hams, strict=True)]
     for kind, view in enumerate(rule.views):
-        if trusts[kind]:
-            chosen = np.flatnonzero((distinct == kind) & seen)
-            weights[chosen] = weigh(view, s[chosen], h[chosen], spams[kind], hams[kind])
+        if shrinkages[kind]:
+            selected = np.flatnonzero((distinct == kind) & is_known)
+            weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind])
     place = owners * len(VIEWS) + kinds
-    sums = np.bincount(place, weights[where], messages * len(VIEWS)).reshape(messages, len(VIEWS))
+    sums = np.bincount(place, weights[rows], messages * len(VIEWS)).reshape(messages, len(VIEWS))
     sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))
-    familiar = np.bincount(owners, (seen & (distinct <= HEADERS))[where], messages)
-    acquainted = familiar / (familiar + rule.acquaintance)
+    familiar = np.bincount(owners, (is_known & (distinct <= HEADERS))[rows], messages)
+    familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
-    lean = (sizes * tilt + reluctance * doubt) * acquainted[:, np.newaxis]
-    found: NDArray[np.float64] = (sums + lean) / (sizes + reluctance) * trusts
+    intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
+    found: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
     return found
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from math import exp, isfinite
 
 from tamis_mail.features import GRAMS, HEADERS, VIEWS, view
-from tamis_mail.labels import GUESSES, HAM, SPAM, UNSURE, Label
-from tamis_mail.verdict.rule import Rule, contests, sides
+from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, UNSURE, Label
+from tamis_mail.verdict.rule import Rule, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
-__all__ = ["AS_SUCH", "concluded", "judge", "others", "refuse_negative", "sigmoid", "trust"]
+__all__ = ["HEADER_LENGTH", "decide", "judge", "list_other_labels", "refuse_negative", "shrinkage", "sigmoid"]
 
-AS_SUCH = "(length of the headers)"  # what the length of the head says, whatever is in it
-_SENSELESS = (
+HEADER_LENGTH = "(length of the headers)"  # what the length of the head says, whatever is in it
+_IMPOSSIBLE_COUNTS = (
     "the counts of the store make no sense, so nothing is said of the message: look for damage with "
     "tamis store check"
 )
@@ -25,69 +25,81 @@ def judge(
     names: Callable[[], Mapping[int, str]],
 ) -> Verdict:
     """The verdict on a message of which each feature's counts are given, by label."""
-    known = others(labels)
-    spam, rest = sides(labels, SPAM, known, unit, rule.guessed)
+    other_labels = list_other_labels(labels)
+    spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     pairs = {key: (spam.count(row), rest.count(row)) for key, row in counts.items()}
-    contributions, lean = _contributions(pairs, rule, spam.messages, rest.messages)
-    log_odds = lean + sum(contributions.values())
-    beside = {}
-    together, asked = contests(labels, known, unit)
-    totals = {key: together.count(row) for key, row in counts.items()} if asked else {}
-    for one in asked:
-        ours = {key: one.own.count(row) for key, row in counts.items()}
-        pairs = {key: (own, totals[key] - own) for key, own in ours.items()}
-        found, aside = _contributions(pairs, rule, one.own.messages, one.rest)
-        beside[one.name] = aside + sum(found.values())
+    contributions, intercept = _contributions(pairs, rule, spam.messages, rest.messages)
+    log_odds = intercept + sum(contributions.values())
+    log_odds_of_labels = {}
+    all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
+    totals = {key: all_labels.count(row) for key, row in counts.items()} if comparisons else {}
+    for one in comparisons:
+        own_counts = {key: one.own.count(row) for key, row in counts.items()}
+        pairs = {key: (count, totals[key] - count) for key, count in own_counts.items()}
+        label_contributions, label_intercept = _contributions(pairs, rule, one.own.messages, one.rest)
+        log_odds_of_labels[one.name] = label_intercept + sum(label_contributions.values())
 
     def explain() -> tuple[Evidence, ...]:
-        called = names()
-        found = [
-            Evidence(called[key], VIEWS[view(key)], worth, spam.count(counts[key]), rest.count(counts[key]))
-            for key, worth in contributions.items()
+        names_of_keys = names()
+        evidence = [
+            Evidence(
+                names_of_keys[key],
+                VIEWS[view(key)],
+                contribution,
+                spam.count(counts[key]),
+                rest.count(counts[key]),
+            )
+            for key, contribution in contributions.items()
         ]
-        if lean:
-            found.append(Evidence(AS_SUCH, VIEWS[GRAMS], lean, spam.messages[GRAMS], rest.messages[GRAMS]))
-        return tuple(sorted(found, key=lambda one: (-abs(one.contribution), one.view, one.token)))
+        if intercept:
+            evidence.append(
+                Evidence(HEADER_LENGTH, VIEWS[GRAMS], intercept, spam.messages[GRAMS], rest.messages[GRAMS])
+            )
+        return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
-    return Verdict(concluded(log_odds, known, beside, rule), explain)
+    return Verdict(decide(log_odds, other_labels, log_odds_of_labels, rule), explain)
 
 
-def others(labels: Sequence[Label]) -> list[str]:
+def list_other_labels(labels: Sequence[Label]) -> list[str]:
     """What a message may be that is not spam."""
-    held = [
-        label.name for label in labels if label.weight + label.lent and label.name not in (SPAM, *GUESSES)
+    names = [
+        label.name
+        for label in labels
+        if label.weight + label.lent and label.name not in (SPAM, *GUESSED_LABELS)
     ]
-    return held or [HAM]
+    return names or [HAM]
 
 
-def concluded(log_odds: float, known: Sequence[str], beside: Mapping[str, float], rule: Rule) -> Judgement:
+def decide(
+    log_odds: float, other_labels: Sequence[str], log_odds_of_labels: Mapping[str, float], rule: Rule
+) -> Judgement:
     """The judgement from the log-odds of spam and, if there are several other labels, of each of these."""
-    if not all(map(isfinite, (log_odds, *beside.values()))):  # else NaN would be called ham
-        raise VerdictError(_SENSELESS)
+    if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # else NaN would be called ham
+        raise VerdictError(_IMPOSSIBLE_COUNTS)
     probability = sigmoid(log_odds)
-    shares = _softmax([beside.get(name, 0.0) for name in known])
+    posterior = _softmax([log_odds_of_labels.get(name, 0.0) for name in other_labels])
     probabilities = {SPAM: probability} | {
-        name: (1 - probability) * share for name, share in zip(known, shares, strict=True)
+        name: (1 - probability) * p for name, p in zip(other_labels, posterior, strict=True)
     }
     if probability >= rule.spam:
         label = SPAM
     elif probability > rule.ham:
         label = UNSURE
     else:
-        label = max(known, key=lambda name: probabilities[name])
+        label = max(other_labels, key=lambda name: probabilities[name])
     return Judgement(label, probability, log_odds, probabilities)
 
 
-def refuse_negative(least: float) -> None:
+def refuse_negative(smallest: float) -> None:
     """Refuse counts below zero, which a damaged store may have."""
-    if least < 0:
-        raise VerdictError(_SENSELESS)
+    if smallest < 0:
+        raise VerdictError(_IMPOSSIBLE_COUNTS)
 
 
-def trust(spams: float, hams: float, rule: Rule) -> float:
+def shrinkage(spams: float, hams: float, rule: Rule) -> float:
     """How much may be claimed after so many messages."""
-    least = min(spams, hams)
-    return least / (least + rule.patience) if least > 0 else 0.0
+    smallest = min(spams, hams)
+    return smallest / (smallest + rule.patience) if smallest > 0 else 0.0
 
 
 def sigmoid(log_odds: float) -> float:
@@ -114,20 +126,26 @@ def _contributions(
     sizes = [0] * len(VIEWS)
     for key in counts:
         sizes[view(key)] += 1
-    scales = [chosen.scale * trust(spams[kind], hams[kind], rule) for kind, chosen in enumerate(rule.views)]
-    known: dict[tuple[int, float, float], float] = {}  # most were seen once or twice: few weights differ
+    scales = [
+        view_rule.scale * shrinkage(spams[kind], hams[kind], rule)
+        for kind, view_rule in enumerate(rule.views)
+    ]
+    cache: dict[tuple[int, float, float], float] = {}  # most were seen once or twice: few weights differ
     contributions = {}
     familiar = 0
     for key, (s, h) in counts.items():
         kind = view(key)
         case = (kind, s, h)
-        if case not in known:
-            chosen = rule.views[kind]
+        if case not in cache:
+            view_rule = rule.views[kind]
             refuse_negative(min(s, h))
-            weight = chosen.weigh(s, h, spams[kind], hams[kind]) if scales[kind] else 0.0
-            known[case] = scales[kind] * weight / (sizes[kind] + chosen.reluctance)
-        contributions[key] = known[case]
+            weight = view_rule.weigh(s, h, spams[kind], hams[kind]) if scales[kind] else 0.0
+            cache[case] = scales[kind] * weight / (sizes[kind] + view_rule.reluctance)
+        contributions[key] = cache[case]
         familiar += s + h > 0 and kind <= HEADERS
-    acquainted = familiar / (familiar + rule.acquaintance)
-    leans = (scale * chosen.lean(size) for scale, chosen, size in zip(scales, rule.views, sizes, strict=True))
-    return contributions, acquainted * sum(leans)
+    familiarity = familiar / (familiar + rule.acquaintance)
+    intercepts = (
+        scale * view_rule.intercept(size)
+        for scale, view_rule, size in zip(scales, rule.views, sizes, strict=True)
+    )
+    return contributions, familiarity * sum(intercepts)

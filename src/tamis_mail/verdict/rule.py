@@ -18,7 +18,7 @@ from importlib import import_module
 from math import log
 from typing import Protocol
 
-from tamis_mail.labels import GUESSES, SHARES, SPAM, Label
+from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, SPAM, Label
 from tamis_mail.schema import parse_rule
 
 __all__ = ["RULE", "Rule", "RuleError", "Side", "View", "questions", "sides"]
@@ -43,7 +43,7 @@ class View:
         worth = self.prior if self.pooled else 2 * self.prior
         return log((spam + worth * rate) / (spams + worth)) - log((ham + worth * rate) / (hams + worth))
 
-    def lean(self, features: int) -> float:
+    def intercept(self, features: int) -> float:
         """The part of the score that so many features have whatever they are."""
         return (features * self.tilt + self.reluctance * self.doubt) / (features + self.reluctance)
 
@@ -62,24 +62,24 @@ class Rule:
     @classmethod
     def of(cls, store: "Settings") -> "Rule":
         """The rule that was tuned for a store, or the default."""
-        written = store.setting("rule")
-        if not written:
+        text = store.setting("rule")
+        if not text:
             return RULE
         try:
-            given = parse_rule(written)
+            fields = parse_rule(text)
         except ValueError as error:
             raise RuleError(
                 f"the rule that was tuned for this store cannot be used ({error}): "
                 "tamis tune --reset goes back to the default"
             ) from error
-        one, two, three, four = (View(**view) for view in given.pop("views"))
-        return cls((one, two, three, four), **given)
+        one, two, three, four = (View(**view) for view in fields.pop("views"))
+        return cls((one, two, three, four), **fields)
 
-    def written(self) -> str:
+    def to_json(self) -> str:
         """As `of` reads it."""
         return str(import_module("json").dumps(asdict(self)))
 
-    def scaled(self, scales: Sequence[float]) -> "Rule":
+    def with_scales(self, scales: Sequence[float]) -> "Rule":
         """With other scales of the views."""
         one, two, three, four = (replace(view, scale=s) for view, s in zip(self.views, scales, strict=True))
         return replace(self, views=(one, two, three, four))
@@ -106,16 +106,16 @@ class Side:
         return sum(worth * counts[column] for column, worth in self.columns)
 
 
-def questions(known: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def questions(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Spam or one of the others? And, if these are several, each of them or one of the rest?"""
-    yield SPAM, [*known]
-    if len(known) > 1:
-        for name in known:
-            yield name, [other for other in known if other != name]
+    yield SPAM, [*names]
+    if len(names) > 1:
+        for name in names:
+            yield name, [rest for rest in names if rest != name]
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class OneVersusRest:
     """The question whether mail that is not spam is of one label, or of one of all the others."""
 
     name: str
@@ -123,29 +123,31 @@ class Contest:
     rest: tuple[float, float, float, float]  # messages of the others, by view
 
 
-def contests(labels: Sequence[Label], known: Sequence[str], unit: int) -> tuple[Side, list[Contest]]:
+def one_versus_rest(
+    labels: Sequence[Label], names: Sequence[str], unit: int
+) -> tuple[Side, list[OneVersusRest]]:
     """All known labels as one side, and a contest for each, if there are several.
 
     What the others have is what all have less a label's own, so that the work is linear in their number.
     Units are powers of two: the differences are exact.
     """
-    together = _side(labels, set(known), "", unit, 0.0)
-    if len(known) < 2:
-        return together, []
-    named = {label.name: label for label in labels}
-    found = []
-    for name in known:
-        own = _side([named[name]], {name}, "", unit, 0.0)
-        one, two, three, four = (a - b for a, b in zip(together.messages, own.messages, strict=True))
-        found.append(Contest(name, own, (one, two, three, four)))
-    return together, found
+    all_labels = _side(labels, set(names), "", unit, 0.0)
+    if len(names) < 2:
+        return all_labels, []
+    by_name = {label.name: label for label in labels}
+    comparisons = []
+    for name in names:
+        own = _side([by_name[name]], {name}, "", unit, 0.0)
+        one, two, three, four = (a - b for a, b in zip(all_labels.messages, own.messages, strict=True))
+        comparisons.append(OneVersusRest(name, own, (one, two, three, four)))
+    return all_labels, comparisons
 
 
 def sides(
     labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
 ) -> tuple[Side, Side]:
     """A label on one side, others on the other; guessed mail is on a side if the question is spam."""
-    guesses = GUESSES if chosen == SPAM else ("", "")
+    guesses = GUESSED_LABELS if chosen == SPAM else ("", "")
     return (
         _side(labels, {chosen}, guesses[0], unit, guessed),
         _side(labels, set(against), guesses[1], unit, guessed),
@@ -153,18 +155,18 @@ def sides(
 
 
 def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guessed: float) -> Side:
-    columns, learned, lent = [], 0.0, 0.0
+    columns, weight, imported = [], 0.0, 0.0
     for label in labels:
         if label.name in names:
             worth = 1 / unit
         elif label.name == guess:
-            worth = guessed / (unit * SHARES)
+            worth = guessed / (unit * GUESS_UNITS)
         else:
             continue
         columns.append((label.id, worth))
-        learned += worth * label.weight
-        lent += worth * label.lent
-    return Side(tuple(columns), (learned, learned + lent, learned + lent, learned))
+        weight += worth * label.weight
+        imported += worth * label.lent
+    return Side(tuple(columns), (weight, weight + imported, weight + imported, weight))
 
 
 RULE = Rule(

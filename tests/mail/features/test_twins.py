@@ -68,7 +68,7 @@ def test_pairs_do_not_cross_lines_or_messages() -> None:
 
 def test_a_batch_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 65535 messages"):
-        arrays.hash_tokens([Tokens(b"", b"", b"", b"")] * arrays.MOST)
+        arrays.hash_tokens([Tokens(b"", b"", b"", b"")] * arrays.MAX_MESSAGES)
 
 
 # The numbers are part of a store's format: a change here is a change of tokens.VERSION.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.mailbox import Letter, open_source
+from tamis_mail.mailbox import RawMessage, open_source
 from tests.mail.mailbox.writers import POSTMARK, mboxo
 
 LETTER = b"Subject: hello\n\nWorld.\n"
@@ -82,7 +82,7 @@ def test_a_name_may_hold_a_newline_an_escape_and_bytes_that_are_no_text(tmp_path
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     box = maildir(tmp_path / "box", "cur/1")
-    plant(tmp_path, "elsewhere")
+    plant(tmp_path, "other_paths")
     os.mkfifo(box / "cur" / "2-fifo")
     (box / "cur" / "3-dangling").symlink_to("nowhere")
     (box / "cur" / "4-device").symlink_to("/dev/zero")
@@ -254,5 +254,7 @@ def test_a_folder_that_may_not_be_listed_is_named(tmp_path: Path, monkeypatch: p
 def test_a_folder_can_be_read_twice(tmp_path: Path) -> None:
     source = open_source(plant(tmp_path / "mail", "a.eml"))
     assert (
-        list(source) == list(source) == [Letter(b"a.eml", "mail/a.eml", 5, str(tmp_path / "mail" / "a.eml"))]
+        list(source)
+        == list(source)
+        == [RawMessage(b"a.eml", "mail/a.eml", 5, str(tmp_path / "mail" / "a.eml"))]
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.mailbox import guess_label, labelled_folders
+from tamis_mail.mailbox import find_labelled_folders, guess_label
 from tests.mail.mailbox.test_folders import maildir, plant
 from tests.mail.mailbox.writers import mboxo
 
@@ -32,7 +32,7 @@ def test_a_name_tells(name: str, label: str | None) -> None:
 
 
 def found(root: Path) -> dict[str, str]:
-    return {str(Path(path).relative_to(root)): label for path, label in labelled_folders(root)}
+    return {str(Path(path).relative_to(root)): label for path, label in find_labelled_folders(root)}
 
 
 def test_a_maildir_tree(tmp_path: Path) -> None:
@@ -66,5 +66,5 @@ def test_a_folder_that_is_named_itself(tmp_path: Path) -> None:
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
-    assert labelled_folders(tmp_path / "spam") == []
-    assert labelled_folders(plant(tmp_path, "a.eml")) == []
+    assert find_labelled_folders(tmp_path / "spam") == []
+    assert find_labelled_folders(plant(tmp_path, "a.eml")) == []

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.framing import LARGEST_RAW
-from tamis_mail.mailbox import Letter, SourceError, open_source
+from tamis_mail.mailbox import RawMessage, SourceError, open_source
 from tests.mail.mailbox.writers import POSTMARK, mboxo
 
 LETTER = b"Subject: hello\n\nWorld.\n"
@@ -46,7 +46,7 @@ def test_a_file_that_is_no_mbox_is_one_message_whatever_its_name(
     (tmp_path / name).write_bytes(raw)
     source = open_source(tmp_path / name)
     assert (source.kind, source.size) == ("message", len(raw))
-    assert list(source) == list(source) == [Letter(raw, name, len(raw), str(tmp_path / name))]
+    assert list(source) == list(source) == [RawMessage(raw, name, len(raw), str(tmp_path / name))]
 
 
 def test_an_empty_file_holds_no_message(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_packed_file_that_is_cut_off_gives_nothing(
 def test_packed_mail_on_standard_input_that_is_cut_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     piped(monkeypatch, gzip.compress(mboxo([LETTER, OTHER]))[:-5])
     with pytest.raises(SourceError, match="stdin is cut off"):
-        list(open_source("-", many=True))
+        list(open_source("-", allow_mbox=True))
 
 
 def _archive(kind: str) -> bytes:
@@ -195,14 +195,17 @@ def test_stdin_is_one_message_byte_for_byte(
     piped(monkeypatch, raw)
     source = open_source(path)
     assert (source.kind, source.path, source.size) == ("stdin", "stdin", None)
-    assert list(source) == [Letter(raw, "stdin", len(raw))]
+    assert list(source) == [RawMessage(raw, "stdin", len(raw))]
 
 
 def test_stdin_is_many_messages_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     piped(monkeypatch, mboxo([LETTER, OTHER]))
-    assert [(x.raw, x.name) for x in open_source("-", many=True)] == [(LETTER, "stdin#1"), (OTHER, "stdin#2")]
+    assert [(x.raw, x.name) for x in open_source("-", allow_mbox=True)] == [
+        (LETTER, "stdin#1"),
+        (OTHER, "stdin#2"),
+    ]
     piped(monkeypatch, LETTER)
-    assert [letter.raw for letter in open_source("-", many=True)] == [LETTER]
+    assert [letter.raw for letter in open_source("-", allow_mbox=True)] == [LETTER]
 
 
 def test_a_process_without_stdin_is_given_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,15 +264,15 @@ def test_a_folder_without_mail_is_refused(tmp_path: Path, entry: str | None) -> 
 
 
 def test_a_letter_is_frozen_and_can_be_sent_to_another_process() -> None:
-    letter = Letter(b"raw", "name", 3)
+    letter = RawMessage(b"raw", "name", 3)
     with pytest.raises(AttributeError, match="frozen"):
         letter.raw = b""
     with pytest.raises(AttributeError, match="frozen"):
         del letter.name
     assert pickle.loads(pickle.dumps(letter)) == letter
-    assert len({letter, Letter(b"raw", "name", 3)}) == 1
+    assert len({letter, RawMessage(b"raw", "name", 3)}) == 1
     assert letter != "name"
-    assert repr(letter) == "Letter('name', 3 bytes, position=3)"
+    assert repr(letter) == "RawMessage('name', 3 bytes, position=3)"
 
 
 def test_nothing_is_imported_that_one_message_does_not_need() -> None:

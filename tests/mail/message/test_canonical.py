@@ -36,7 +36,7 @@ VERDICTS = [
     b"X-Old-X-Spam-Flag: NO",
     b"x-old-x-bogosity: Ham",
 ]
-KEPT_BY_OTHERS = [
+STORAGE_FIELDS = [
     b"Status: RO",
     b"X-Status: A",
     b"X-UID: 12",
@@ -53,7 +53,7 @@ KEPT_BY_OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("field", VERDICTS + KEPT_BY_OTHERS)
+@pytest.mark.parametrize("field", VERDICTS + STORAGE_FIELDS)
 def test_a_field_that_was_written_over_it_is_left_out_with_its_folds(field: bytes) -> None:
     first, _, rest = MESSAGE.partition(b"From: ")
     assert canonical(field + b"\n" + MESSAGE) == MESSAGE
@@ -116,7 +116,7 @@ def test_a_digest_tells_messages_apart() -> None:
 
 PIECES = st.sampled_from(
     [
-        *(field + b"\n" for field in VERDICTS + KEPT_BY_OTHERS),
+        *(field + b"\n" for field in VERDICTS + STORAGE_FIELDS),
         *[
             b"Subject: a\n",
             b" folded\n",
@@ -215,14 +215,14 @@ def test_a_message_of_volatile_headers_alone_is_empty_and_little_work(
 ) -> None:
     module = sys.modules["tamis_mail.message.canonical"]
     searched: list[int] = []
-    search = module.__dict__["_without_volatile_fields"]
+    search = module.__dict__["_remove_volatile_fields"]
 
     def note_and_search(header: bytes) -> bytes:
         searched.append(len(header))
         result: bytes = search(header)
         return result
 
-    monkeypatch.setattr(module, "_without_volatile_fields", note_and_search)
+    monkeypatch.setattr(module, "_remove_volatile_fields", note_and_search)
     assert canonical(b"X-Spam: y\n\n" * 999 + b"Subject: a") == b"Subject: a"
     searched.clear()
     assert canonical(b"X-Spam: y\n\n" * 100_000 + b"Subject: a") == b""

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.reporting.mail import labelled
+from tamis_mail.reporting.mail import open_labelled
 from tamis_mail.sample import write
 
 
 def test_folders_and_options_name_the_same_mail(tmp_path: Path) -> None:
     ham, spam = write(tmp_path / "mail")
-    by_root = list(labelled(root=str(tmp_path / "mail")))
-    by_name = list(labelled([str(tmp_path / "mail/spam")], [str(tmp_path / "mail/ham")]))
-    sample = list(labelled())
+    by_root = list(open_labelled(root=str(tmp_path / "mail")))
+    by_name = list(open_labelled([str(tmp_path / "mail/spam")], [str(tmp_path / "mail/ham")]))
+    sample = list(open_labelled())
     marks = {letter.raw: is_spam for letter, is_spam in by_root}
     assert marks == {letter.raw: is_spam for letter, is_spam in by_name}
     assert marks == {letter.raw: is_spam for letter, is_spam in sample}
@@ -30,7 +30,7 @@ def test_folders_and_options_name_the_same_mail(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_told(spam: list[str], ham: list[str], root: str | None, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        labelled(spam, ham, root)
+        open_labelled(spam, ham, root)
 
 
 def test_a_folder_that_does_not_tell_is_told(tmp_path: Path) -> None:
@@ -39,6 +39,6 @@ def test_a_folder_that_does_not_tell_is_told(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"no folder whose name says ham or spam .*--spam PATH and --ham PATH"
     ):
-        labelled(root=str(tmp_path))
+        open_labelled(root=str(tmp_path))
     with pytest.raises(ValueError, match="does not exist"):
-        labelled(root=str(tmp_path / "missing"))
+        open_labelled(root=str(tmp_path / "missing"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.mail import Labelled, Part
 from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
@@ -21,12 +21,12 @@ VOID = {"meta", "line", "circle", "rect", "polyline", "polygon", "br"}
 def hostile_mail() -> Labelled:
     """Mail that every miss and every token of would break a page that trusts it."""
 
-    def letters() -> Iterator[tuple[Letter, bool]]:
+    def letters() -> Iterator[tuple[RawMessage, bool]]:
         for number, one in enumerate(list(messages())[:60]):
             subject = HOSTILE.encode("utf-8", "replace").replace(b"\x00", b"\x01")
             raw = b"Subject: " + subject + b"\r\nX-<script>: <script>\r\n" + one.raw
             # labels by coin, so that there are misses
-            yield Letter(raw, f"<script>{number}\x1b", number), number % 3 == 0
+            yield RawMessage(raw, f"<script>{number}\x1b", number), number % 3 == 0
 
     return Labelled("<script>alert('name')</script>\x1b", (Part("", letters, lambda: 60, tuple),))
 
@@ -109,8 +109,8 @@ def test_a_handful_of_messages_can_be_drawn(kept: int) -> None:
     chosen = [one for one in some if one.label == "spam"][: kept // 2]
     chosen += [one for one in some if one.label == "ham"][: kept // 2]
 
-    def letters() -> Iterator[tuple[Letter, bool]]:
-        return ((Letter(one.raw, "", 0), one.label == "spam") for one in chosen)
+    def letters() -> Iterator[tuple[RawMessage, bool]]:
+        return ((RawMessage(one.raw, "", 0), one.label == "spam") for one in chosen)
 
     found = report(Labelled("few", (Part("", letters, lambda: 0, tuple),)))
     assert found.study.measures.messages >= 1

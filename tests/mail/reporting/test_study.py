@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting import corpus as corpora
 from tamis_mail.reporting.corpus import Corpus, read
 from tamis_mail.reporting.measures import bins, measure, probabilities, roc_curve
-from tamis_mail.reporting.study import by_folds, by_split, mixed
+from tamis_mail.reporting.study import shuffle_stratified, study_folds, study_split
 from tamis_mail.sample import messages
 from tamis_mail.sieve import Sieve, executor
 from tamis_mail.verdict import RULE
 from tamis_mail.verdict.arrays import log_odds
 
 LETTERS = [
-    (Letter(one.raw, f"{number}", number), one.label == "spam") for number, one in enumerate(messages())
+    (RawMessage(one.raw, f"{number}", number), one.label == "spam") for number, one in enumerate(messages())
 ][:120]
 
 
@@ -27,7 +27,7 @@ def corpus() -> Corpus:
 
 
 def test_folds_by_subtraction_are_folds_by_counting_again(corpus: Corpus) -> None:
-    study = by_folds(corpus, 5, seed=3)
+    study = study_folds(corpus, 5, seed=3)
     for learned, judged in study.parts:
         assert not set(learned) & set(judged)
         assert len(learned) + len(judged) == len(corpus)
@@ -37,7 +37,7 @@ def test_folds_by_subtraction_are_folds_by_counting_again(corpus: Corpus) -> Non
 
 
 def test_leaving_one_out_is_counting_all_the_others(corpus: Corpus) -> None:
-    found = corpus.left_out(RULE)
+    found = corpus.leave_one_out(RULE)
     everyone = np.arange(len(corpus))
     for message in everyone[::7]:
         naive = corpus.scores(np.array([message]), corpus.count(everyone[everyone != message]), RULE)
@@ -45,24 +45,24 @@ def test_leaving_one_out_is_counting_all_the_others(corpus: Corpus) -> None:
 
 
 def test_a_fold_is_judged_as_a_store_would(corpus: Corpus, tmp_path: Path) -> None:
-    study = by_split(corpus, (80, 20, 20), seed=1)
+    study = study_split(corpus, (80, 20, 20), seed=1)
     ((learned, judged),) = study.parts
     with Sieve.open(tmp_path / "mail.tamis") as sieve:
         for label in ("spam", "ham"):
             chosen = [i for i in learned if corpus.is_spam[i] == (label == "spam")]
             sieve.learn_many((LETTERS[corpus.places[i]][0].raw for i in chosen), label, processes=1)
-        with sieve.store.writing() as writer:
-            writer.set("rule", study.rule.written())
+        with sieve.store.transaction() as writer:
+            writer.set("rule", study.rule.to_json())
         stored = [sieve.sort(LETTERS[corpus.places[i]][0].raw).log_odds for i in judged]
     np.testing.assert_allclose(study.log_odds, stored, rtol=1e-9, atol=1e-9)
 
 
 def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     everyone = np.arange(len(corpus))
-    whole, left = corpus.count(everyone), corpus.left_out(RULE)
+    whole, left = corpus.count(everyone), corpus.leave_one_out(RULE)
     monkeypatch.setattr(corpora, "_AT_ONCE", 1000)
     np.testing.assert_array_equal(corpus.count(everyone).features, whole.features)
-    np.testing.assert_allclose(corpus.left_out(RULE), left, rtol=1e-12)
+    np.testing.assert_allclose(corpus.leave_one_out(RULE), left, rtol=1e-12)
 
 
 def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pyt
 
 
 def test_the_numbers_are_those_of_scikit_learn(corpus: Corpus) -> None:
-    study = by_folds(corpus, 4)
+    study = study_folds(corpus, 4)
     y, p = corpus.is_spam, probabilities(study.log_odds)
     found = study.measures
     assert found.roc_area == pytest.approx(metrics.roc_auc_score(y, study.log_odds), abs=1e-12)
@@ -106,18 +106,18 @@ def test_bins_hold_every_message_once() -> None:
 
 def test_every_stretch_of_the_mixed_order_has_its_share_of_spam() -> None:
     y = np.arange(300) < 100
-    order = mixed(y, 0)
+    order = shuffle_stratified(y, 0)
     assert sorted(order) == list(range(300))
     for part in np.array_split(order, 10):
         assert 9 <= y[part].sum() <= 11
-    assert mixed(y, 0).tolist() == order.tolist() != mixed(y, 1).tolist()
+    assert shuffle_stratified(y, 0).tolist() == order.tolist() != shuffle_stratified(y, 1).tolist()
 
 
 @pytest.mark.parametrize(("sizes", "expected"), [((400, 50, 50), (96, 12, 12)), ((60, 10, 20), (60, 10, 20))])
 def test_the_split_is_as_asked_for_or_in_proportion(
     corpus: Corpus, sizes: tuple[int, int, int], expected: tuple[int, int, int]
 ) -> None:
-    study = by_split(corpus, sizes)
+    study = study_split(corpus, sizes)
     assert (study.learned, study.validated, study.measures.messages) == expected
     assert study.unused == len(corpus) - sum(expected)
     assert [point.learned for point in study.curve][-1] == expected[0]
@@ -125,9 +125,9 @@ def test_the_split_is_as_asked_for_or_in_proportion(
 
 
 def test_validation_alone_chooses_the_smoothing(corpus: Corpus) -> None:
-    study = by_split(corpus, (80, 20, 20), seed=2)
+    study = study_split(corpus, (80, 20, 20), seed=2)
     ((learned, judged),) = study.parts
-    asked = mixed(corpus.is_spam, 2)[80:100]
+    asked = shuffle_stratified(corpus.is_spam, 2)[80:100]
     assert not {*asked} & ({*learned} | {*judged})
     best = min(study.tried, key=lambda one: 20 * one[2] + (np.log2(one[0]) ** 2 + np.log2(one[1]) ** 2) / 2)
     assert study.factors == best[:2]
@@ -144,6 +144,6 @@ def test_a_message_in_two_places_is_one_and_a_disputed_one_none() -> None:
 
 
 @pytest.mark.parametrize("letters", [[], LETTERS[:3], [one for one in LETTERS if one[1]][:20]])
-def test_too_little_mail_is_told_in_one_line(letters: list[tuple[Letter, bool]]) -> None:
+def test_too_little_mail_is_told_in_one_line(letters: list[tuple[RawMessage, bool]]) -> None:
     with pytest.raises(ValueError, match=r"got \d+ spam and \d+ ham .* expected at least 2 of each"):
-        by_split(read(letters))
+        study_split(read(letters))

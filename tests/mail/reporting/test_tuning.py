@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import fit, tune, with_thresholds
 from tamis_mail.sample import messages
@@ -63,8 +63,8 @@ def test_separable_mail_keeps_scales_finite() -> None:
 
 
 def test_a_rule_that_is_off_is_mended_and_a_good_one_kept() -> None:
-    corpus = read((Letter(one.raw, "", 0), one.label == "spam") for one in list(messages())[:250])
-    off = RULE.scaled([view.scale * 0.1 for view in RULE.views])
+    corpus = read((RawMessage(one.raw, "", 0), one.label == "spam") for one in list(messages())[:250])
+    off = RULE.with_scales([view.scale * 0.1 for view in RULE.views])
     mended = tune(corpus, off)
     assert mended.is_better
     assert mended.would_be.log_loss < 0.5 * mended.was.log_loss
@@ -82,6 +82,6 @@ def test_thresholds_are_those_that_could_be_told() -> None:
 
 
 def test_too_little_mail_is_told_in_one_line() -> None:
-    corpus = read((Letter(one.raw, "", 0), one.label == "spam") for one in list(messages())[:30])
+    corpus = read((RawMessage(one.raw, "", 0), one.label == "spam") for one in list(messages())[:30])
     with pytest.raises(ValueError, match="expected at least 20 of each to tune by"):
         tune(corpus)

@@ -20,7 +20,7 @@ from tamis_mail.sample.attachments import octets
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import recipes
 from tamis_mail.sample.slots import Slots
-from tamis_mail.sample.wire import encoded, text_part
+from tamis_mail.sample.wire import encode_words, text_part
 
 RESERVED_HOST = re.compile(r"(^|\.)(example(\.(com|org|net))?|test|invalid)$")
 RESERVED_ADDRESS = re.compile(r"(192\.0\.2|198\.51\.100|203\.0\.113)\.\d+$")
@@ -226,7 +226,7 @@ def test_linked_choices_are_the_same_choice() -> None:
 @pytest.mark.parametrize("base64", [True, False])
 def test_encoded_words_are_short_and_come_back(charset: str, base64: bool) -> None:
     text = "ご注文の確認 and then some ASCII, そして長い長い長い件名が続きます = ? _"
-    words = encoded(text, charset, base64=base64)
+    words = encode_words(text, charset, base64=base64)
     assert max(map(len, words.split(" "))) <= 75
     assert email.message_from_string(f"Subject: {words}\n\n", policy=email.policy.default)["Subject"] == text
 

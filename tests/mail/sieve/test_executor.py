@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis_mail.sieve import executor, pool
-from tamis_mail.sieve.executor import Executor, batches, here
+from tamis_mail.sieve.executor import Executor, batches, run_locally
 
 
 @given(st.lists(st.binary(max_size=6), max_size=30), st.integers(1, 8), st.integers(1, 20))
@@ -43,16 +43,16 @@ def crew() -> Iterator[Executor]:
 
 def test_few_small_messages_are_done_by_this_process(crew: Executor) -> None:
     few = [b"x"] * executor._FEW
-    messages, work = crew.for_all(few, 2)
-    assert (list(messages), work) == (few, here)
-    messages, work = crew.for_all([b"x" * (executor._SMALL - 1)], 2)
-    assert (sum(map(len, messages)), work) == (executor._SMALL - 1, here)
+    messages, work = crew.prepare(few, 2)
+    assert (list(messages), work) == (few, run_locally)
+    messages, work = crew.prepare([b"x" * (executor._SMALL - 1)], 2)
+    assert (sum(map(len, messages)), work) == (executor._SMALL - 1, run_locally)
 
 
 def test_one_message_more_than_few_is_work_for_others(crew: Executor) -> None:
     source = iter([b"x"] * (executor._FEW + 5))
-    messages, work = crew.for_all(source, 1 + 1)
-    assert work is not here
+    messages, work = crew.prepare(source, 1 + 1)
+    assert work is not run_locally
     assert next(source) == b"x"  # no more was read than it took to know
     assert len(list(messages)) == executor._FEW + 4
     assert crew._pool is not None
@@ -61,45 +61,45 @@ def test_one_message_more_than_few_is_work_for_others(crew: Executor) -> None:
 
 def test_messages_that_are_large_together_are_work_for_others(crew: Executor) -> None:
     half = b"x" * (executor._SMALL // 2)
-    messages, work = crew.for_all(iter([half, half, b"y"]), 2)
-    assert work is not here
+    messages, work = crew.prepare(iter([half, half, b"y"]), 2)
+    assert work is not run_locally
     assert [len(raw) for raw in messages] == [len(half), len(half), 1]
 
 
 def test_one_process_reads_nothing_ahead_and_starts_no_other(crew: Executor) -> None:
     source = iter([b"x"] * 500)
-    messages, work = crew.for_all(source, 1)
-    assert work is here
+    messages, work = crew.prepare(source, 1)
+    assert work is run_locally
     assert crew._pool is None
     assert len(list(source)) == 500
     assert list(messages) == []
 
 
 def test_there_is_a_process_for_each_core_unless_a_number_is_given(crew: Executor) -> None:
-    crew.for_all([b"x"] * 200, None)
+    crew.prepare([b"x"] * 200, None)
     assert crew._pool is not None
-    assert len(crew._pool._workers) == pool.cores() == len(os.sched_getaffinity(0))
+    assert len(crew._pool._workers) == pool.count_cores() == len(os.sched_getaffinity(0))
     first = crew._pool
-    crew.for_all([b"x"] * 200, 1 + pool.cores())
+    crew.prepare([b"x"] * 200, 1 + pool.count_cores())
     assert crew._pool is first  # processes stay for the next mailbox
 
 
 def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Executor) -> None:
-    _, work = crew.for_all([b"x"] * 200, 2)
-    results = work("look", (([b"Subject: a\n\nb"],) for _ in range(3)))
+    _, work = crew.prepare([b"x"] * 200, 2)
+    results = work("digest_messages", (([b"Subject: a\n\nb"],) for _ in range(3)))
     next(results)
     results.close()  # type: ignore[attr-defined]
     workers = crew._pool._workers if crew._pool else []
     assert [worker.poll() for worker in workers] == [None, None]
     with pytest.raises(TypeError):
-        list(work("look", [(1, 2, 3)]))
+        list(work("digest_messages", [(1, 2, 3)]))
     assert crew._pool is None
     assert all(worker.poll() is not None for worker in workers)
 
 
 def test_processes_end_by_themselves_when_they_are_let_go() -> None:
     crew = Executor()
-    crew.for_all([b"x"] * 200, 2)
+    crew.prepare([b"x"] * 200, 2)
     workers = crew._pool._workers if crew._pool else []
     crew.close()
     assert crew._pool is None

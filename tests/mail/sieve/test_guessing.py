@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tamis_mail import Sieve
-from tamis_mail.labels import GUESSES, SHARES
+from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve.executor import here
-from tamis_mail.sieve.guessing import shares
-from tamis_mail.sieve.jobs import bags
-from tamis_mail.sieve.plan import Plan
+from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.guessing import guess_spam_units
+from tamis_mail.sieve.jobs import extract_features
+from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store, maintenance, saving
 
 SPAM, HAM = ([one.raw for one in messages() if one.label == label] for label in ("spam", "ham"))
@@ -49,11 +49,11 @@ def contents(store: Store) -> tuple[dict[int, tuple[int, ...]], list[tuple[str, 
 
 
 def guess(sieve: Sieve, raw: bytes, share: int) -> Entry:
-    """Learn a message as spam by so many SHARES."""
-    with sieve.store.writing() as writer:
-        plan = Plan(sieve.store, writer, "guessed")
-        plan.guess(canonical(raw), share)
-        plan.carry_out((), here)
+    """Learn a message as spam by so many GUESS_UNITS."""
+    with sieve.store.transaction() as writer:
+        transaction = Transaction(sieve.store, writer, "guessed")
+        transaction.guess(canonical(raw), share)
+        transaction.run((), run_locally)
     entry = sieve.store.find(digest(canonical(raw)))
     assert entry is not None
     return entry
@@ -75,7 +75,7 @@ BATCHES = {
 def test_the_surest_tenth_at_most_is_guessed_and_as_much_of_either_kind(sieve: Sieve, name: str) -> None:
     batch = BATCHES[name]
     probability = np.array([sieve.sort(raw).probability for raw in batch])
-    found = shares(bags([canonical(raw) for raw in batch]), sieve.store)
+    found = guess_spam_units(extract_features([canonical(raw) for raw in batch]), sieve.store)
     guessed = np.array([share is not None for share in found], np.bool_)
     spam, ham = guessed & (probability >= 0.5), guessed & (probability < 0.5)
     assert (probability[spam] >= 0.9).all()
@@ -85,7 +85,7 @@ def test_the_surest_tenth_at_most_is_guessed_and_as_much_of_either_kind(sieve: S
     if spam.any():  # whatever was left is no surer
         assert probability[~guessed].max() <= probability[spam].min()
         assert probability[~guessed].min() >= probability[ham].max()
-    expected = [round(SHARES * p) for p in probability[guessed].tolist()]
+    expected = [round(GUESS_UNITS * p) for p in probability[guessed].tolist()]
     assert [share for share in found if share is not None] == expected
 
 
@@ -93,8 +93,8 @@ def test_the_batches_are_bounded_by_their_size_and_by_the_rarer_kind(sieve: Siev
     """Otherwise the test above would not tell one bound from the other."""
     numbers = {}
     for name in ("as many of each", "mostly spam", "mostly ham"):
-        found = shares(bags([canonical(raw) for raw in BATCHES[name]]), sieve.store)
-        assert {share for share in found if share is not None} - {0, SHARES}  # some are divided
+        found = guess_spam_units(extract_features([canonical(raw) for raw in BATCHES[name]]), sieve.store)
+        assert {share for share in found if share is not None} - {0, GUESS_UNITS}  # some are divided
         numbers[name] = (len(found) - found.count(None)) / (2 * (len(found) // 10))
     assert numbers["as many of each"] == 1
     assert 0 < numbers["mostly spam"] < 1
@@ -108,19 +108,19 @@ def test_mail_of_mostly_one_kind_does_not_outweigh_the_other(sieve: Sieve, name:
     assert actions["guessed"] > 0
     assert actions.total() == len(BATCHES[name])
     assert labels["spam?"].messages == labels["ham?"].messages == actions["guessed"] / 2
-    assert labels["spam?"].weight + labels["ham?"].weight == SHARES * actions["guessed"]
+    assert labels["spam?"].weight + labels["ham?"].weight == GUESS_UNITS * actions["guessed"]
     assert labels["spam?"].weight == pytest.approx(labels["ham?"].weight, rel=0.1)
 
 
-@pytest.mark.parametrize("share", range(SHARES + 1))
+@pytest.mark.parametrize("share", range(GUESS_UNITS + 1))
 def test_a_guessed_message_counts_under_both_guesses_by_its_shares(sieve: Sieve, share: int) -> None:
     maintenance.decay(sieve.store)
     entry = guess(sieve, SPAM[50], share)
     column = {label.name: label.id for label in sieve.store.labels()}
-    parts = {"spam?": 2 * share, "ham?": 2 * (SHARES - share)}
+    parts = {"spam?": 2 * share, "ham?": 2 * (GUESS_UNITS - share)}
     assert dict(entry.columns) == {name: weight for name, weight in parts.items() if weight}
     assert entry.label == max(parts, key=lambda name: parts[name])
-    (keys,) = bags([canonical(SPAM[50])])
+    (keys,) = extract_features([canonical(SPAM[50])])
     counts = sieve.store.count_arrays(np.sort(keys))
     for name, weight in parts.items():
         assert name in column or weight == 0
@@ -131,7 +131,7 @@ def test_a_guessed_message_counts_under_both_guesses_by_its_shares(sieve: Sieve,
     }
 
 
-@pytest.mark.parametrize(("share", "label"), [(SHARES, "spam"), (0, "ham")])
+@pytest.mark.parametrize(("share", "label"), [(GUESS_UNITS, "spam"), (0, "ham")])
 def test_a_message_that_is_wholly_guessed_weighs_as_one_that_was_labelled(
     sieve: Sieve, share: int, label: str
 ) -> None:
@@ -184,7 +184,7 @@ def test_a_guess_that_is_replaced_by_a_label_leaves_nothing_behind(sieve: Sieve,
     before = contents(sieve.store)[:2]
     sieve.forget(SPAM[50])
     guess(sieve, SPAM[50], 11)
-    assert sieve.learn(SPAM[50], label).before == GUESSES[0]
+    assert sieve.learn(SPAM[50], label).before == GUESSED_LABELS[0]
     assert contents(sieve.store)[:2] == before
     assert maintenance.check(sieve.store) == []
 
@@ -201,7 +201,7 @@ def test_a_guess_is_forgotten_by_a_store_that_was_pruned(sieve: Sieve) -> None:
     assert contents(sieve.store) == before
     sieve.forget_many([HAM[60], HAM[61]], processes=1)
     labels = {label.name: label for label in sieve.store.labels()}
-    for name in GUESSES:
+    for name in GUESSED_LABELS:
         assert (labels[name].messages, labels[name].weight, labels[name].features) == (0, 0, 0)
     assert maintenance.check(sieve.store) == []
 
@@ -219,6 +219,6 @@ def test_the_same_mail_again_is_guessed_no_further(sieve: Sieve, name: str) -> N
 
 def test_guesses_do_not_depend_on_earlier_guesses(sieve: Sieve) -> None:
     batch = [canonical(raw) for raw in BATCHES["as many of each"]]
-    before = shares(bags(batch), sieve.store)
+    before = guess_spam_units(extract_features(batch), sieve.store)
     assert sieve.learn_unlabelled(BATCHES["mostly ham"], processes=1)["guessed"]
-    assert shares(bags(batch), sieve.store) == before
+    assert guess_spam_units(extract_features(batch), sieve.store) == before

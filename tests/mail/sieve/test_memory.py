@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tamis_mail import Sieve
-from tamis_mail.labels import GUESSES, SHARES
+from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve.executor import here
-from tamis_mail.sieve.jobs import bags
-from tamis_mail.sieve.plan import Plan
+from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.jobs import extract_features
+from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import maintenance
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import Table
@@ -28,7 +28,7 @@ MAIL = (
 )
 BAGS = {
     digest(canonical(raw)): keys
-    for raw, keys in zip(MAIL, bags([canonical(raw) for raw in MAIL]), strict=True)
+    for raw, keys in zip(MAIL, extract_features([canonical(raw) for raw in MAIL]), strict=True)
 }
 PROBES = SAMPLE[:3] + SMALL[:2]
 NUMBERS = st.integers(0, len(MAIL) - 1)
@@ -106,21 +106,21 @@ class Memory(RuleBasedStateMachine):
                 entry = self.sieve.store.find(name)
                 if entry is None:  # nothing sure could be said of it
                     continue
-                assert entry.label in GUESSES
-                assert entry.weight + entry.rest == SHARES * self.unit
+                assert entry.label in GUESSED_LABELS
+                assert entry.weight + entry.rest == GUESS_UNITS * self.unit
                 assert entry.weight >= entry.rest
                 self.remembered[name] = entry.columns
 
-    @rule(number=NUMBERS, share=st.integers(0, SHARES))
+    @rule(number=NUMBERS, share=st.integers(0, GUESS_UNITS))
     def guess(self, number: int, share: int) -> None:
         plain = canonical(MAIL[number])
         if digest(plain) in self.remembered:
             return
-        with self.sieve.store.writing() as writer:
-            plan = Plan(self.sieve.store, writer, "")
-            plan.guess(plain, share)
-            plan.carry_out((), here)
-        parts = [("spam?", share * self.unit), ("ham?", (SHARES - share) * self.unit)]
+        with self.sieve.store.transaction() as writer:
+            transaction = Transaction(self.sieve.store, writer, "")
+            transaction.guess(plain, share)
+            transaction.run((), run_locally)
+        parts = [("spam?", share * self.unit), ("ham?", (GUESS_UNITS - share) * self.unit)]
         likelier_first = sorted(parts, key=lambda part: -part[1])
         self.remembered[digest(plain)] = [part for part in likelier_first if part[1]]
 
@@ -137,9 +137,9 @@ class Memory(RuleBasedStateMachine):
             return run
 
         try:
-            with self.sieve.store.writing() as writer:
+            with self.sieve.store.transaction() as writer:
                 name = digest(canonical(MAIL[number]))
-                guarded(writer.drop)(name)
+                guarded(writer.remove)(name)
                 guarded(writer.column)(label + "-new")
                 guarded(writer.add)(Table(np.array([7], np.uint64), np.array([[1]])))
                 raise KilledError

@@ -42,7 +42,7 @@ def learn(
     store: Store, numbers: Iterable[int], label: str = "spam", source: str = "test", rest: int = 0
 ) -> None:
     """Learn messages in one transaction."""
-    with store.writing() as writer:
+    with store.transaction() as writer:
         for number in numbers:
             entry = Entry(
                 digest(number), label, store.unit(), rest, 1, store.era(), source, 1_700_000_000 + number
@@ -50,18 +50,18 @@ def learn(
             for name, weight in entry.columns:
                 column = writer.column(name)
                 writer.add(bag(features(number), column, writer.width, weight))
-            writer.remember(entry)
+            writer.record(entry)
 
 
 def forget(store: Store, numbers: Iterable[int]) -> None:
-    with store.writing() as writer:
+    with store.transaction() as writer:
         for number in numbers:
             entry = store.find(digest(number))
             assert entry is not None
             for name, weight in entry.columns:
                 table = bag(features(number), writer.column(name), writer.width, -weight)
-                writer.take(table) if store.era() else writer.add(table)
-            writer.drop(entry.digest)
+                writer.add_clipped(table) if store.era() else writer.add(table)
+            writer.remove(entry.digest)
 
 
 def remembered(store: Store) -> Memory:

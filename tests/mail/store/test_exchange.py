@@ -18,8 +18,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
         learn(store, range(10, 15), "ham")
         maintenance.decay(store)
         learn(store, range(15, 18), "spam?", rest=7)
-        with store.writing() as writer:
-            writer.lend("ham", 12)
+        with store.transaction() as writer:
+            writer.add_imported("ham", 12)
             writer.set("threshold of Zoë", "0.9\n0.8")
         yield store
 

@@ -13,7 +13,12 @@ from typing_extensions import Buffer
 
 from tamis_mail.features import HEADERS, WORDS, key
 from tamis_mail.store import Store, StoreError, import_foreign, maintenance
-from tamis_mail.store.import_foreign import Lent, bogofilter_feature, load_bogofilter, load_spamassassin
+from tamis_mail.store.import_foreign import (
+    ImportSummary,
+    bogofilter_feature,
+    load_bogofilter,
+    load_spamassassin,
+)
 from tests.mail.store.memory import careless, learn, remembered
 
 # As `bogoutil -d wordlist.db` of bogofilter 1.2.5 writes it.
@@ -75,7 +80,7 @@ def lent(store: Store) -> dict[str, int]:
 
 
 def test_bogofilters_words_become_features(store: Store) -> None:
-    assert load_bogofilter(store, BOGOFILTER.splitlines(keepends=True)) == Lent(20, 30, 12, 9, 7, 0)
+    assert load_bogofilter(store, BOGOFILTER.splitlines(keepends=True)) == ImportSummary(20, 30, 12, 9, 7, 0)
     assert lent(store) == {"spam": 20, "ham": 30}
     assert counts(store, b"$100", WORDS) == [17, 5]
     assert counts(store, b"boost", WORDS) == [20, 2]  # 25 of three spellings, but there were 20 messages
@@ -123,7 +128,7 @@ def test_a_token_that_cannot_be_one_of_ours_is_passed_over(token: bytes) -> None
 
 def test_malformed_lines_are_counted(store: Store) -> None:
     lines = [b"\n", b"word\n", b"word x 1 2\n", b"\xff\xff 1\n", b".MSG_COUNT 3 4\r\n", b"good 1 2 0\r\n"]
-    assert load_bogofilter(store, lines) == Lent(3, 4, 1, 1, 1, 3)
+    assert load_bogofilter(store, lines) == ImportSummary(3, 4, 1, 1, 1, 3)
 
 
 def test_without_a_count_of_messages_nothing_is_lent(store: Store) -> None:
@@ -166,7 +171,7 @@ def test_what_cannot_be_added_is_refused(store: Store) -> None:
 
 def test_spamassassins_tokens_are_found_by_words(store: Store) -> None:
     words = [b"Watches", b"watches", b"shop.example", b"unknown", b"of", b"cheap"]
-    assert load_spamassassin(store, SPAMASSASSIN.splitlines(keepends=True), words) == Lent(
+    assert load_spamassassin(store, SPAMASSASSIN.splitlines(keepends=True), words) == ImportSummary(
         110, 140, 5, 3, 3, 0
     )
     assert lent(store) == {"spam": 110, "ham": 140}
@@ -212,7 +217,7 @@ class Endless(io.RawIOBase):
 
 
 def test_a_line_without_end_is_refused(store: Store) -> None:
-    def spamassassin(store: Store, file: IO[bytes]) -> Lent:
+    def spamassassin(store: Store, file: IO[bytes]) -> ImportSummary:
         return load_spamassassin(store, file, [])
 
     for load in (load_bogofilter, spamassassin):
@@ -228,7 +233,7 @@ def test_lines_that_come_again_and_again_take_no_memory(
 ) -> None:
     monkeypatch.setattr(import_foreign, "_BATCH", 4)
     lines = [b".MSG_COUNT 100 200 20260101\n", *[b"cheap 30 1 0\n", b"lunch 0 1 0\n"] * 50]
-    assert load_bogofilter(store, lines) == Lent(100, 200, 100, 100, 2, 0)
+    assert load_bogofilter(store, lines) == ImportSummary(100, 200, 100, 100, 2, 0)
     assert counts(store, b"cheap", WORDS) == [100, 50]  # there were 100 messages
     assert counts(store, b"lunch", WORDS) == [0, 50]
     assert maintenance.check(store) == []

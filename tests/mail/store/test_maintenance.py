@@ -121,7 +121,7 @@ def test_check_finds_what_is_wrong(store: Store, damage: str, fault: str) -> Non
 
 
 def test_check_finds_counts_below_zero(store: Store) -> None:
-    with store.writing() as writer:
+    with store.transaction() as writer:
         writer.add(bag(features(999), 1, 2, -1))
     faults = maintenance.check(store)
     assert len(faults) <= maintenance.MOST_EPOCHS
@@ -225,10 +225,10 @@ def test_stores_of_different_epochs_become_one_without_rounding(
     for one, often in ((store, mine), (other, its)):
         for _ in range(often):
             maintenance.decay(one)
-    with store.writing() as writer:
-        writer.lend("spam", 5)
-    with other.writing() as writer:
-        writer.lend("spam", 7)
+    with store.transaction() as writer:
+        writer.add_imported("spam", 5)
+    with other.transaction() as writer:
+        writer.add_imported("spam", 7)
     unit = max(mine, its)
     nothing = Counter[int]()
     maintenance.merge(store, other)
@@ -298,7 +298,7 @@ def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> 
 
 def test_a_store_that_is_being_read_can_be_compacted(store: Store) -> None:
     """What cannot be done because of somebody else is done another time: it is no error."""
-    with Store(store.path) as reader, reader.reading():
+    with Store(store.path) as reader, reader.snapshot():
         maintenance.compact(store)
     assert maintenance.check(store) == []
 

@@ -40,7 +40,7 @@ def test_a_backup_is_a_store_of_its_own_that_nobody_else_may_read(backup: Path) 
 
 def test_a_newer_backup_takes_the_place_of_an_older(store: Store, backup: Path) -> None:
     learn(store, range(20, 25))
-    with Store(store.path) as writer, writer.writing():  # a backup does not wait for one who writes
+    with Store(store.path) as writer, writer.transaction():  # a backup does not wait for one who writes
         saving.backup(store, backup)
     with Store(backup) as copy:
         assert remembered(copy) == expected(dict.fromkeys(range(25), "spam"))
@@ -66,7 +66,7 @@ def test_a_store_is_put_back_while_others_have_it_open(store: Store, backup: Pat
     learn(store, range(100, 140), "ham")
     now = remembered(store)
     with Store(store.path) as reader:
-        with reader.reading():
+        with reader.snapshot():
             saving.restore(backup, store.path)
             assert remembered(reader) == now
         assert remembered(reader) == FIRST
@@ -149,7 +149,11 @@ def test_a_store_that_is_being_written_is_waited_for(
     store: Store, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saving, "PATIENCE", 0.05)
-    with Store(store.path) as writer, writer.writing(), pytest.raises(StoreError, match="another process"):
+    with (
+        Store(store.path) as writer,
+        writer.transaction(),
+        pytest.raises(StoreError, match="another process"),
+    ):
         saving.restore(backup, store.path)
     assert remembered(store) == FIRST
 

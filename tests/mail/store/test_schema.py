@@ -19,7 +19,7 @@ from tamis_mail.labels import Label
 from tamis_mail.schema import ROOM, TABLES, find_setting_fault, parse_rule
 from tamis_mail.store import Store, StoreError, exchange, maintenance, saving
 from tamis_mail.verdict import RULE, Rule, VerdictError, judge
-from tamis_mail.verdict.judging import concluded
+from tamis_mail.verdict.judging import decide
 from tamis_mail.verdict.rule import RuleError
 from tests.mail.store.memory import bag, careless, features, learn
 
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def changed_rule(change: Callable[[dict[str, object]], object]) -> str:
-    rule: dict[str, object] = json.loads(RULE.written())
+    rule: dict[str, object] = json.loads(RULE.to_json())
     change(rule)
     return json.dumps(rule)
 
@@ -116,7 +116,7 @@ def test_every_rule_that_is_accepted_gives_finite_probabilities(
         for view, scale in zip(RULE.views, scales, strict=True)
     ]
     rule = replace(RULE, views=tuple(views), acquaintance=acquaintance)  # type: ignore[arg-type]
-    parse_rule(rule.written())
+    parse_rule(rule.to_json())
     labels = [Label(0, "spam", 9, 9, 0, ROOM), Label(1, "ham", 9, 9, 0, ROOM)]
     for counts in ({}, {0: [1, 0], 1: [0, 0], 2: [0, ROOM], 3: [ROOM, 0]}):
         verdict = judge(counts, labels, rule, 1, dict)
@@ -198,11 +198,11 @@ def test_counts_whose_sum_64_bits_do_not_hold_are_refused(store: Store, tmp_path
     text = b"".join(lines) + b"end 0 1 0 39 %s\n" % digest
     with Store(tmp_path / "new") as new, pytest.raises(StoreError, match="too large"):
         exchange.load(new, io.BytesIO(text))
-    with store.writing() as writer:
-        writer.lend("ham", ROOM // 2)
-    with pytest.raises(StoreError, match="too large"), store.writing() as writer:
-        writer.lend("ham", ROOM // 2)
-    with store.writing() as writer:
+    with store.transaction() as writer:
+        writer.add_imported("ham", ROOM // 2)
+    with pytest.raises(StoreError, match="too large"), store.transaction() as writer:
+        writer.add_imported("ham", ROOM // 2)
+    with store.transaction() as writer:
         writer.add(bag(features(99), 0, 2, ROOM // 100))
     entries = store.connection.execute("SELECT sum(entries) FROM run").fetchone()[0]
     store.connection.execute(
@@ -221,7 +221,7 @@ def test_counts_below_zero_are_an_error_and_never_ham(tmp_path: Path, many: bool
         for number in range(6):
             sieve.learn(b"Subject: cheap %d\n\nBuy watches" % number, "spam")
             sieve.learn(b"Subject: lunch %d\n\nAt noon" % number, "ham")
-        with sieve.store.writing() as writer:
+        with sieve.store.transaction() as writer:
             for table in list(sieve.store.tables()):
                 table.counts[:] *= -3
                 writer.add(table)
@@ -232,15 +232,15 @@ def test_counts_below_zero_are_an_error_and_never_ham(tmp_path: Path, many: bool
 @pytest.mark.parametrize("log_odds", [math.nan, math.inf, -math.inf])
 def test_no_label_is_given_to_log_odds_that_are_no_number(log_odds: float) -> None:
     with pytest.raises(VerdictError, match="nothing is said of the message"):
-        concluded(log_odds, ["ham"], {}, RULE)
+        decide(log_odds, ["ham"], {}, RULE)
     with pytest.raises(VerdictError, match="nothing is said of the message"):
-        concluded(0.0, ["ham", "work"], {"ham": 0.0, "work": log_odds}, RULE)
+        decide(0.0, ["ham", "work"], {"ham": 0.0, "work": log_odds}, RULE)
 
 
 def test_a_rule_is_read_as_it_was_written(store: Store) -> None:
-    with store.writing() as writer:
-        writer.set("rule", RULE.scaled((1, 2, 3, 4)).written())
-    assert Rule.of(store) == RULE.scaled((1, 2, 3, 4))
+    with store.transaction() as writer:
+        writer.set("rule", RULE.with_scales((1, 2, 3, 4)).to_json())
+    assert Rule.of(store) == RULE.with_scales((1, 2, 3, 4))
     assert maintenance.check(store) == []
 
 
@@ -289,11 +289,11 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 
 
 def test_every_statement_has_a_time_limit(store: Store) -> None:
-    with pytest.raises(StoreError, match="took too long"), store.reading(seconds=0.05):
+    with pytest.raises(StoreError, match="took too long"), store.snapshot(seconds=0.05):
         store.connection.execute(ENDLESS)
 
     def write() -> None:
-        with store.writing() as writer:
+        with store.transaction() as writer:
             writer.set("more", 1)
             store.connection.execute(f"INSERT INTO source (name) {ENDLESS}")
 

@@ -46,10 +46,10 @@ def test_an_error_inside_a_transaction_undoes_all_of_it(tmp_path: Path) -> None:
         before = remembered(store)
 
         def fail() -> None:
-            with store.writing() as writer:
+            with store.transaction() as writer:
                 writer.column("other")
                 writer.add(bag(features(2), 1, 2))
-                writer.drop(digest(1))
+                writer.remove(digest(1))
                 raise RuntimeError("on the way")
 
         with pytest.raises(RuntimeError, match="on the way"):
@@ -62,7 +62,7 @@ def test_an_error_inside_a_transaction_undoes_all_of_it(tmp_path: Path) -> None:
 def test_a_reader_sees_the_store_as_it_was_when_it_began(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as writer, Store(tmp_path / "store", readonly=True) as reader:
         learn(writer, range(5))
-        with reader.reading():
+        with reader.snapshot():
             learn(writer, range(5, 50))  # before the reader has read anything
             assert remembered(reader) == expected(dict.fromkeys(range(5), "spam"))
             maintenance.compact(writer)
@@ -94,7 +94,7 @@ def test_writers_wait_for_each_other(tmp_path: Path) -> None:
 def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "PATIENCE", 0.05)
     statements: list[str] = []
-    with Store(tmp_path / "store") as one, Store(tmp_path / "store") as other, one.writing():
+    with Store(tmp_path / "store") as one, Store(tmp_path / "store") as other, one.transaction():
         other._connection.set_trace_callback(statements.append)
         with pytest.raises(StoreError, match="another process has been writing for"):
             learn(other, [1])

@@ -79,7 +79,7 @@ def test_a_store_is_the_sum_of_what_was_added(data: st.DataObject) -> None:
         for _ in range(data.draw(st.integers(1, 12))):
             labels = max(labels, data.draw(st.integers(1, 5)))
             more = data.draw(entries(labels))
-            with store.writing() as writer:
+            with store.transaction() as writer:
                 for number in range(labels):
                     writer.column(f"label {number}")
                 writer.add(table(more, labels))
@@ -105,7 +105,7 @@ def test_large_runs_have_short_keys_and_are_read_alike(
     keys = np.unique(dice.integers(0, 1 << 48, 600_000, np.uint64))
     counts = dice.zipf(1.5, (len(keys), 2)).clip(0, 1 << 40).astype(np.int64)
     with Store(tmp_path / "store") as store:
-        with store.writing() as writer:
+        with store.transaction() as writer:
             writer.column("a"), writer.column("b")
             writer.add(Table(keys, counts))
         assert {run.width for run in all_runs(store.connection)} == {1, 2, 4, 8}
@@ -124,7 +124,7 @@ def test_slices_cover_all_keys_and_shelves_may_straddle_them(
     monkeypatch.setattr(tables, "_SLICE", 10)
     with Store(tmp_path / "store") as store:
         for start in range(0, 200, 20):
-            with store.writing() as writer:
+            with store.transaction() as writer:
                 writer.column("a")
                 keys = np.arange(start, start + 30, dtype=np.uint64) << np.uint64(40)
                 writer.add(Table(keys, np.ones((30, 1), np.int64)))
@@ -138,7 +138,7 @@ def test_runs_stay_few_and_their_generations_grow(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         careless(store)
         for number in range(200):
-            with store.writing() as writer:
+            with store.transaction() as writer:
                 writer.column("a")
                 writer.add(bag(np.random.default_rng(number).integers(0, 1 << 48, 50, np.uint64), 0, 1))
         sizes = Counter({run.generation: run.entries for run in all_runs(store.connection)})
@@ -149,12 +149,12 @@ def test_runs_stay_few_and_their_generations_grow(tmp_path: Path) -> None:
 
 def test_what_is_taken_away_is_at_most_what_is_there(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
-        with store.writing() as writer:
+        with store.transaction() as writer:
             writer.column("a"), writer.column("b")
             writer.add(table({1: [2, 0], 2: [1, 5]}, 2))
-        with store.writing() as writer:
-            writer.take(table({1: [-3, -1], 2: [-1, -1], 3: [-1, 1]}, 2))
+        with store.transaction() as writer:
+            writer.add_clipped(table({1: [-3, -1], 2: [-1, -1], 3: [-1, 1]}, 2))
         assert store.counts([1, 2, 3]) == {1: [0, 0], 2: [0, 4], 3: [0, 1]}
-        with store.writing() as writer:
-            writer.take(table({2: [-9]}, 1))
+        with store.transaction() as writer:
+            writer.add_clipped(table({2: [-9]}, 1))
         assert check(store) == []

@@ -7,9 +7,9 @@ import pytest
 from scipy import special
 
 from tamis_mail import features
-from tamis_mail.labels import SHARES, Label
+from tamis_mail.labels import GUESS_UNITS, Label
 from tamis_mail.verdict import RULE, judge
-from tamis_mail.verdict.judging import concluded, others, sigmoid, trust
+from tamis_mail.verdict.judging import decide, list_other_labels, shrinkage, sigmoid
 from tamis_mail.verdict.rule import Rule, RuleError, View, questions, sides
 
 
@@ -24,7 +24,7 @@ def test_a_probability_is_scipys_logistic_function_and_never_overflows(odds: flo
 
 @pytest.mark.parametrize("scores", [(1000.0, 999.0), (-1000.0, -1000.0), (0.0, 3.0)])
 def test_labels_beside_spam_share_the_rest_as_scipys_softmax_does(scores: tuple[float, float]) -> None:
-    found = concluded(-1.0, ["ham", "work"], dict(zip(("ham", "work"), scores, strict=True)), RULE)
+    found = decide(-1.0, ["ham", "work"], dict(zip(("ham", "work"), scores, strict=True)), RULE)
     shares = special.softmax(scores) * (1 - found.probability)
     assert found.probabilities == pytest.approx(
         {"spam": found.probability, "ham": shares[0], "work": shares[1]}, rel=1e-12
@@ -33,21 +33,21 @@ def test_labels_beside_spam_share_the_rest_as_scipys_softmax_does(scores: tuple[
 
 def test_a_message_at_a_threshold_is_spam_at_the_upper_and_ham_at_the_lower() -> None:
     half = sigmoid(0.0)
-    assert concluded(0.0, ["ham"], {}, replace(RULE, spam=half, ham=0.1)).label == "spam"
-    assert concluded(0.0, ["ham"], {}, replace(RULE, spam=0.9, ham=half)).label == "ham"
-    assert concluded(0.0, ["ham"], {}, replace(RULE, spam=half + 1e-9, ham=half - 1e-9)).label == "unsure"
+    assert decide(0.0, ["ham"], {}, replace(RULE, spam=half, ham=0.1)).label == "spam"
+    assert decide(0.0, ["ham"], {}, replace(RULE, spam=0.9, ham=half)).label == "ham"
+    assert decide(0.0, ["ham"], {}, replace(RULE, spam=half + 1e-9, ham=half - 1e-9)).label == "unsure"
 
 
 def test_what_is_not_spam_is_the_most_probable_of_the_other_labels() -> None:
-    found = concluded(-9.0, ["ham", "work", "family"], {"ham": 0.0, "work": 2.0, "family": 1.0}, RULE)
+    found = decide(-9.0, ["ham", "work", "family"], {"ham": 0.0, "work": 2.0, "family": 1.0}, RULE)
     assert found.label == "work"
 
 
 def test_trust_grows_with_the_smaller_class_and_is_half_at_the_patience() -> None:
-    assert trust(3, 100, replace(RULE, patience=3)) == 0.5
-    assert trust(100, 3, replace(RULE, patience=3)) == 0.5
-    assert trust(0, 100, replace(RULE, patience=0)) == trust(100, 0, replace(RULE, patience=0)) == 0.0
-    assert trust(0.5, 100, replace(RULE, patience=0)) == 1.0
+    assert shrinkage(3, 100, replace(RULE, patience=3)) == 0.5
+    assert shrinkage(100, 3, replace(RULE, patience=3)) == 0.5
+    assert shrinkage(0, 100, replace(RULE, patience=0)) == shrinkage(100, 0, replace(RULE, patience=0)) == 0.0
+    assert shrinkage(0.5, 100, replace(RULE, patience=0)) == 1.0
 
 
 def test_a_label_counts_as_known_if_messages_were_learned_or_lent() -> None:
@@ -55,9 +55,9 @@ def test_a_label_counts_as_known_if_messages_were_learned_or_lent() -> None:
         label(i, name, *w)
         for i, (name, w) in enumerate(zip("abcd", [(3,), (0, 3), (3, 3), (0,)], strict=True))
     )
-    assert others([learned, lent, both, none]) == ["a", "b", "c"]
-    assert others([none]) == others([]) == ["ham"]
-    assert others([label(0, "spam", 5), label(1, "spam?", 5), label(2, "ham?", 5)]) == ["ham"]
+    assert list_other_labels([learned, lent, both, none]) == ["a", "b", "c"]
+    assert list_other_labels([none]) == list_other_labels([]) == ["ham"]
+    assert list_other_labels([label(0, "spam", 5), label(1, "spam?", 5), label(2, "ham?", 5)]) == ["ham"]
 
 
 def test_questions_are_asked_of_each_label_only_if_there_are_several() -> None:
@@ -71,15 +71,15 @@ def test_questions_are_asked_of_each_label_only_if_there_are_several() -> None:
 
 def test_a_side_counts_messages_in_units_and_guessed_ones_by_their_worth() -> None:
     known = [label(0, "spam", 8, lent=2), label(1, "ham", 6)]
-    known += [label(2, "spam?", 4 * SHARES), label(3, "ham?", 2 * SHARES)]
+    known += [label(2, "spam?", 4 * GUESS_UNITS), label(3, "ham?", 2 * GUESS_UNITS)]
     spam, ham = sides(known, "spam", ["ham"], unit=2, guessed=0.5)
-    guess = 0.5 / (2 * SHARES)
+    guess = 0.5 / (2 * GUESS_UNITS)
     assert list(spam.columns) == [(0, 0.5), (2, guess)]
     assert list(ham.columns) == [(1, 0.5), (3, guess)]
     assert list(spam.messages) == [4 + 1, 5 + 1, 5 + 1, 4 + 1]  # what was lent has no grams and no pairs
     assert list(ham.messages) == [3.5] * 4
-    assert spam.count([2, 7, 8 * SHARES, 7]) == 3.0
-    assert ham.count([7, 2, 7, 4 * SHARES]) == 2.0
+    assert spam.count([2, 7, 8 * GUESS_UNITS, 7]) == 3.0
+    assert ham.count([7, 2, 7, 4 * GUESS_UNITS]) == 2.0
     one, other = sides(known, "ham", ["work"], unit=2, guessed=0.5)
     assert (one.columns, other.columns) == (((1, 0.5),), ())
 
@@ -93,7 +93,7 @@ def test_a_feature_with_less_than_one_message_weighs_what_its_counts_say() -> No
 
 def test_the_lean_of_a_view_is_the_mean_of_tilts_and_doubts() -> None:
     view = View(scale=1, prior=1, pooled=True, reluctance=4, tilt=3.0, doubt=-2.0)
-    assert view.lean(6) == pytest.approx((6 * 3.0 + 4 * -2.0) / 10)
+    assert view.intercept(6) == pytest.approx((6 * 3.0 + 4 * -2.0) / 10)
 
 
 def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
@@ -112,7 +112,7 @@ def test_the_evidence_of_one_message_is_worked_out_by_hand() -> None:
         "a": trusted * words.scale * words.weigh(5, 3, 10, 30) / (2 + words.reluctance),
         "b": 0.0,
         "c": trusted * headers.scale * headers.weigh(2, 2, 10, 30) / (1 + headers.reluctance),
-        "(length of the headers)": 1 / (1 + RULE.acquaintance) * trusted * grams.scale * grams.lean(0),
+        "(length of the headers)": 1 / (1 + RULE.acquaintance) * trusted * grams.scale * grams.intercept(0),
     }
     assert {one.token: one.contribution for one in verdict.evidence} == pytest.approx(expected, rel=1e-12)
     assert {one.token: (one.spam, one.ham) for one in verdict.evidence} == {
@@ -165,11 +165,11 @@ def test_a_rule_that_makes_no_sense_is_refused_with_what_to_do(written: str) -> 
 @pytest.mark.parametrize("scales", [(1, 2, 3), (1, 2, 3, 4, 5)])
 def test_scales_are_as_many_as_views(scales: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        RULE.scaled(scales)
+        RULE.with_scales(scales)
 
 
 def test_a_view_leans_nowhere_unless_it_is_told_to() -> None:
-    assert View(scale=1, prior=1, pooled=True, reluctance=4).lean(6) == 0
+    assert View(scale=1, prior=1, pooled=True, reluctance=4).intercept(6) == 0
 
 
 def test_a_feature_of_less_than_one_message_is_familiar() -> None:

@@ -10,7 +10,7 @@ from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, judge
 from tamis_mail.verdict.arrays import judge_many
 from tamis_mail.verdict.judging import refuse_negative
-from tamis_mail.verdict.rule import contests, questions, sides
+from tamis_mail.verdict.rule import one_versus_rest, questions, sides
 from tamis_mail.verdict.verdict import VerdictError
 
 
@@ -66,7 +66,7 @@ def test_the_others_of_a_contest_are_all_labels_but_its_own(unit: int) -> None:
         Label(n, "spam" if not n else f"label {n}", 50, unit * (7 + n * n), 3 * n, 1000) for n in range(6)
     ]
     known = [label.name for label in labels[1:]]
-    together, several = contests(labels, known, unit)
+    together, several = one_versus_rest(labels, known, unit)
     asked = [(name, against) for name, against in questions(known) if name != "spam"]
     assert [contest.name for contest in several] == [name for name, _ in asked]
     for contest, (name, against) in zip(several, asked, strict=True):
@@ -75,7 +75,7 @@ def test_the_others_of_a_contest_are_all_labels_but_its_own(unit: int) -> None:
     assert together.messages == tuple(
         a + b for a, b in zip(several[0].own.messages, several[0].rest, strict=True)
     )
-    assert contests(labels, known[:1], unit)[1] == []
+    assert one_versus_rest(labels, known[:1], unit)[1] == []
 
 
 def test_counts_below_zero_make_no_verdict() -> None:

@@ -147,9 +147,9 @@ def test_lent_mail_is_known_by_its_headers_and_words_and_not_by_grams_or_pairs()
 def test_a_rule_survives_being_written() -> None:
     class Kept:
         def setting(self, name: str, /) -> str | None:
-            return RULE.scaled((1, 2, 3, 4)).written() if name == "rule" else None
+            return RULE.with_scales((1, 2, 3, 4)).to_json() if name == "rule" else None
 
-    assert Rule.of(Kept()) == RULE.scaled((1, 2, 3, 4))
+    assert Rule.of(Kept()) == RULE.with_scales((1, 2, 3, 4))
 
 
 def test_probability_is_the_logistic_of_the_log_odds() -> None:

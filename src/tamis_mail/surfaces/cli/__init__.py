@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from tamis_mail.surfaces.cli.streams import abandon, copy_rest
+from tamis_mail.surfaces.cli.streams import copy_rest, discard
 
 TYPE_CHECKING = False  # as `typing` has it. Little is loaded here: what fails to load must not cost a message
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tamis_mail.surfaces.cli.parser import Parser
 
-__all__ = ["COMMANDS", "command_line", "main", "said_of"]
+__all__ = ["COMMANDS", "command_line", "describe_error", "main"]
 
 COMMANDS = {
     "learn": "learn what is spam and what is not",
@@ -40,7 +40,7 @@ COMMANDS = {
 }
 
 
-def command_line(first: str = "") -> "Parser":
+def command_line(first_word: str = "") -> "Parser":
     """What `tamis` understands, or as much as is needed for a command line whose first word is known."""
     parser: Parser = import_module(f"{__name__}.parser").Parser(
         prog="tamis",
@@ -57,7 +57,7 @@ def command_line(first: str = "") -> "Parser":
     ]
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="tamis")
-    for name in [first] if first in COMMANDS else COMMANDS:
+    for name in [first_word] if first_word in COMMANDS else COMMANDS:
         purpose = COMMANDS[name]
         commands.add_parser(
             name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", module=f"{__name__}.{name}"
@@ -81,17 +81,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader had enough, as in `tamis demo | head -1`
-        abandon(sys.stdout)
+        discard(sys.stdout)
         return 0
     except KeyboardInterrupt as stopped:
-        sys.stderr.write(f"{name}: {said_of(stopped)}\n")
-        abandon(sys.stdout)
+        sys.stderr.write(f"{name}: {describe_error(stopped)}\n")
+        discard(sys.stdout)
         return 130
     except Exception as error:
         if os.environ.get("TAMIS_DEBUG"):
             raise
-        sys.stderr.write(f"{name}: {said_of(error)}\n")
-        abandon(sys.stdout)
+        sys.stderr.write(f"{name}: {describe_error(error)}\n")
+        discard(sys.stdout)
         return 3
     return status
 
@@ -115,8 +115,8 @@ def _run(words: list[str]) -> int:
 def _load(options: "Namespace") -> Callable[[], int]:
     """The command with its options."""
     module = import_module(f"{__name__}.{options.command}")
-    given = [options] if hasattr(module, "configure") else []
-    return lambda: module.run(sys.stdout, *given)
+    arguments = [options] if hasattr(module, "configure") else []
+    return lambda: module.run(sys.stdout, *arguments)
 
 
 def _is_filter(words: list[str]) -> bool:
@@ -127,13 +127,13 @@ def _is_filter(words: list[str]) -> bool:
     )
 
 
-def said_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """One line on an error, fit to be printed; one that nobody foresaw says how to find out more."""
     text = _describe(error)
     if text.isprintable():
         return text
-    made: str = import_module("tamis_mail.mailbox.letter").printable(text)
-    return made
+    line: str = import_module("tamis_mail.mailbox.raw_message").printable(text)
+    return line
 
 
 def _describe(error: BaseException) -> str:

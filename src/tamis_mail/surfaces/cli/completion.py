@@ -35,28 +35,30 @@ def script(shell: str) -> str:
     return SHELLS[shell](list(commands(command_line())))
 
 
-def _bash(found: Sequence[Command]) -> str:
+def _bash(all_commands: Sequence[Command]) -> str:
     cases = []
-    for command in found:
+    for command in all_commands:
         words = [*command.subcommands, *(name for option in command.options for name in option.names)]
         words += [choice for argument in command.arguments for choice in argument.choices]
-        words += _topics(command, found)
+        words += _topics(command, all_commands)
         key = " ".join(command.words[1:])
         files = any(argument.is_path for argument in command.arguments)
         cases.append(f"        '{key}') words='{' '.join(words)}' files={int(files)} ;;")
     choices = sorted(
         {
             (name, option.choices)
-            for c in found
+            for c in all_commands
             for option in c.options
             if option.choices
             for name in option.names
         }
     )
-    paths = sorted({name for c in found for option in c.options if option.is_path for name in option.names})
-    after = [f"        {name}) words='{' '.join(values)}' files=0 ;;" for name, values in choices]
-    after.append(f"        {'|'.join(paths)}) files=1 ;;")
-    groups = " ".join(c.words[-1] for c in found[1:] if c.subcommands)
+    paths = sorted(
+        {name for c in all_commands for option in c.options if option.is_path for name in option.names}
+    )
+    value_cases = [f"        {name}) words='{' '.join(values)}' files=0 ;;" for name, values in choices]
+    value_cases.append(f"        {'|'.join(paths)}) files=1 ;;")
+    groups = " ".join(c.words[-1] for c in all_commands[1:] if c.subcommands)
     return "\n".join(
         [
             "# bash completion for tamis; written by `tamis completion bash`",
@@ -76,7 +78,7 @@ def _bash(found: Sequence[Command]) -> str:
             *cases,
             "    esac",
             '    case "$previous" in',
-            *after,
+            *value_cases,
             "    esac",
             '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
             "    if ((files)) && [[ $current != -* ]]; then",
@@ -91,23 +93,23 @@ def _bash(found: Sequence[Command]) -> str:
     )
 
 
-def _topics(command: Command, found: Sequence[Command]) -> list[str]:
+def _topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
     """What `tamis help` explains."""
-    return list(found[0].subcommands) if command.words[1:] == ("help",) else []
+    return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
 
 
-def _zsh(found: Sequence[Command]) -> str:
+def _zsh(all_commands: Sequence[Command]) -> str:
     lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
-    purposes = {command.words: command.purpose for command in found}
-    for command in found:
+    purposes = {command.words: command.purpose for command in all_commands}
+    for command in all_commands:
         arguments = [_zsh_option(option) for option in command.options]
         if command.subcommands:
             arguments += ["'1: :->command'", "'*:: :->rest'"]
         for argument in command.arguments:
-            many = "*" if argument.repeated else ""
-            choices = argument.choices or tuple(_topics(command, found))
+            prefix = "*" if argument.repeated else ""
+            choices = argument.choices or tuple(_topics(command, all_commands))
             arguments.append(
-                _quoted(f"{many}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
+                _quote(f"{prefix}:{argument.values[-1].lower()}:{_zsh_values(argument, choices)}")
             )
         lines += [f"{_function(command.words)}() {{", *_ZSH_LOCALS]
         lines += [
@@ -118,7 +120,7 @@ def _zsh(found: Sequence[Command]) -> str:
         if command.subcommands:
             lines += ["    case $state in", "        command)", "            local -a known=("]
             lines += [
-                f"                {_quoted(name + ':' + purposes[(*command.words, name)])}"
+                f"                {_quote(name + ':' + purposes[(*command.words, name)])}"
                 for name in command.subcommands
             ]
             lines += [
@@ -142,14 +144,14 @@ _ZSH_LOCALS = ['    local curcontext="$curcontext" context state state_descr lin
 
 
 def _zsh_option(option: Option) -> str:
-    said = option.help.replace("[", "(").replace("]", ")").replace(":", ";")
+    text = option.help.replace("[", "(").replace("]", ")").replace(":", ";")
     value = f":{option.values[-1].lower()}:{_zsh_values(option, option.choices)}" if option.values else ""
     if option.repeated:
         value = f":*-*{value}"
     if len(option.names) > 1:
         names = " ".join(option.names)
-        return f"{_quoted(f'({names})')}{{{','.join(option.names)}}}{_quoted(f'[{said}]{value}')}"
-    return _quoted(f"{'*' if option.repeated else ''}{option.names[0]}[{said}]{value}")
+        return f"{_quote(f'({names})')}{{{','.join(option.names)}}}{_quote(f'[{text}]{value}')}"
+    return _quote(f"{'*' if option.repeated else ''}{option.names[0]}[{text}]{value}")
 
 
 def _zsh_values(option: Option, choices: Sequence[str]) -> str:
@@ -160,19 +162,19 @@ def _function(words: Sequence[str]) -> str:
     return "_" + "_".join(words)
 
 
-def _fish(found: Sequence[Command]) -> str:
-    purposes = {command.words: command.purpose for command in found}
+def _fish(all_commands: Sequence[Command]) -> str:
+    purposes = {command.words: command.purpose for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
-    for command in found:
-        here = _fish_condition(command)
+    for command in all_commands:
+        condition = _fish_condition(command)
         lines += [
-            f"complete -c tamis -n {here} -a {name} -d {_quoted(purposes[(*command.words, name)])}"
+            f"complete -c tamis -n {condition} -a {name} -d {_quote(purposes[(*command.words, name)])}"
             for name in command.subcommands
         ]
         for option in command.options:
             parts = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
             parts.append(
-                f"-x -a {_quoted(' '.join(option.choices))}"
+                f"-x -a {_quote(' '.join(option.choices))}"
                 if option.choices
                 else "-r -F"
                 if option.is_path
@@ -180,13 +182,13 @@ def _fish(found: Sequence[Command]) -> str:
             )
             parts.append("-x" if option.values and not option.choices and not option.is_path else "")
             lines.append(
-                f"complete -c tamis -n {here} {' '.join(p for p in parts if p)} -d {_quoted(option.help)}"
+                f"complete -c tamis -n {condition} {' '.join(p for p in parts if p)} -d {_quote(option.help)}"
             )
         for argument in command.arguments:
-            choices = argument.choices or tuple(_topics(command, found))
-            values = f"-a {_quoted(' '.join(choices))}" if choices else "-F" if argument.is_path else ""
+            choices = argument.choices or tuple(_topics(command, all_commands))
+            values = f"-a {_quote(' '.join(choices))}" if choices else "-F" if argument.is_path else ""
             if values:
-                lines.append(f"complete -c tamis -n {here} {values}")
+                lines.append(f"complete -c tamis -n {condition} {values}")
     return "\n".join([*lines, ""])
 
 
@@ -196,10 +198,10 @@ def _fish_condition(command: Command) -> str:
     tests = [f"__fish_seen_subcommand_from {word}" for word in command.words[1:]]
     if command.subcommands:
         tests.append(f"not __fish_seen_subcommand_from {' '.join(command.subcommands)}")
-    return _quoted("; and ".join(tests))
+    return _quote("; and ".join(tests))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 

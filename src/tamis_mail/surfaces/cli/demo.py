@@ -19,12 +19,12 @@ from typing import TextIO
 
 from tamis.progress import Line
 from tamis_mail import sample
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.message import canonical, digest
-from tamis_mail.reporting.mail import labelled
+from tamis_mail.reporting.mail import open_labelled
 from tamis_mail.reporting.misses import is_readable, subject_of
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.explain import in_words
+from tamis_mail.surfaces.cli.explain import describe_verdict
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.report import encodable, percent
@@ -74,21 +74,21 @@ def run(out: TextIO, options: Namespace) -> int:
         root = options.mailbox
         if root is None:
             root = str(Path(folder, "mailbox"))
-            with _told("making a sample mailbox"):
+            with _announce("making a sample mailbox"):
                 sample.write(root)
-        with _told("reading mail"):
-            learned, rest = _parts(_messages(root))
+        with _announce("reading mail"):
+            training, test = _parts(_messages(root))
         with Sieve.open(Path(folder, "demo.tamis")) as sieve:
-            _Show(out, sieve, learned, rest, options.mailbox).run()
+            _Show(out, sieve, training, test, options.mailbox).run()
     return 0
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _announce(activity: str) -> Iterator[None]:
     """Say what is being done, for as long as it takes, where somebody can see it."""
     line = Line(sys.stderr)
     if line.is_terminal:
-        line.draw(f"demo: {what} ...", time.monotonic())
+        line.draw(f"demo: {activity} ...", time.monotonic())
     try:
         yield
     finally:
@@ -99,30 +99,30 @@ def _told(what: str) -> Iterator[None]:
 def _messages(root: str) -> list[Message]:
     """Some of the mail below a folder, each message once."""
     dice = Random(0)
-    kept: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
+    by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
     advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
-    for part in labelled(root=root, advice=advice).parts:
-        for letter, is_spam in islice(part.letters(), _LOOKED_AT):
-            name = digest(canonical(letter.raw))
-            if name in kept[not is_spam]:
+    for part in open_labelled(root=root, advice=advice).parts:
+        for message, is_spam in islice(part.messages(), _LOOKED_AT):
+            name = digest(canonical(message.raw))
+            if name in by_label[not is_spam]:
                 continue
-            mine = kept[is_spam]
-            mine[name] = letter.raw
-            if len(mine) > _TAKEN:
-                del mine[dice.choice(list(mine))]
-    if min(map(len, kept.values())) < _LEAST:
+            messages = by_label[is_spam]
+            messages[name] = message.raw
+            if len(messages) > _TAKEN:
+                del messages[dice.choice(list(messages))]
+    if min(map(len, by_label.values())) < _LEAST:
         raise ValueError(
-            f"{printable(root)} has {len(kept[True])} spam and {len(kept[False])} ham, expected at least "
-            f"{_LEAST} of each: name a folder with more mail, or try tamis demo without one"
+            f"{printable(root)} has {len(by_label[True])} spam and {len(by_label[False])} ham, expected "
+            f"at least {_LEAST} of each: name a folder with more mail, or try tamis demo without one"
         )
-    found = [(raw, is_spam) for is_spam, mine in kept.items() for raw in mine.values()]
-    dice.shuffle(found)
-    return sorted(found, key=lambda one: one[1])  # each kind has its share in both parts
+    sampled = [(raw, is_spam) for is_spam, messages in by_label.items() for raw in messages.values()]
+    dice.shuffle(sampled)
+    return sorted(sampled, key=lambda message: message[1])  # each kind has its share in both parts
 
 
 def _parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    learned = [one for number, one in enumerate(messages) if number % _ASIDE]
-    return learned, [one for number, one in enumerate(messages) if not number % _ASIDE]
+    training = [message for number, message in enumerate(messages) if number % _ASIDE]
+    return training, [message for number, message in enumerate(messages) if not number % _ASIDE]
 
 
 class _Show:
@@ -132,14 +132,14 @@ class _Show:
         self,
         out: TextIO,
         sieve: Sieve,
-        learned: Sequence[Message],
-        rest: Sequence[Message],
+        training: Sequence[Message],
+        test: Sequence[Message],
         mailbox: str | None,
     ) -> None:
         self._out = out
         self._sieve = sieve
-        self._learned = learned
-        self._rest = rest
+        self._training = training
+        self._test = test
         self._mailbox = mailbox
         self._width = min(columns(), 76)
         self._dots = "…" if can_show(out, "…") else "..."
@@ -150,7 +150,7 @@ class _Show:
         verdicts = self._sort()
         self._explain(verdicts)
         self._forget(verdicts)
-        self._next()
+        self._suggest()
 
     def _say(self, text: str = "", indent: str = "") -> None:
         lines = wrap(
@@ -163,37 +163,39 @@ class _Show:
         self._out.writelines(f"{line}\n" for line in lines or [""])
 
     def _judge(self) -> list[Verdict]:
-        return list(self._sieve.sort_many((raw for raw, _ in self._rest), processes=1))
+        return list(self._sieve.sort_many((raw for raw, _ in self._test), processes=1))
 
     def _learn(self) -> None:
-        where = encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
+        mailbox = encodable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
         kinds = {
-            label: [raw for raw, is_spam in self._learned if is_spam == (label == "spam")]
+            label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
             for label in ("spam", "ham")
         }
-        self._say(f"1. Learn {len(kinds['spam'])} spam and {len(kinds['ham'])} ham of {where}.")
-        with _told(f"learning {len(self._learned)} messages"):
-            for label, mine in kinds.items():
-                self._sieve.learn_many(mine, label, processes=1)
+        self._say(f"1. Learn {len(kinds['spam'])} spam and {len(kinds['ham'])} ham of {mailbox}.")
+        with _announce(f"learning {len(self._training)} messages"):
+            for label, messages in kinds.items():
+                self._sieve.learn_many(messages, label, processes=1)
         self._say()
 
     def _sort(self) -> list[Verdict]:
-        with _told(f"sorting {len(self._rest)} messages"):
+        with _announce(f"sorting {len(self._test)} messages"):
             verdicts = self._judge()
-        self._say(f"2. Sort {len(self._rest)} others, which it has not seen:")
+        self._say(f"2. Sort {len(self._test)} others, which it has not seen:")
         self._say()
-        called = Counter((one.label, is_spam) for one, (_, is_spam) in zip(verdicts, self._rest, strict=True))
+        verdict_counts = Counter(
+            (one.label, is_spam) for one, (_, is_spam) in zip(verdicts, self._test, strict=True)
+        )
         self._say(f"{'':<14}{'spam':>6}{'ham':>6}", "   ")
         for label in ("spam", "unsure", "ham"):
             name = label if label == "unsure" else f"called {label}"
-            self._say(f"{name:<14}{called[label, True]:>6}{called[label, False]:>6}", "   ")
+            self._say(f"{name:<14}{verdict_counts[label, True]:>6}{verdict_counts[label, False]:>6}", "   ")
         wrong = [
             (one, raw, is_spam)
-            for one, (raw, is_spam) in zip(verdicts, self._rest, strict=True)
+            for one, (raw, is_spam) in zip(verdicts, self._test, strict=True)
             if (one.log_odds > 0) != is_spam
         ]
         self._say()
-        right = percent(1 - len(wrong) / len(self._rest))
+        right = percent(1 - len(wrong) / len(self._test))
         self._say(f"Accuracy {right}" + (". Misses:" if wrong else ", no misses."), "   ")
         worst = sorted(wrong, key=lambda one: -abs(one[0].log_odds))
         for verdict, raw, is_spam in worst[:_MISSES]:
@@ -211,21 +213,21 @@ class _Show:
 
     def _explain(self, verdicts: Sequence[Verdict]) -> None:
         spams = [
-            (verdict, raw) for verdict, (raw, is_spam) in zip(verdicts, self._rest, strict=True) if is_spam
+            (verdict, raw) for verdict, (raw, is_spam) in zip(verdicts, self._test, strict=True) if is_spam
         ]
         # words that everybody can read, if there are any
         verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
         self._say("3. Explain a verdict:")
         self._say()
         self._out.write(f"   {self._subject(raw, self._width - 3)}\n")
-        words = in_words(verdict.label, verdict.probability)
+        words = describe_verdict(verdict.label, verdict.probability)
         self._say(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
         self._say()
         evidence = verdict.evidence
         room = max(8, min(28, self._width - 23))
-        for view, said in _VIEWS.items():
+        for view, title in _VIEWS.items():
             total = sum(one.contribution for one in evidence if one.view == view)
-            self._out.write(f"   {pad(said, room)} {total:>+6.2f}\n")
+            self._out.write(f"   {pad(title, room)} {total:>+6.2f}\n")
         self._out.write(f"   {pad('log-odds of spam', room)} {verdict.log_odds:>+6.2f}\n")
         self._say()
         readable = [one for one in evidence if is_readable(one)]
@@ -235,31 +237,33 @@ class _Show:
         bars = max(0, min(12, self._width - 23 - room))
         for one in (*for_spam, *against):
             token = pad(encodable(self._out, one.token), room, self._dots)
-            drawn = self._bar * round(bars * abs(one.contribution) / longest)
-            line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {drawn}"
+            bar = self._bar * round(bars * abs(one.contribution) / longest)
+            line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")
         self._say()
 
     def _forget(self, before: Sequence[Verdict]) -> None:
-        raw, is_spam = self._rest[0]
+        raw, is_spam = self._test[0]
         label = "spam" if is_spam else "ham"
-        with _told("forgetting"):
+        with _announce("forgetting"):
             self._sieve.learn(raw, label)
-            between = self._judge()
+            after_learning = self._judge()
             self._sieve.forget(raw)
-            after = self._judge()
-        moved = _differ(before, between)
-        still = _differ(before, after)
-        self._say(f"4. Learn one more {label}: {moved} of {len(before)} probabilities move. Then forget it:")
+            after_forgetting = self._judge()
+        changed = _differ(before, after_learning)
+        different = _differ(before, after_forgetting)
+        self._say(
+            f"4. Learn one more {label}: {changed} of {len(before)} probabilities move. Then forget it:"
+        )
         self._say(
             "all are as before, to the bit, as if it had never come."
-            if not still
-            else f"{still} are NOT as before.",
+            if not different
+            else f"{different} are NOT as before.",
             "   ",
         )
         self._say()
 
-    def _next(self) -> None:
+    def _suggest(self) -> None:
         self._say("What to type next:")
         steps = [
             ("tamis learn --spam JUNK --ham INBOX", "begin with your own mail"),
@@ -276,5 +280,5 @@ class _Show:
                 self._out.write(f"  {command}\n      {purpose}\n")
 
 
-def _differ(one: Sequence[Verdict], other: Sequence[Verdict]) -> int:
-    return sum(a.log_odds != b.log_odds for a, b in zip(one, other, strict=True))
+def _differ(left: Sequence[Verdict], right: Sequence[Verdict]) -> int:
+    return sum(a.log_odds != b.log_odds for a, b in zip(left, right, strict=True))

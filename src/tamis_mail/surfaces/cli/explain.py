@@ -9,21 +9,21 @@ from typing import TextIO
 
 from tamis_mail.files import is_there
 from tamis_mail.framing import exceeds_limit
-from tamis_mail.mailbox import Letter
+from tamis_mail.mailbox import RawMessage
 from tamis_mail.message import canonical, digest
 from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.gram_spans import gram_spans
+from tamis_mail.surfaces.cli.gram_spans import join_grams
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_store
-from tamis_mail.surfaces.cli.sources import open_sources, path_bytes, too_large
+from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
 from tamis_mail.surfaces.cli.streams import columns
 from tamis_mail.verdict import Evidence, Verdict
 
-__all__ = ["configure", "in_words", "run"]
+__all__ = ["configure", "describe_verdict", "run"]
 
-_TOP = 10  # tokens for either side …
-_STRANDS = 3  # … and runs of bytes, which would otherwise drown them
+_MAX_TOKENS = 10  # tokens for either side …
+_MAX_SPANS = 3  # … and runs of bytes, which would otherwise drown them
 _VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
 _HEAD = 4000  # bytes that grams are looked for in: more than are ever cut into them
 
@@ -62,22 +62,24 @@ def run(out: TextIO, options: Namespace) -> int:
             f"nothing has been learned yet ({path}), nothing can be explained: begin with tamis learn --help"
         )
     with Sieve.open(path, create=False, readonly=True) as sieve:
-        for number, letter in enumerate(source):
-            if exceeds_limit(letter.raw):
-                sys.stderr.write(f"tamis explain: {too_large(letter.name)}\n")
-            verdict = sieve.sort(letter.raw)
+        for number, message in enumerate(source):
+            if exceeds_limit(message.raw):
+                sys.stderr.write(f"tamis explain: {describe_oversize(message.name)}\n")
+            verdict = sieve.sort(message.raw)
             if options.json:
-                out.write(_as_json(verdict, letter, options.all) + "\n")
+                out.write(_as_json(verdict, message, options.all) + "\n")
                 continue
-            name = "" if source.kind in ("stdin", "message") else letter.name
+            name = "" if source.kind in ("stdin", "message") else message.name
             if name and number:
                 out.write("\n")
-            page = _Page(out, verdict, letter.raw, None if options.all else _TOP)
-            out.writelines(line.rstrip() + "\n" for line in page.lines(name, _learned(sieve, letter.raw)))
+            page = _Page(out, verdict, message.raw, None if options.all else _MAX_TOKENS)
+            out.writelines(
+                line.rstrip() + "\n" for line in page.lines(name, _note_if_learned(sieve, message.raw))
+            )
     return 3 if source.unread else 0
 
 
-def _learned(sieve: Sieve, raw: bytes) -> str:
+def _note_if_learned(sieve: Sieve, raw: bytes) -> str:
     """A note on a message that the store knows: what was learned of it speaks in its own case."""
     entry = sieve.store.find(digest(canonical(raw)))
     if entry is None:
@@ -86,34 +88,43 @@ def _learned(sieve: Sieve, raw: bytes) -> str:
     return f"It was learned as {plain(entry.label)} on {when}, and speaks here for itself."
 
 
-def in_words(label: str, probability: float) -> str:
+def describe_verdict(label: str, probability: float) -> str:
     """A verdict as one would say it.
 
-    >>> in_words("spam", 0.9993), in_words("unsure", 0.6), in_words("work", 0.004)
+    >>> describe_verdict("spam", 0.9993), describe_verdict("unsure", 0.6), describe_verdict("work", 0.004)
     ('almost certainly spam', 'unsure, rather spam', 'almost certainly not spam: work')
     """
     if label == "unsure":
-        leaning = (
+        tendency = (
             "rather spam"
             if probability > 0.55
             else "rather not spam"
             if probability < 0.45
             else "nothing tells"
         )
-        return f"unsure, {leaning}"
+        return f"unsure, {tendency}"
     spam = label == "spam"
-    odds = probability if spam else 1 - probability
-    sure = "almost certainly" if odds >= 0.99 else "very probably" if odds >= 0.95 else "probably"
-    return f"{sure} spam" if spam else f"{sure} not spam: {label}"
+    confidence = probability if spam else 1 - probability
+    certainty = (
+        "almost certainly" if confidence >= 0.99 else "very probably" if confidence >= 0.95 else "probably"
+    )
+    return f"{certainty} spam" if spam else f"{certainty} not spam: {label}"
 
 
-def _as_json(verdict: Verdict, letter: Letter, everything: bool) -> str:
+def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
     evidence = verdict.evidence
-    shown = evidence if everything else [*_top(evidence, 1, 2 * _TOP), *_top(evidence, -1, 2 * _TOP)]
-    said = {
-        "name": letter.name,
-        **path_bytes(letter),
-        **({"cut": True} if exceeds_limit(letter.raw) else {}),
+    strongest = (
+        evidence
+        if everything
+        else [
+            *_select_strongest(evidence, 1, 2 * _MAX_TOKENS),
+            *_select_strongest(evidence, -1, 2 * _MAX_TOKENS),
+        ]
+    )
+    fields = {
+        "name": message.name,
+        **path_bytes(message),
+        **({"cut": True} if exceeds_limit(message.raw) else {}),
         "label": verdict.label,
         "probability": verdict.probability,
         "log_odds": verdict.log_odds,
@@ -127,18 +138,18 @@ def _as_json(verdict: Verdict, letter: Letter, everything: bool) -> str:
                 "spam": one.spam,
                 "ham": one.ham,
             }
-            for one in shown
+            for one in strongest
         ],
     }
-    return str(import_module("json").dumps(said))
+    return str(import_module("json").dumps(fields))
 
 
 class _Page:
     """The explanation of one verdict, no wider than the terminal and in characters that it can show."""
 
-    def __init__(self, out: TextIO, verdict: Verdict, raw: bytes, most: int | None) -> None:
+    def __init__(self, out: TextIO, verdict: Verdict, raw: bytes, limit: int | None) -> None:
         self._verdict = verdict
-        self._most = most
+        self._limit = limit
         self._width = min(columns(), 100)
         self._bar = "█" if can_show(out, "█") else "#"
         self._dots = "…" if can_show(out, "…") else "..."
@@ -146,7 +157,7 @@ class _Page:
         evidence = verdict.evidence
         head = canonical(raw)[:_HEAD].decode("utf-8", "replace")
         head = "".join(c if c.isprintable() else "·" for c in head)
-        grams = gram_spans(head, [one for one in evidence if one.view == "grams"])
+        grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
         self._words = [one for one in evidence if one.view != "grams"]
         self._grams = grams
@@ -154,17 +165,17 @@ class _Page:
     def lines(self, name: str, note: str) -> list[str]:
         """All of it, under a name, with a note."""
         verdict = self._verdict
-        words = in_words(plain(verdict.label), verdict.probability)
-        said = f"{words} (probability of spam {verdict.probability:.4f})"
+        words = describe_verdict(plain(verdict.label), verdict.probability)
+        headline = f"{words} (probability of spam {verdict.probability:.4f})"
         lines = [self._clip(name)] if name else []
-        lines += _wrapped(said, self._width)
-        others = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
-        if len(others) > 1:
-            ranked = sorted(others.items(), key=lambda one: -one[1])
-            lines += _wrapped(
+        lines += _wrap(headline, self._width)
+        other_labels = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
+        if len(other_labels) > 1:
+            ranked = sorted(other_labels.items(), key=lambda one: -one[1])
+            lines += _wrap(
                 "of the rest: " + ", ".join(f"{plain(label)} {p:.3f}" for label, p in ranked[:5]), self._width
             )
-        lines += _wrapped(note, self._width)
+        lines += _wrap(note, self._width)
         return [
             *lines,
             "",
@@ -178,19 +189,22 @@ class _Page:
         head = f"{'':<15}" + (f"{'for':>9}{'against':>9}" if wide else "") + f"{'sum':>9}"
         lines = [head]
         for view in _views(self._evidence):
-            mine = [one.contribution for one in self._evidence if one.view == view]
-            parts = (sum(c for c in mine if c > 0), sum(c for c in mine if c < 0))
+            contributions = [one.contribution for one in self._evidence if one.view == view]
+            parts = (sum(c for c in contributions if c > 0), sum(c for c in contributions if c < 0))
             columns_ = "".join(f"{part:>+9.2f}" for part in parts) if wide else ""
             lines.append(f"{_VIEWS.get(view, view):<15}{columns_}{sum(parts):>+9.2f}")
         gap = " " * 18 if wide else ""
         return [*lines, f"{'log-odds':<15}{gap}{self._verdict.log_odds:>+9.2f}"]
 
     def _side(self, title: str, sign: int) -> list[str]:
-        few = None if self._most is None else _STRANDS
-        found = [*_top(self._words, sign, self._most), *_top(self._grams, sign, few)]
-        if not found:
+        few = None if self._limit is None else _MAX_SPANS
+        evidence = [
+            *_select_strongest(self._words, sign, self._limit),
+            *_select_strongest(self._grams, sign, few),
+        ]
+        if not evidence:
             return ["", f"{title}: nothing"]
-        longest = max(abs(one.contribution) for one in found)
+        longest = max(abs(one.contribution) for one in evidence)
         numbers = 8 + 7 + 7  # weight, spam, ham
         view = 9 if self._width >= 56 else 0
         bar = 12 if self._width >= 72 else 0
@@ -201,7 +215,7 @@ class _Page:
             else f"{pad(title, token, self._dots)} "
         )
         lines = ["", f"{heading}{'spam':>7}{'ham':>7}{'weight':>8}"]
-        for one in found:
+        for one in evidence:
             text = self._encodable(plain(one.token))
             line = (
                 pad(text, token, self._dots) + " " + (f"{clip(one.view, view - 1):<{view}}" if view else "")
@@ -219,8 +233,8 @@ class _Page:
         return clip(self._encodable(plain(text)), self._width, self._dots)
 
 
-def _top(evidence: Sequence[Evidence], sign: int, most: int | None) -> list[Evidence]:
-    return [one for one in evidence if one.contribution * sign > 0][:most]
+def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None) -> list[Evidence]:
+    return [one for one in evidence if one.contribution * sign > 0][:limit]
 
 
 def _views(evidence: Sequence[Evidence]) -> list[str]:
@@ -237,6 +251,6 @@ def _count(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    wrapped: list[str] = import_module("textwrap").wrap(text, width)
-    return wrapped
+def _wrap(text: str, width: int) -> list[str]:
+    lines: list[str] = import_module("textwrap").wrap(text, width)
+    return lines

@@ -8,7 +8,7 @@ from typing import TextIO
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.learn import add_mbox
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.sources import Deed, Work, open_sources, treat
+from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
 
 __all__ = ["configure", "run"]
 
@@ -33,10 +33,10 @@ def run(out: TextIO, options: Namespace) -> int:
     """Forget all that was named."""
     sources = open_sources(options.paths, mbox=options.mbox)
     with Sieve.open(options.store, create=False) as sieve:
-        deeds = [Deed(source, partial(_forgotten, sieve), ("forgotten", "unknown")) for source in sources]
-        _, status = treat(out, "forget", options, deeds, "done so far")
+        tasks = [Task(source, partial(_forget_source, sieve), ("forgotten", "unknown")) for source in sources]
+        _, status = run_tasks(out, "forget", options, tasks, "done so far")
     return status
 
 
-def _forgotten(sieve: Sieve, work: Work) -> Counter[str]:
-    return sieve.forget_many(work.messages(), progress=work.advance)
+def _forget_source(sieve: Sieve, reader: SourceReader) -> Counter[str]:
+    return sieve.forget_many(reader.contents(), progress=reader.advance)

@@ -21,10 +21,10 @@ def run(out: TextIO, options: Namespace) -> int:
     """Write the help of a command."""
     parser = command_line()
     for word in options.words:
-        known = subcommands(parser)
-        if word not in known:
-            expected = f"one of {', '.join(known)}" if known else "nothing more"
+        commands = subcommands(parser)
+        if word not in commands:
+            expected = f"one of {', '.join(commands)}" if commands else "nothing more"
             options.parser.error(f"{parser.prog} has no command {word!r}, expected {expected}")
-        parser = known[word]
+        parser = commands[word]
     out.write(parser.format_help())
     return 0

@@ -37,10 +37,10 @@ def clip(text: str, width: int, dots: str = "…") -> str:
     """
     if width_of(text) <= width:
         return text
-    kept, used = [], 0
+    kept, width_used = [], 0
     for c in text:
-        used += width_of(c)
-        if used > width - len(dots):
+        width_used += width_of(c)
+        if width_used > width - len(dots):
             break
         kept.append(c)
     return "".join(kept) + dots

@@ -12,16 +12,16 @@ from typing import Any, TextIO
 
 from tamis_mail.labels import check_label
 from tamis_mail.mailbox import Source
-from tamis_mail.mailbox.letter import printable
 from tamis_mail.mailbox.names import reason_to_leave_out
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.sources import Deed, Work, name_of, open_sources, treat
+from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 
 __all__ = ["add_mbox", "configure", "learn", "run"]
 
 UNLABELLED = None
-Task = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
+LabelledPaths = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
 
 
 class _Take(argparse.Action):
@@ -90,7 +90,10 @@ def configure(parser: Parser) -> None:
             "begin: a few hundred of each are plenty",
         ),
         ("tamis learn --spam < message", "one message, as from a key of your mail program"),
-        ("tamis learn --label work ~/Mail/Work --label lists ~/Mail/Lists", "sort into more than two"),
+        (
+            "tamis learn --label work ~/Mail/Work --label lists ~/Mail/Lists",
+            "sort into more than two",
+        ),
         ("zcat old.mbox.gz | tamis learn --mbox --ham -", "many messages from a pipe"),
     ]
 
@@ -102,18 +105,18 @@ def add_mbox(parser: Parser) -> None:
 
 def run(out: TextIO, options: Namespace) -> int:
     """Learn all that was named."""
-    tasks: Sequence[Task] = options.tasks or []
+    tasks: Sequence[LabelledPaths] = options.tasks or []
     if not tasks:
         options.parser.error("it was not said what the mail is, expected --spam, --ham or --label NAME")
     if sum(not paths or "-" in paths for _, paths in tasks) > 1:
         options.parser.error(
             "standard input is asked for twice, and can be read once: give one of the labels a PATH"
         )
-    named = [path for _, paths in tasks for path in paths]
+    all_paths = [path for _, paths in tasks for path in paths]
     work = [
         (label, source)
         for label, paths in tasks
-        for source in open_sources(paths, mbox=options.mbox, label=label, elsewhere=named)
+        for source in open_sources(paths, mbox=options.mbox, label=label, other_paths=all_paths)
     ]
     _refuse_mail_with_two_labels(work)
     return learn(out, "learn", options, work)
@@ -121,12 +124,14 @@ def run(out: TextIO, options: Namespace) -> int:
 
 def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> None:
     """Of folders within each other the last would have all the mail, whatever the first was said to be."""
-    for place, (label, source) in enumerate(work):
-        for other_label, other in work[place + 1 :]:
-            if label != other_label and (_holds(source, other, label) or _holds(other, source, other_label)):
+    for number, (label, source) in enumerate(work):
+        for other_label, other_source in work[number + 1 :]:
+            if label != other_label and (
+                _holds(source, other_source, label) or _holds(other_source, source, other_label)
+            ):
                 raise ValueError(
-                    f"{printable(source.path)} has one label and {printable(other.path)} another, and one "
-                    "lies within the other: name folders that share no mail"
+                    f"{printable(source.path)} has one label and {printable(other_source.path)} another, and "
+                    "one lies within the other: name folders that share no mail"
                 )
 
 
@@ -134,15 +139,19 @@ def _holds(outer: Source, inner: Source, label: str | None) -> bool:
     """Whether all mail of the inner source is read with the outer one, which has this label."""
     if "stdin" in (outer.kind, inner.kind):
         return False
-    one, other = os.path.realpath(outer.path), os.path.realpath(inner.path)
-    if one == other:
+    outer_path, inner_path = os.path.realpath(outer.path), os.path.realpath(inner.path)
+    if outer_path == inner_path:
         return True
-    if outer.kind != "folder" or not other.startswith(one + os.sep) or f"{os.sep}." in other[len(one) :]:
+    if (
+        outer.kind != "folder"
+        or not inner_path.startswith(outer_path + os.sep)
+        or f"{os.sep}." in inner_path[len(outer_path) :]
+    ):
         return False
-    below = one
-    for name in Path(other).relative_to(one).parts:
-        below = f"{below}{os.sep}{name}"
-        if label and reason_to_leave_out(below, outer.path, label):
+    folder = outer_path
+    for name in Path(inner_path).relative_to(outer_path).parts:
+        folder = f"{folder}{os.sep}{name}"
+        if label and reason_to_leave_out(folder, outer.path, label):
             return False
     return True
 
@@ -154,24 +163,24 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
             check_label(label)
     with Sieve.open(options.store) as sieve:
         deeds = [
-            Deed(
+            Task(
                 source,
-                partial(_learned, sieve, label, source),
+                partial(_learn_source, sieve, label, source),
                 ("learned", "moved", "known") if label else ("guessed", "unsure", "known"),
                 label or "unlabelled",
             )
             for label, source in tasks
         ]
-        total, status = treat(out, command, options, deeds, "learned so far")
+        total, status = run_tasks(out, command, options, deeds, "learned so far")
     if not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message in it\n")
     return status
 
 
-def _learned(sieve: Sieve, label: str | None, source: Source, work: Work) -> Counter[str]:
+def _learn_source(sieve: Sieve, label: str | None, source: Source, reader: SourceReader) -> Counter[str]:
     if label is UNLABELLED:
         actions: Counter[str] = sieve.learn_unlabelled(
-            work.messages(), source=name_of(source), progress=work.advance
+            reader.contents(), source=name_of(source), progress=reader.advance
         )
         return actions
-    return sieve.learn_many(work.messages(), label, source=name_of(source), progress=work.advance)
+    return sieve.learn_many(reader.contents(), label, source=name_of(source), progress=reader.advance)

@@ -24,36 +24,41 @@ _VARIABLES = [
 
 def markdown() -> str:
     """The page for the docs."""
-    found = list(commands(command_line()))
+    all_commands = list(commands(command_line()))
     lines = [
         "# Commands",
         "",
         "<!-- Written by tools/manpage from the parser of the command; do not edit. -->",
         "",
-        _marked(found[0].description + " " + found[0].epilog),
+        _mark_code(all_commands[0].description + " " + all_commands[0].epilog),
         "",
         "| command | |",
         "|---|---|",
-        *(f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_marked(c.purpose)} |" for c in found[1:]),
+        *(
+            f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_mark_code(c.purpose)} |"
+            for c in all_commands[1:]
+        ),
         "",
     ]
-    for command in found[1:]:
+    for command in all_commands[1:]:
         lines += [f"{'##' if len(command.words) == 2 else '###'} {' '.join(command.words)}", ""]
         lines += ["```text", command.synopsis, "```", ""]
-        lines += [_marked(command.description), ""]
-        listed = [option for option in (*command.arguments, *command.options) if "--help" not in option.names]
-        if listed:
+        lines += [_mark_code(command.description), ""]
+        options = [
+            option for option in (*command.arguments, *command.options) if "--help" not in option.names
+        ]
+        if options:
             lines += ["| | |", "|---|---|"]
-            lines += [f"| `{_cell(_title(option))}` | {_marked(option.help)} |" for option in listed]
+            lines += [f"| `{_cell(_title(option))}` | {_mark_code(option.help)} |" for option in options]
             lines.append("")
         if command.examples:
-            lines += ["```console", *(f"$ {example}" for example in _aligned(command.examples)), "```", ""]
+            lines += ["```console", *(f"$ {example}" for example in _align(command.examples)), "```", ""]
     lines += [
         "## Exit status",
         "",
         "| | |",
         "|---|---|",
-        *(f"| {code} | {said} |" for code, said in _STATUSES),
+        *(f"| {code} | {text} |" for code, text in _STATUSES),
         "",
     ]
     lines += [
@@ -61,7 +66,7 @@ def markdown() -> str:
         "",
         "| | |",
         "|---|---|",
-        *(f"| `{name}` | {said} |" for name, said in _VARIABLES),
+        *(f"| `{name}` | {text} |" for name, text in _VARIABLES),
         "",
     ]
     return "\n".join(lines)
@@ -69,7 +74,7 @@ def markdown() -> str:
 
 def manual(version: str) -> str:
     """The manual page, in the man macros."""
-    found = list(commands(command_line()))
+    all_commands = list(commands(command_line()))
     lines = [
         '.\\" Written by tools/manpage from the parser of the command; do not edit.',
         f'.TH TAMIS 1 "" "tamis {version}" "User Commands"',
@@ -80,12 +85,12 @@ def manual(version: str) -> str:
         ".I COMMAND",
         "[\\fIOPTION\\fR ...]",
         ".SH DESCRIPTION",
-        _roff(found[0].description),
+        _roff(all_commands[0].description),
         ".PP",
-        _roff(found[0].epilog),
+        _roff(all_commands[0].epilog),
         ".SH COMMANDS",
     ]
-    for command in found[1:]:
+    for command in all_commands[1:]:
         lines += [f".SS {_roff(' '.join(command.words))}", _roff(command.synopsis)]
         for paragraph in command.description.split("\n\n"):
             lines += [".PP", _roff(paragraph)]
@@ -96,11 +101,11 @@ def manual(version: str) -> str:
         for example, purpose in command.examples:
             lines += [".TP", f".B {_roff(example)}", _roff(purpose)]
     lines.append(".SH EXIT STATUS")
-    for code, said in _STATUSES:
-        lines += [".TP", f".B {code}", _roff(said.replace("`", ""))]
+    for code, text in _STATUSES:
+        lines += [".TP", f".B {code}", _roff(text.replace("`", ""))]
     lines.append(".SH ENVIRONMENT")
-    for name, said in _VARIABLES:
-        lines += [".TP", f".B {name}", _roff(said.replace("`", ""))]
+    for name, text in _VARIABLES:
+        lines += [".TP", f".B {name}", _roff(text.replace("`", ""))]
     lines += [".SH SEE ALSO", ".BR procmail (1),", ".BR bogofilter (1),", ".BR spamassassin (1)", ""]
     return "\n".join(lines)
 
@@ -112,12 +117,12 @@ def _title(option: Option) -> str:
     return " ".join([", ".join(option.names), *values]).strip()
 
 
-def _aligned(examples: Sequence[tuple[str, str]]) -> list[str]:
+def _align(examples: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(command) for command, _ in examples)
     return [f"{command:<{width}}  # {purpose}" for command, purpose in examples]
 
 
-def _marked(text: str) -> str:
+def _mark_code(text: str) -> str:
     """Help for Markdown: what looks like an option or a variable is code."""
     words = []
     for word in text.replace("|", "\\|").split(" "):

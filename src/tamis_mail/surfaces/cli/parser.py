@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.streams import columns
 
 __all__ = ["Parser", "add_quiet", "add_store"]
@@ -70,40 +70,40 @@ class Parser(argparse.ArgumentParser):
         """
         if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
             return words
-        known = {name: action for action in self._actions for name in action.option_strings}
-        flags = {name[1] for name, action in known.items() if len(name) == 2 and action.nargs == 0}
-        moved: list[str] = []
-        kept: list[str] = []
+        actions = {name: action for action in self._actions for name in action.option_strings}
+        flags = {name[1] for name, action in actions.items() if len(name) == 2 and action.nargs == 0}
+        front: list[str] = []
+        back: list[str] = []
         rest = iter(words)
         for word in rest:
             if word == "--":
-                kept += [word, *rest]
+                back += [word, *rest]
                 break
             name, equals, _ = word.partition("=")
-            action = known.get(name)
+            action = actions.get(name)
             if action is not None and action.nargs in (0, None):
-                moved.append(word)
+                front.append(word)
                 if action.nargs is None and not equals:
-                    moved += [value for value in (next(rest, None),) if value is not None]
+                    front += [value for value in (next(rest, None),) if value is not None]
             elif len(word) > 2 and word[0] == "-" != word[1] and flags.issuperset(word[1:]):
-                moved.append(word)
+                front.append(word)
             else:
-                kept.append(word)
-        return moved + kept
+                back.append(word)
+        return front + back
 
     def format_help(self) -> str:
         self.prepare()
         parser_model = import_module("tamis_mail.surfaces.cli.parser_model")
         width = min(columns(), 100)
         self.usage = parser_model.command(self, tuple(self.prog.split())).usage(width - 8).replace("%", "%%")
-        said = self.epilog
-        self.epilog = "\n\n".join(part for part in (self.said_in_examples(), said) if part) or None
+        epilog = self.epilog
+        self.epilog = "\n\n".join(part for part in (self.format_examples(), epilog) if part) or None
         try:
             return super().format_help()
         finally:
-            self.epilog = said
+            self.epilog = epilog
 
-    def said_in_examples(self) -> str:
+    def format_examples(self) -> str:
         """The examples, one or two lines each."""
         if not self.examples:
             return ""

@@ -28,8 +28,8 @@ class Option:
         if self.repeated:
             values[-1] += "..."
         words += values
-        said = " ".join(words)
-        return said if self.required else f"[{said}]"
+        text = " ".join(words)
+        return text if self.required else f"[{text}]"
 
     @property
     def is_path(self) -> bool:
@@ -84,7 +84,7 @@ def commands(parser: Parser, words: tuple[str, ...] = ("tamis",), purpose: str =
 def command(parser: Parser, words: tuple[str, ...], purpose: str = "") -> Command:
     """A command alone."""
     parser.prepare()
-    own = [
+    options = [
         _option(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)
     ]
     return Command(
@@ -92,8 +92,8 @@ def command(parser: Parser, words: tuple[str, ...], purpose: str = "") -> Comman
         purpose=purpose,
         description=parser.description or "",
         epilog=parser.epilog or "",
-        options=tuple(option for option in own if option.names),
-        arguments=tuple(option for option in own if not option.names),
+        options=tuple(option for option in options if option.names),
+        arguments=tuple(option for option in options if not option.names),
         examples=tuple(parser.examples),
         subcommands=tuple(subcommands(parser)),
     )

@@ -25,7 +25,7 @@ from math import log
 from tamis_mail.message.envelope import envelope_end
 from tamis_mail.verdict import Evidence, Verdict
 
-__all__ = ["DIALECTS", "added", "bogosity", "fields", "removed"]
+__all__ = ["DIALECTS", "add_verdict", "bogosity", "fields", "remove_verdict"]
 
 DIALECTS = ("spamassassin", "bogofilter")
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
@@ -49,7 +49,7 @@ _LONGEST = 40  # characters of one
 _COLUMNS = 76  # of a line, where no token is longer
 
 
-def added(raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str) -> bytes:
+def add_verdict(raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str) -> bytes:
     """The message with its verdict; `required` is the probability from which mail is spam."""
     start = _start(raw)
     end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
@@ -63,8 +63,8 @@ def added(raw: bytes, verdict: Verdict, *, dialect: str, required: float, versio
     return b"".join((raw[:start], block, _TAKEN.sub(b"X-Old-", raw[start:stop]), raw[stop:]))
 
 
-def removed(raw: bytes) -> bytes:
-    """The message as it was before `added`; one that has no such block at its top is given back as it is."""
+def remove_verdict(raw: bytes) -> bytes:
+    """The message as it was before `add_verdict`; unchanged if it has no such block at its top."""
     start = _start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
@@ -83,8 +83,8 @@ def _start(raw: bytes) -> int:
 
 def _stop(raw: bytes, start: int) -> int:
     """Where the header ends, from a place in it."""
-    if found := re.compile(_END_OF_LINE).match(raw, start):
-        return found.end()
+    if blank_line := re.compile(_END_OF_LINE).match(raw, start):
+        return blank_line.end()
     end = _HEADER_END.search(raw, start)
     return end.end() if end else len(raw)
 
@@ -94,29 +94,29 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     if dialect == "bogofilter":
         return [bogosity(verdict, version).encode("ascii")]
     spam = verdict.label == "spam"
-    said = "Yes" if spam else "Unsure" if verdict.label == "unsure" else "No"
-    other = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_plain(verdict.label)}"
+    answer = "Yes" if spam else "Unsure" if verdict.label == "unsure" else "No"
+    label = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_plain(verdict.label)}"
     lines = ["X-Spam-Flag: YES"] if spam else []
     stars = "*" * max(0, min(_STARS, int(verdict.log_odds)))
     lines.append(f"X-Spam-Level: {stars}".rstrip())
-    lines += _folded("X-Spam-Evidence:", _named(verdict.evidence))
+    lines += _fold("X-Spam-Evidence:", _list_evidence(verdict.evidence))
     threshold = round(log(required / max(1 - required, 1e-9)), 2)
     # What is no spam stays below what is required, even where both would be rounded to the same.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
     lines.append(
-        f"X-Spam-Status: {said}, score={score:.2f} required={threshold:.2f} "
-        f"tests=tamis{other} version={version}"
+        f"X-Spam-Status: {answer}, score={score:.2f} required={threshold:.2f} "
+        f"tests=tamis{label} version={version}"
     )
     return [line.encode("ascii") for line in lines]
 
 
 def bogosity(verdict: Verdict, version: str) -> str:
     """The field that bogofilter would write; whatever is neither spam nor unsure is ham to it."""
-    said = {"spam": "Spam", "unsure": "Unsure"}.get(verdict.label, "Ham")
-    return f"X-Bogosity: {said}, tests=bogofilter, spamicity={verdict.probability:.6f}, version={version}"
+    answer = {"spam": "Spam", "unsure": "Unsure"}.get(verdict.label, "Ham")
+    return f"X-Bogosity: {answer}, tests=bogofilter, spamicity={verdict.probability:.6f}, version={version}"
 
 
-def _named(evidence: Sequence[Evidence]) -> list[str]:
+def _list_evidence(evidence: Sequence[Evidence]) -> list[str]:
     """The strongest evidence that a person can read: bytes in a row are not."""
     words = [one for one in evidence if one.view != "grams" and one.contribution]
     return [f"'{_plain(one.token)}' {one.contribution:+.2f}" for one in words[:_TOKENS]]
@@ -129,7 +129,7 @@ def _plain(token: str) -> str:
     return text.replace("=?", "=.").replace("?=", ".=")[:_LONGEST]
 
 
-def _folded(name: str, items: Iterable[str]) -> list[str]:
+def _fold(name: str, items: Iterable[str]) -> list[str]:
     """A field in lines of a usual length; none, if there is nothing in it."""
     lines = [name]
     for number, item in enumerate(items):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.learn import add_mbox, learn
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
 from tamis_mail.surfaces.cli.sources import open_sources

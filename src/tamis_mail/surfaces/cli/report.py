@@ -6,11 +6,11 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TextIO
 
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting.misses import Miss
 from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
-from tamis_mail.surfaces.cli.labelled import Reading, add_mail, mail_of
+from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail, mail_of
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet
 from tamis_mail.surfaces.cli.streams import columns
@@ -74,14 +74,14 @@ def run(out: TextIO, options: Namespace) -> int:
     if target:
         refuse_unless_writable(target)
     mail = mail_of(options)
-    with Reading("report", mail, quiet=options.quiet) as reading:
-        found = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, seen=reading)
+    with ReadingProgress("report", mail, quiet=options.quiet) as reading:
+        result = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, seen=reading)
     if target:
-        write(page(found, version()), target)
+        write(page(result, version()), target)
     if options.json:
-        out.write(json.dumps(found.as_dict()) + "\n")
+        out.write(json.dumps(result.as_dict()) + "\n")
     elif not options.quiet:
-        out.writelines(f"{line.rstrip()}\n" for line in _Page(out, found).lines(target))
+        out.writelines(f"{line.rstrip()}\n" for line in _Page(out, result).lines(target))
     return 3 if reading.unread else 0
 
 
@@ -105,42 +105,42 @@ def _split(text: str) -> tuple[int, int, int]:
 class _Page:
     """A report, no wider than the terminal and in characters that it can show."""
 
-    def __init__(self, out: TextIO, found: Report) -> None:
+    def __init__(self, out: TextIO, report: Report) -> None:
         self._out = out
-        self._found = found
+        self._report = report
         self._width = min(columns(), 100)
         self._dots = "…" if can_show(out, "…") else "..."
         self._times = "×" if can_show(out, "×") else "x"
         self._bars = "█" if can_show(out, "█") else "#"
 
     def lines(self, target: str | None) -> list[str]:
-        found = self._found
-        lines = self._said(f"{found.name}: {found.spam:,} spam, {found.ham:,} ham")
-        lines += self._said(found.sizes())
-        if smoothing := found.smoothing():
-            lines += self._said(f"smoothing: {smoothing}".replace("×", self._times))
-        lines += self._left_out()
+        report = self._report
+        lines = self._wrap(f"{report.name}: {report.spam:,} spam, {report.ham:,} ham")
+        lines += self._wrap(report.sizes())
+        if smoothing := report.smoothing():
+            lines += self._wrap(f"smoothing: {smoothing}".replace("×", self._times))
+        lines += self._list_omissions()
         lines += ["", *self._numbers(), "", *self._curve(), "", *self._calibration(), "", *self._misses()]
         if target:
             lines += ["", "pictures: " + encodable(self._out, printable(str(Path(target).resolve())))]
         return lines
 
-    def _said(self, text: str) -> list[str]:
+    def _wrap(self, text: str) -> list[str]:
         return wrap(encodable(self._out, text), self._width, break_on_hyphens=False)
 
-    def _left_out(self) -> list[str]:
-        found = self._found
+    def _list_omissions(self) -> list[str]:
+        report = self._report
         lines = []
-        if found.again:
-            lines += self._said(f"{found.again:,} that lay there twice count once")
-        if found.disputed:
-            lines += self._said(f"{found.disputed:,} that are among spam and among ham were left out")
-        if found.study.unused:
-            lines += self._said(f"not needed: {found.study.unused:,}; without --split all are judged")
+        if report.again:
+            lines += self._wrap(f"{report.again:,} that lay there twice count once")
+        if report.disputed:
+            lines += self._wrap(f"{report.disputed:,} that are among spam and among ham were left out")
+        if report.study.unused:
+            lines += self._wrap(f"not needed: {report.study.unused:,}; without --split all are judged")
         return lines
 
     def _numbers(self) -> list[str]:
-        one = self._found.study.measures
+        one = self._report.study.measures
         rows = [
             ("accuracy", percent(one.accuracy), f"{one.right:,} of {one.messages:,}"),
             ("misses", f"{one.misses:,}", ""),
@@ -158,25 +158,25 @@ class _Page:
         lines = [f"{'learned':>7} {'ROC area':>9} {'accuracy':>9}"]
         return lines + [
             f"{point.learned:>7,} {_number(point.roc_area):>9} {percent(point.accuracy):>9}"
-            for point in self._found.study.curve
+            for point in self._report.study.curve
         ]
 
     def _calibration(self) -> list[str]:
         lines = [f"{'said':>7} {'messages':>9} {'was spam':>9}"]
         room = min(20, self._width - 29)
-        for one in self._found.bins:
-            drawn = self._bars * round(room * one.came_true)
-            lines.append(f"{one.said:>7.3f} {one.messages:>9,} {percent(one.came_true):>9}  {drawn}")
+        for one in self._report.bins:
+            bar = self._bars * round(room * one.came_true)
+            lines.append(f"{one.said:>7.3f} {one.messages:>9,} {percent(one.came_true):>9}  {bar}")
         return lines
 
     def _misses(self) -> list[str]:
-        found = self._found
-        total = found.study.measures.misses
+        report = self._report
+        total = report.study.measures.misses
         if not total:
             return ["no misses"]
         worst = f"; the worst {_SHOWN}:" if total > _SHOWN else ":"
-        lines = self._said(f"{total:,} misses, thought likelier to be what they are not{worst}")
-        for miss in found.misses[:_SHOWN]:
+        lines = self._wrap(f"{total:,} misses, thought likelier to be what they are not{worst}")
+        for miss in report.misses[:_SHOWN]:
             lines += self._miss(miss)
         return lines
 

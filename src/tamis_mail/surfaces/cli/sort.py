@@ -14,13 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from tamis_mail.framing import exceeds_limit
-from tamis_mail.surfaces.cli import said_of
+from tamis_mail.surfaces.cli import describe_error
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.streams import Message, abandon
+from tamis_mail.surfaces.cli.streams import Message, discard
 from tamis_mail.surfaces.cli.version import version
 
 if TYPE_CHECKING:
-    from tamis_mail.mailbox import Letter
+    from tamis_mail.mailbox import RawMessage
     from tamis_mail.sieve import Sieve
     from tamis_mail.verdict import Verdict
 
@@ -81,97 +81,97 @@ def run(out: TextIO, options: Namespace) -> int:
     """Sort one message, or many."""
     _refuse_contradictions(options)
     if options.paths:
-        return _many(out, options)
+        return _sort_mailboxes(out, options)
     try:
-        status = _one(out, options, Message())
+        status = _sort_message(out, options, Message())
         out.flush()
     except BrokenPipeError:
-        abandon(out)  # nobody reads; status 0 would say spam, or that the message went through
+        discard(out)  # nobody reads; status 0 would say spam, or that the message went through
         return _ERROR
     return status
 
 
 def _refuse_contradictions(options: Namespace) -> None:
-    for chosen in ("passthrough", "undo"):
-        if getattr(options, chosen):
-            beside = {
+    for option in ("passthrough", "undo"):
+        if getattr(options, option):
+            conflicts = {
                 "a PATH": options.paths,
                 "--json": options.json,
-                "--undo": chosen != "undo" and options.undo,
+                "--undo": option != "undo" and options.undo,
             }
-            for other, given in beside.items():
-                if given:
+            for conflict, is_given in conflicts.items():
+                if is_given:
                     options.parser.error(
-                        f"--{chosen} writes one message from standard input: leave {other} out"
+                        f"--{option} writes one message from standard input: leave {conflict} out"
                     )
 
 
-def _one(out: TextIO, options: Namespace, message: Message) -> int:
+def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
     try:
-        written, status = _judged(message.read("sort"), options)
+        output, status = _process(message.read("sort"), options)
     except (Exception, KeyboardInterrupt) as error:
-        debugged = bool(os.environ.get("TAMIS_DEBUG"))
-        if not debugged:
+        is_debugging = bool(os.environ.get("TAMIS_DEBUG"))
+        if not is_debugging:
             error.with_traceback(None)  # its frames hold copies of the message: now memory is needed
         if options.passthrough or options.undo:
             message.write(out)
-        if debugged:
+        if is_debugging:
             raise
-        sys.stderr.write(f"tamis sort: {said_of(error)}\n")
+        sys.stderr.write(f"tamis sort: {describe_error(error)}\n")
         return _ERROR
-    out.buffer.write(written)
+    out.buffer.write(output)
     return 0 if options.exit_zero or options.undo else status
 
 
-def _judged(raw: bytes, options: Namespace) -> tuple[bytes, int]:
+def _process(raw: bytes, options: Namespace) -> tuple[bytes, int]:
     """What to write, and the status."""
     if options.undo:
-        undone: bytes = import_module("tamis_mail.surfaces.cli.passthrough").removed(raw)
-        return undone, 0
+        original: bytes = import_module("tamis_mail.surfaces.cli.passthrough").remove_verdict(raw)
+        return original, 0
     with _open(options) as sieve:
-        return _written(raw, sieve, options)
+        return _judge(raw, sieve, options)
 
 
-def _written(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[bytes, int]:
+def _judge(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[bytes, int]:
     if exceeds_limit(raw) and not options.quiet:
-        said = import_module("tamis_mail.surfaces.cli.sources").too_large("the message")
-        sys.stderr.write(f"tamis sort: {said}\n")
-    verdict = sieve.sort(raw) if sieve else _ignorant()
+        warning = import_module("tamis_mail.surfaces.cli.sources").describe_oversize("the message")
+        sys.stderr.write(f"tamis sort: {warning}\n")
+    verdict = sieve.sort(raw) if sieve else _unsure_verdict()
     status = _STATUS.get(verdict.label, 1)
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
         required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
         passthrough = import_module("tamis_mail.surfaces.cli.passthrough")
-        return passthrough.added(
+        return passthrough.add_verdict(
             raw, verdict, dialect=options.dialect, required=required, version=version()
         ), status
     return (_line(verdict, _size_note(raw), options) + "\n").encode("utf-8", "backslashreplace"), status
 
 
-def _many(out: TextIO, options: Namespace) -> int:
+def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     sources = import_module("tamis_mail.surfaces.cli.sources")
-    opened = sources.open_sources(options.paths, mbox=True)
+    all_sources = sources.open_sources(options.paths, mbox=True)
     unread = False
     with _open(options) as sieve:
-        for source in opened:
+        for source in all_sources:
             notes: deque[dict[str, object]] = deque()
-            with sources.Work("sort", source, quiet=options.quiet, draw=not out.isatty()) as work:
-                messages = _noted(work.letters(), notes, sources.path_bytes)
-                verdicts = sieve.sort_many(messages) if sieve else (_ignorant() for _ in messages)
+            with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as work:
+                messages = _read_and_note(work.messages(), notes, sources.path_bytes)
+                verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
                 out.writelines(_line(verdict, notes.popleft(), options) + "\n" for verdict in verdicts)
             unread = unread or bool(source.unread)
     return _ERROR if unread else 0
 
 
-def _noted(
-    letters: Iterable["Letter"],
+def _read_and_note(
+    messages: Iterable["RawMessage"],
     notes: deque[dict[str, object]],
-    path_bytes: Callable[["Letter"], dict[str, str]],
+    path_bytes: Callable[["RawMessage"], dict[str, str]],
 ) -> Iterator[bytes]:
     """The messages, of which names and remarks are noted until their verdicts come."""
-    for letter in letters:
-        notes.append({"name": letter.name, **path_bytes(letter), **_size_note(letter.raw)})
-        yield letter.raw
+    for message in messages:
+        notes.append({"name": message.name, **path_bytes(message), **_size_note(message.raw)})
+        yield message.raw
 
 
 def _size_note(raw: bytes) -> dict[str, object]:
@@ -181,14 +181,14 @@ def _size_note(raw: bytes) -> dict[str, object]:
 def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> str:
     name = note.get("name")
     if options.json:
-        said = dict(note)
-        said |= {
+        fields = dict(note)
+        fields |= {
             "label": verdict.label,
             "probability": verdict.probability,
             "log_odds": verdict.log_odds,
             "probabilities": dict(verdict.probabilities),
         }
-        return str(import_module("json").dumps(said))
+        return str(import_module("json").dumps(fields))
     if options.dialect == "bogofilter":
         line: str = import_module("tamis_mail.surfaces.cli.passthrough").bogosity(verdict, version())
         return f"{name} {line}" if name else line
@@ -204,16 +204,16 @@ def _open(options: Namespace) -> AbstractContextManager["Sieve | None"]:
     path = options.store or import_module("tamis_mail.settings").default_path()
     if not import_module("tamis_mail.files").is_there(path):
         if not options.quiet:
-            named: str = import_module("tamis_mail.mailbox.letter").printable(str(path))
-            hint = f"nothing has been learned yet ({named}): begin with tamis learn --help"
+            store_name: str = import_module("tamis_mail.mailbox.raw_message").printable(str(path))
+            hint = f"nothing has been learned yet ({store_name}): begin with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")
         return nullcontext()
-    opened: Sieve = import_module("tamis_mail.sieve").Sieve.open(path, create=False, readonly=True)
-    return opened
+    sieve: Sieve = import_module("tamis_mail.sieve").Sieve.open(path, create=False, readonly=True)
+    return sieve
 
 
-def _ignorant() -> "Verdict":
+def _unsure_verdict() -> "Verdict":
     """What is known of a message before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
-    made: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
-    return made
+    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
+    return unsure

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TextIO
 
 from tamis_mail.files import is_there
-from tamis_mail.labels import GUESSES
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.labels import GUESSED_LABELS
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
 from tamis_mail.store.maintenance import Status
@@ -40,48 +40,52 @@ def run(out: TextIO, options: Namespace) -> int:
         out.write("Begin with:  tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox\n")
         return 0
     with Store(path, create=False, readonly=True) as store:
-        found = ask(store)
-    out.write(_as_json(found, str(path)) if options.json else _as_text(found, str(path)))
+        status = ask(store)
+    out.write(_as_json(status, str(path)) if options.json else _as_text(status, str(path)))
     return 0
 
 
-def _as_json(found: Status, path: str) -> str:
-    said = {
+def _as_json(status: Status, path: str) -> str:
+    fields = {
         "store": path,
-        "messages": found.messages,
-        "labels": {label.name: {"messages": label.messages, "lent": label.lent} for label in found.labels},
-        "features": found.entries,
-        "bytes": found.bytes,
-        "decays": found.epoch,
-        "prunings": found.era,
-        "last": found.last,
-        "sources": dict(found.sources),
+        "messages": status.messages,
+        "labels": {label.name: {"messages": label.messages, "lent": label.lent} for label in status.labels},
+        "features": status.entries,
+        "bytes": status.bytes,
+        "decays": status.epoch,
+        "prunings": status.era,
+        "last": status.last,
+        "sources": dict(status.sources),
     }
-    return str(import_module("json").dumps(said)) + "\n"
+    return str(import_module("json").dumps(fields)) + "\n"
 
 
-def _as_text(found: Status, path: str) -> str:
-    lines = [f"store     {printable(path)} ({size(found.bytes)})"]
-    for label in found.labels:
-        lent = f", and {label.lent // max(1, 1 << found.epoch):,} of another filter" if label.lent else ""
+def _as_text(status: Status, path: str) -> str:
+    lines = [f"store     {printable(path)} ({size(status.bytes)})"]
+    for label in status.labels:
+        imported = (
+            f", and {label.lent // max(1, 1 << status.epoch):,} of another filter" if label.lent else ""
+        )
         if label.messages or label.lent:
-            guessed = " (guessed)" if label.name in GUESSES else ""
+            note = " (guessed)" if label.name in GUESSED_LABELS else ""
             lines.append(
-                f"{printable(label.name):<9} {label.messages:,} {_plural(label.messages)}{lent}{guessed}"
+                f"{printable(label.name):<9} {label.messages:,} {_plural(label.messages)}{imported}{note}"
             )
-    lines.append(f"features  {found.entries:,}")
-    if found.last is not None:
-        lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(found.last)))
-    if found.epoch or found.era:
-        lines.append(f"upkeep    decayed {_times(found.epoch)}, pruned {_times(found.era)}")
-    for number, (name, count) in enumerate(found.sources):
+    lines.append(f"features  {status.entries:,}")
+    if status.last is not None:
+        lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(status.last)))
+    if status.epoch or status.era:
+        lines.append(f"upkeep    decayed {_times(status.epoch)}, pruned {_times(status.era)}")
+    for number, (name, count) in enumerate(status.sources):
         lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
-    return "\n".join([*lines, *_advice(found)]) + "\n"
+    return "\n".join([*lines, *_advice(status)]) + "\n"
 
 
-def _advice(found: Status) -> list[str]:
+def _advice(status: Status) -> list[str]:
     """What would help most."""
-    learned = {label.name: label.messages + label.lent for label in found.labels if label.name not in GUESSES}
+    learned = {
+        label.name: label.messages + label.lent for label in status.labels if label.name not in GUESSED_LABELS
+    }
     spam = learned.pop("spam", 0)
     wanted = sum(learned.values())
     if not spam or not wanted:

@@ -12,7 +12,7 @@ from typing import IO, TextIO, cast
 
 from tamis.progress import Line
 from tamis_mail.files import IrregularFileError, open_regular, replace_file
-from tamis_mail.mailbox.letter import printable
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
@@ -56,9 +56,9 @@ def configure(parser: Parser) -> None:
 
 def run(out: TextIO, options: Namespace) -> int:
     """Do one of them."""
-    said, status = _RUN[options.action](options)
+    lines, status = _RUN[options.action](options)
     if not options.quiet or status:
-        out.writelines(f"{printable(line)}\n" for line in said)
+        out.writelines(f"{printable(line)}\n" for line in lines)
     return status
 
 
@@ -227,21 +227,21 @@ def _import(options: Namespace) -> Answer:
     path = Path(options.file)
     sources = open_sources(options.words) if options.words else []
     with (
-        _opened(None if options.file == "-" else path) as file,
+        _open_text(None if options.file == "-" else path) as file,
         Store(options.store or default_path()) as store,
     ):
         if options.format == "tamis":
             return [f"{exchange.load(store, file):,} messages are remembered in {_path(options)}"], 0
         if options.format == "bogofilter":
-            lent = import_foreign.load_bogofilter(store, file)
+            summary = import_foreign.load_bogofilter(store, file)
         else:
-            words = (word for source in sources for letter in source for word in letter.raw.lower().split())
-            lent = import_foreign.load_spamassassin(store, file, words)
-    malformed = [f"{lent.malformed:,} lines were passed over"] if lent.malformed else []
+            words = (word for source in sources for message in source for word in message.raw.lower().split())
+            summary = import_foreign.load_spamassassin(store, file, words)
+    malformed_note = [f"{summary.malformed:,} lines were passed over"] if summary.malformed else []
     return [
-        f"{lent.spam:,} spam and {lent.ham:,} ham messages lent to {_path(options)}",
-        f"{lent.matched:,} of {lent.tokens:,} tokens could be used",
-        *malformed,
+        f"{summary.spam:,} spam and {summary.ham:,} ham messages lent to {_path(options)}",
+        f"{summary.matched:,} of {summary.tokens:,} tokens could be used",
+        *malformed_note,
     ], 0
 
 
@@ -264,12 +264,12 @@ def _prune(options: Namespace) -> Answer:
         )
     with _open(options) as store, _progress("prune", options) as progress:
         if options.halvings is None:
-            done = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
+            result = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
         else:
-            done = maintenance.prune(store, options.halvings, progress)
+            result = maintenance.prune(store, options.halvings, progress)
     return [
-        f"{done.dropped:,} features dropped, {done.kept:,} kept",
-        f"{_path(options)} was {size(done.bytes_before)} and is {size(done.bytes_after)}",
+        f"{result.dropped:,} features dropped, {result.kept:,} kept",
+        f"{_path(options)} was {size(result.bytes_before)} and is {size(result.bytes_after)}",
     ], 0
 
 
@@ -281,8 +281,8 @@ def _decay(options: Namespace) -> Answer:
 
 def _compact(options: Namespace) -> Answer:
     with _open(options) as store, _progress("compact", options) as progress:
-        left = maintenance.compact(store, progress)
-    return [f"{_path(options)} is now {size(left)}"], 0
+        size_left = maintenance.compact(store, progress)
+    return [f"{_path(options)} is now {size(size_left)}"], 0
 
 
 def _check(options: Namespace) -> Answer:
@@ -316,7 +316,7 @@ def _path(options: Namespace) -> str:
 
 
 @contextmanager
-def _opened(path: Path | None) -> Iterator[IO[bytes]]:
+def _open_text(path: Path | None) -> Iterator[IO[bytes]]:
     """A file, unpacked if its name says that it is packed, or standard input."""
     if path is None:
         yield sys.stdin.buffer

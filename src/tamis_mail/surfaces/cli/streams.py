@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TextIO
 
-__all__ = ["Message", "abandon", "columns", "copy_rest"]
+__all__ = ["Message", "columns", "copy_rest", "discard"]
 
 _BLOCK = 1 << 16  # bytes of a message that are read at a time …
 _SMALL = 1 << 12  # … and where memory has run out
@@ -52,7 +52,7 @@ def copy_rest(out: TextIO) -> None:
     out.flush()
 
 
-def abandon(out: TextIO) -> None:
+def discard(out: TextIO) -> None:
     """Let go of what could not be written, or Python would complain of it once more at exit."""
     try:
         descriptor = out.fileno()
@@ -66,12 +66,12 @@ def abandon(out: TextIO) -> None:
 def columns() -> int:
     """The width to write for: what COLUMNS says, or the terminal's, or 80."""
     try:
-        chosen = int(os.environ.get("COLUMNS", ""))
+        width = int(os.environ.get("COLUMNS", ""))
     except ValueError:
-        chosen = 0
-    if chosen <= 0:
+        width = 0
+    if width <= 0:
         try:
-            chosen = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns
+            width = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns
         except (OSError, ValueError):
-            chosen = 0
-    return max(24, chosen or 80)
+            width = 0
+    return max(24, width or 80)

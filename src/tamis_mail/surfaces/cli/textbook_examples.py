@@ -56,10 +56,10 @@ def _china() -> str:
 def _coin(width: int, bars: str) -> str:
     prior = Beta(2, 2)
     tosses = Tally.observe([1] * 55 + [0] * 45)
-    after = prior.update(tosses)
-    low, high = after.interval(0.95)
+    posterior = prior.update(tosses)
+    low, high = posterior.interval(0.95)
     places = np.linspace(0, 1, width - 6)
-    density = np.exp(after.log_density(places))
+    density = np.exp(posterior.log_density(places))
     heights = np.rint((len(bars) - 1) * density / density.max()).astype(int)
     half = len(places) // 2
     return "\n".join(
@@ -69,7 +69,7 @@ def _coin(width: int, bars: str) -> str:
             "     " + "".join(bars[h] for h in heights),
             "     " + "0".ljust(half - 1) + "0.5".ljust(len(places) - half) + "1",
             "",
-            f"   Now Beta({after.a:g}, {after.b:g}): mean {after.mean:.3f},",
+            f"   Now Beta({posterior.a:g}, {posterior.b:g}): mean {posterior.mean:.3f},",
             f"   and 95 % sure that it lies between {low:.2f} and {high:.2f}.",
             "",
         ]

@@ -13,7 +13,7 @@ from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
-from tamis_mail.surfaces.cli.labelled import Reading, add_mail, mail_of
+from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail, mail_of
 from tamis_mail.surfaces.cli.layout import can_show
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
 from tamis_mail.surfaces.cli.streams import columns
@@ -55,12 +55,12 @@ def configure(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Tune, and tell."""
     path = options.store or default_path()
-    named = options.root or options.spam or options.ham
+    has_mail = options.root or options.spam or options.ham
     if options.reset:
-        if named:
+        if has_mail:
             options.parser.error("got mail and --reset, expected one or the other")
         return _reset(out, path, options)
-    if not named:
+    if not has_mail:
         options.parser.error("no mail was named, expected --spam PATH and --ham PATH, or a folder of both")
     if options.seed < 0:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
@@ -74,35 +74,35 @@ def run(out: TextIO, options: Namespace) -> int:
         with Store(path, create=False, readonly=True) as store:
             before = Rule.of(store)
     mail = mail_of(options)
-    with Reading("tune", mail, quiet=options.quiet) as reading:
-        found = tune(read(mail, seen=reading), before, options.seed)
-    after = found.after if found.is_better else found.before
+    with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
+        tuning = tune(read(mail, seen=reading), before, options.seed)
+    after = tuning.after if tuning.is_better else tuning.before
     if options.thresholds:
-        after = with_thresholds(after, found.offered)
-    kept = after != before and not options.dry_run
-    if kept:
-        with Store(path, create=False) as store, store.writing() as writer:
-            writer.set("rule", after.written())
+        after = with_thresholds(after, tuning.offered)
+    is_saved = after != before and not options.dry_run
+    if is_saved:
+        with Store(path, create=False) as store, store.transaction() as writer:
+            writer.set("rule", after.to_json())
     if options.json:
-        out.write(json.dumps(_as_dict(found, after, kept)) + "\n")
+        out.write(json.dumps(_as_dict(tuning, after, is_saved)) + "\n")
     elif not options.quiet:
-        out.writelines(f"{line.rstrip()}\n" for line in _lines(out, found, after, kept, options))
+        out.writelines(f"{line.rstrip()}\n" for line in _lines(out, tuning, after, is_saved, options))
     return 3 if reading.unread else 0
 
 
 def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
-    changed = False
+    is_tuned = False
     if is_there(path):
         with Store(path, create=False, readonly=options.dry_run) as store:
-            changed = _is_tuned(store)
-            if changed and not options.dry_run:
-                with store.writing() as writer:
+            is_tuned = _is_tuned(store)
+            if is_tuned and not options.dry_run:
+                with store.transaction() as writer:
                     writer.set("rule", "")
     if not options.quiet:
-        said = (
-            "the store judges by the default again" if changed else "the store judges by the default already"
+        text = (
+            "the store judges by the default again" if is_tuned else "the store judges by the default already"
         )
-        out.write(("would be: " if changed and options.dry_run else "") + said + "\n")
+        out.write(("would be: " if is_tuned and options.dry_run else "") + text + "\n")
     return 0
 
 
@@ -113,15 +113,16 @@ def _is_tuned(store: Store) -> bool:
         return True
 
 
-def _lines(out: TextIO, found: Tuning, after: Rule, kept: bool, options: Namespace) -> list[str]:
+def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Namespace) -> list[str]:
     width = min(columns(), 100)
-    near = "±" if can_show(out, "±") else "+-"
+    plus_minus = "±" if can_show(out, "±") else "+-"
     lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]
-    fitted = zip(VIEWS, found.before.views, found.fit.scales, found.fit.deviations, strict=True)
+    fitted = zip(VIEWS, tuning.before.views, tuning.fit.scales, tuning.fit.deviations, strict=True)
     lines += [
-        f"{name:<10}{view.scale:>8.3g}{scale:>8.3g} {near} {sure:.2g}" for name, view, scale, sure in fitted
+        f"{name:<10}{view.scale:>8.3g}{scale:>8.3g} {plus_minus} {deviation:.2g}"
+        for name, view, scale, deviation in fitted
     ]
-    was, would_be = found.was, found.would_be
+    was, would_be = tuning.was, tuning.would_be
     rows = [
         ("log-loss", f"{was.log_loss:.4f}", f"{would_be.log_loss:.4f}"),
         ("Brier score", f"{was.brier:.4f}", f"{would_be.brier:.4f}"),
@@ -130,19 +131,19 @@ def _lines(out: TextIO, found: Tuning, after: Rule, kept: bool, options: Namespa
         ("unsure", f"{was.unsure:,}", f"{would_be.unsure:,}"),
     ]
     lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
-    lines += [f"{name:<16}{one:>8}{other:>8}" for name, one, other in rows]
+    lines += [f"{name:<16}{old:>8}{new:>8}" for name, old, new in rows]
     lines.append("")
-    for line in _offers(found, options.thresholds):
+    for line in _offers(tuning, options.thresholds):
         lines += wrap(line, width)
-    lines += wrap(_said(found, after, kept, options.dry_run).replace("±", near), width)
+    lines += wrap(_describe_change(tuning, after, is_saved, options.dry_run).replace("±", plus_minus), width)
     return lines
 
 
-def _offers(found: Tuning, taken: bool) -> list[str]:
+def _offers(tuning: Tuning, is_accepted: bool) -> list[str]:
     """What the thresholds could be."""
-    spam, ham = found.offered
-    rule = found.before
-    end = "" if taken else "; --thresholds takes them"
+    spam, ham = tuning.offered
+    rule = tuning.before
+    end = "" if is_accepted else "; --thresholds takes them"
     lines = [
         "spam threshold: too little ham to tell where one in a thousand would be called spam"
         if spam is None
@@ -154,25 +155,27 @@ def _offers(found: Tuning, taken: bool) -> list[str]:
     return [*lines[:-1], lines[-1] + end] if spam is not None or ham is not None else lines
 
 
-def _said(found: Tuning, after: Rule, kept: bool, dry: bool) -> str:
+def _describe_change(tuning: Tuning, after: Rule, is_saved: bool, is_dry_run: bool) -> str:
     """One line on what changed."""
-    gain = f"log-loss falls by {found.gain:.4f} ± {found.chance:.4f} on mail that was not fitted"
-    if not found.is_better:
-        gain = f"no better than chance (log-loss falls by {found.gain:.4f} ± {found.chance:.4f}): scales stay"
-    if after == found.before:
+    gain = f"log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f} on mail that was not fitted"
+    if not tuning.is_better:
+        gain = (
+            f"no better than chance (log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f}): scales stay"
+        )
+    if after == tuning.before:
         return f"nothing changed: {gain}"
-    return f"{'changed' if kept else 'would change' if dry else 'unchanged'}: {gain}"
+    return f"{'changed' if is_saved else 'would change' if is_dry_run else 'unchanged'}: {gain}"
 
 
-def _as_dict(found: Tuning, after: Rule, kept: bool) -> dict[str, object]:
+def _as_dict(tuning: Tuning, after: Rule, is_saved: bool) -> dict[str, object]:
     return {
-        "is_better": found.is_better,
-        "kept": kept,
-        "gain": found.gain,
-        "standard_error": found.chance,
-        "scales": dict(zip(VIEWS, found.fit.scales.tolist(), strict=True)),
-        "deviations": dict(zip(VIEWS, found.fit.deviations.tolist(), strict=True)),
-        "thresholds": dict(zip(("spam", "ham"), found.offered, strict=True)),
-        "before": {"rule": asdict(found.before), **asdict(found.was)},
-        "after": {"rule": asdict(after), **asdict(found.would_be)},
+        "is_better": tuning.is_better,
+        "kept": is_saved,
+        "gain": tuning.gain,
+        "standard_error": tuning.chance,
+        "scales": dict(zip(VIEWS, tuning.fit.scales.tolist(), strict=True)),
+        "deviations": dict(zip(VIEWS, tuning.fit.deviations.tolist(), strict=True)),
+        "thresholds": dict(zip(("spam", "ham"), tuning.offered, strict=True)),
+        "before": {"rule": asdict(tuning.before), **asdict(tuning.was)},
+        "after": {"rule": asdict(after), **asdict(tuning.would_be)},
     }

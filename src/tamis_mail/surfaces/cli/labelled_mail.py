@@ -6,12 +6,12 @@ from argparse import Namespace
 from types import TracebackType
 
 from tamis.progress import Line
-from tamis_mail.mailbox import Letter
-from tamis_mail.reporting.mail import Labelled, labelled
+from tamis_mail.mailbox import RawMessage
+from tamis_mail.reporting.mail import Labelled, open_labelled
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import bar, remarks
 
-__all__ = ["Reading", "add_mail", "mail_of"]
+__all__ = ["ReadingProgress", "add_mail", "mail_of"]
 
 
 def add_mail(parser: Parser) -> None:
@@ -28,39 +28,39 @@ def add_mail(parser: Parser) -> None:
 
 def mail_of(options: Namespace) -> Labelled:
     """The mail that was named, or the sample."""
-    return labelled(options.spam or (), options.ham or (), options.root)
+    return open_labelled(options.spam or (), options.ham or (), options.root)
 
 
-class Reading:
-    """Draws how much of labelled mail has been read, where somebody can see it; call it with each letter."""
+class ReadingProgress:
+    """Draws how much of labelled mail has been read, where somebody can see it; call it with each message."""
 
     def __init__(self, command: str, mail: Labelled, *, quiet: bool = False) -> None:
         self._command = command
         self._mail = mail
         self._quiet = quiet
         self._line = Line(sys.stderr)
-        self._shown = self._line.is_terminal and not quiet
-        self._size = sum(part.size() for part in mail.parts) if self._shown else 0
-        self._begun = time.monotonic()
-        self._passed = self._last = 0
+        self._is_drawn = self._line.is_terminal and not quiet
+        self._size = sum(part.size() for part in mail.parts) if self._is_drawn else 0
+        self._start = time.monotonic()
+        self._offset = self._position = 0
         self.read = 0
 
-    def __enter__(self) -> "Reading":
+    def __enter__(self) -> "ReadingProgress":
         return self
 
-    def __call__(self, letter: Letter) -> None:
+    def __call__(self, message: RawMessage) -> None:
         self.read += 1
-        if letter.position < self._last:  # the next part has begun
-            self._passed += self._last
-        self._last = letter.position
-        if self._shown and self._line.is_due(now := time.monotonic()):
-            share = (self._passed + self._last) / self._size if self._size else 0.0
-            self._line.draw(bar(self._command, self.read, share, now - self._begun), now)
+        if message.position < self._position:  # the next part has begun
+            self._offset += self._position
+        self._position = message.position
+        if self._is_drawn and self._line.is_due(now := time.monotonic()):
+            share = (self._offset + self._position) / self._size if self._size else 0.0
+            self._line.draw(bar(self._command, self.read, share, now - self._start), now)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown:
+        if self._is_drawn:
             self._line.draw("", 0.0)
         for name, reason in self.unread:
             sys.stderr.write(

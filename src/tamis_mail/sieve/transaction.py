@@ -11,15 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail import tokens
-from tamis_mail.labels import GUESSES, SHARES
+from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
-from tamis_mail.sieve.executor import Work
+from tamis_mail.sieve.executor import RunJobs
 from tamis_mail.store import Entry, Store, StoreError, Writer
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.jobs import Change
 
-__all__ = ["JOB", "Plan", "Receipt"]
+__all__ = ["JOB", "Receipt", "Transaction"]
 
 JOB = 125  # messages of which a worker adds up the counts …
 BYTES = 4 << 20  # … or so many bytes
@@ -35,7 +35,7 @@ class Receipt:
     digest: bytes
 
 
-class Plan:
+class Transaction:
     """What a transaction changes."""
 
     def __init__(self, store: Store, writer: Writer, source: str) -> None:
@@ -62,10 +62,10 @@ class Plan:
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
 
     def guess(self, plain: bytes, share: int) -> None:
-        """Note that a message, in canonical form, is spam by so many SHARES."""
-        units = (share * self._unit, (SHARES - share) * self._unit)
+        """Note that a message, in canonical form, is spam by so many GUESS_UNITS."""
+        units = (share * self._unit, (GUESS_UNITS - share) * self._unit)
         likelier = int(units[0] < units[1])
-        label, weight, rest = GUESSES[likelier], units[likelier], units[1 - likelier]
+        label, weight, rest = GUESSED_LABELS[likelier], units[likelier], units[1 - likelier]
         name = digest(plain)
         self._give(
             plain, Entry(name, label, weight, rest, tokens.VERSION, self._era, self._source, self._now)
@@ -82,7 +82,7 @@ class Plan:
         return Receipt("forgotten", None, old.label, name)
 
     def _give(self, plain: bytes, entry: Entry) -> None:
-        self._writer.remember(entry)
+        self._writer.record(entry)
         self._bytes += len(plain)
         self._work.append((plain, tuple((self._writer.column(name), units) for name, units in entry.columns)))
 
@@ -92,11 +92,11 @@ class Plan:
                 f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
                 f"this tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
             )
-        self._writer.drop(old.digest)
+        self._writer.remove(old.digest)
         work = self._pruned if self._era else self._work
         work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))
 
-    def carry_out(self, steps: Iterable[Receipt], work: Work) -> list[Receipt]:
+    def run(self, steps: Iterable[Receipt], run_jobs: RunJobs) -> list[Receipt]:
         """Take the steps, one by one, and count meanwhile; the receipts."""
         receipts: list[Receipt] = []
 
@@ -112,15 +112,15 @@ class Plan:
             while self._pruned:
                 yield self._job(self._pruned)
 
-        counted = list(work("count", jobs()))
-        taken = list(work("count", undoing()))
-        for tables, put in ((counted, self._writer.add), (taken, self._writer.take)):
+        added = list(run_jobs("count", jobs()))
+        clipped = list(run_jobs("count", undoing()))
+        for tables, write in ((added, self._writer.add), (clipped, self._writer.add_clipped)):
             if tables:
-                put(import_module("tamis_mail.store.tables").Table.total(tables, self._writer.width))
+                write(import_module("tamis_mail.store.tables").Table.total(tables, self._writer.width))
         return receipts
 
-    def _job(self, noted: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
-        part = noted[:JOB]
-        del noted[:JOB]
+    def _job(self, changes: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
+        part = changes[:JOB]
+        del changes[:JOB]
         self._bytes = 0
         return [plain for plain, _ in part], [change for _, change in part], self._writer.width

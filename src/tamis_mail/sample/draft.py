@@ -1,4 +1,4 @@
-"""A letter → what the receiving side puts on top of it: Return-Path, Received, and what it found out."""
+"""A draft → what the receiving side puts on top of it: Return-Path, Received, and what it found out."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.wire import Headers
 
-__all__ = ["Letter", "arrival", "date_of", "ip_of"]
+__all__ = ["Draft", "arrival", "date_of", "ip_of"]
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -14,7 +14,7 @@ _NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")
 
 
 @dataclass(frozen=True)
-class Letter:
+class Draft:
     """What every writer is told. Names and subject are encoded already; `domain` is the sender's."""
 
     sender: str
@@ -56,21 +56,21 @@ def date_of(when: datetime, zone: int = 0) -> str:
 
 def ip_of(host: str) -> str:
     dice = Dice(f"address of {host}")
-    return dice.pick(_NETWORKS) + str(dice.between(2, 250))
+    return dice.pick(_NETWORKS) + str(dice.draw_between(2, 250))
 
 
-def arrival(letter: Letter, dice: Dice, *, honest: bool) -> Headers:
+def arrival(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
     """What the receiving side puts on top: the same for good and bad mail, but for what it found out."""
-    sender, host = letter.envelope
+    sender, host = draft.envelope
     relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host
     address, queue = ip_of(relay), dice.string(11, "0123456789ABCDEF")
     name = relay if honest or dice.chance(0.6) else "unknown"
-    seen = date_of(letter.when + timedelta(seconds=dice.between(1, 40)), 60)
-    found = ("pass", "pass", "pass", "none") if honest else ("pass", "softfail", "none", "fail")
+    received = date_of(draft.when + timedelta(seconds=dice.draw_between(1, 40)), 60)
+    results = ("pass", "pass", "pass", "none") if honest else ("pass", "softfail", "none", "fail")
     hop = f"from {relay} ({name} [{address}])\n\tby mx.tavast.example with ESMTPS id {queue}"
     return (
         ("Return-Path", f"<{sender}>"),
-        ("Delivered-To", letter.mailbox),
-        ("Received", f"{hop}\n\tfor <{letter.mailbox}>; {seen}"),
-        ("Authentication-Results", f"mx.tavast.example; spf={dice.pick(found)}\n\tsmtp.mailfrom={sender}"),
+        ("Delivered-To", draft.mailbox),
+        ("Received", f"{hop}\n\tfor <{draft.mailbox}>; {received}"),
+        ("Authentication-Results", f"mx.tavast.example; spf={dice.pick(results)}\n\tsmtp.mailfrom={sender}"),
     )

@@ -1,13 +1,13 @@
-"""Bytes and where they came from → a letter: what every source gives, and the error if it cannot."""
+"""Bytes and where they came from → a message: what every source gives, and the error if it cannot."""
 
-__all__ = ["Letter", "SourceError", "printable"]
+__all__ = ["RawMessage", "SourceError", "printable"]
 
 
 class SourceError(ValueError):
     """What was given is no source of mail; the message says what was expected and what to do."""
 
 
-class Letter:
+class RawMessage:
     """One message, byte for byte; frozen.
 
     Written out: a dataclass would import `inspect` and `re`, 10 ms of a process that reads one message.
@@ -17,7 +17,7 @@ class Letter:
 
     raw: bytes
     name: str  # where it came from, fit to be printed: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
-    position: int  # bytes of the source read when this letter ends, of `Source.size`
+    position: int  # bytes of the source read when this message ends, of `Source.size`
     path: str  # of the file it is in, as the system has it; empty if there is none
 
     def __init__(self, raw: bytes, name: str, position: int, path: str = "") -> None:
@@ -28,24 +28,24 @@ class Letter:
         assign(self, "path", path)
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a letter is frozen: cannot set {field}")
+        raise AttributeError(f"a message is frozen: cannot set {field}")
 
     def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"a letter is frozen: cannot delete {field}")
+        raise AttributeError(f"a message is frozen: cannot delete {field}")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Letter):
+        if not isinstance(other, RawMessage):
             return NotImplemented
         return self.__reduce__() == other.__reduce__()
 
     def __hash__(self) -> int:
         return hash(self.__reduce__())
 
-    def __reduce__(self) -> tuple[type["Letter"], tuple[bytes, str, int, str]]:
-        return Letter, (self.raw, self.name, self.position, self.path)
+    def __reduce__(self) -> tuple[type["RawMessage"], tuple[bytes, str, int, str]]:
+        return RawMessage, (self.raw, self.name, self.position, self.path)
 
     def __repr__(self) -> str:
-        return f"Letter({self.name!r}, {len(self.raw)} bytes, position={self.position})"
+        return f"RawMessage({self.name!r}, {len(self.raw)} bytes, position={self.position})"
 
 
 def printable(name: str) -> str:

@@ -13,14 +13,14 @@ from tamis_mail.features import PAIRS, WORDS
 from tamis_mail.features.arrays import views
 from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
-from tamis_mail.sieve import jobs, plan, sieve
-from tamis_mail.sieve.executor import here
-from tamis_mail.sieve.plan import JOB, Plan
+from tamis_mail.sieve import jobs, sieve, transaction
+from tamis_mail.sieve.executor import run_locally
 from tamis_mail.sieve.pruning import prune
+from tamis_mail.sieve.transaction import JOB, Transaction
 from tamis_mail.store import StoreError, maintenance
 from tamis_mail.store.tables import Table
 from tamis_mail.verdict import Rule
-from tamis_mail.verdict.judging import others
+from tamis_mail.verdict.judging import list_other_labels
 from tamis_mail.verdict.rule import questions, sides
 
 SAMPLE = [one.raw for one in messages()]
@@ -62,11 +62,11 @@ def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
     def note(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         for given in inputs:
             sizes.append(len(given[0]))
-            yield next(here(job, [given]))
+            yield next(run_locally(job, [given]))
 
-    with opened.store.writing() as writer:
-        chosen = Plan(opened.store, writer, "")
-        receipts = chosen.carry_out((chosen.learn(raw, "ham") for raw in raws), note)
+    with opened.store.transaction() as writer:
+        chosen = Transaction(opened.store, writer, "")
+        receipts = chosen.run((chosen.learn(raw, "ham") for raw in raws), note)
     assert [receipt.action for receipt in receipts] == ["learned"] * len(raws)
     return sizes
 
@@ -79,7 +79,7 @@ def test_a_job_has_a_bounded_number_of_messages(opened: Sieve) -> None:
 
 def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
     raws = [b"Subject: %d\n\n" % number + b"word " * 210_000 for number in range(6)]  # 1 MiB and a little
-    assert 3 * len(raws[0]) < plan.BYTES <= 4 * len(raws[0])
+    assert 3 * len(raws[0]) < transaction.BYTES <= 4 * len(raws[0])
     assert job_sizes(opened, raws) == [4, 2]
 
 
@@ -88,7 +88,7 @@ def test_the_last_byte_fills_a_job(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch, more: int, sizes: list[int]
 ) -> None:
     raws = [b"Subject: %d\n\nx" % number for number in range(6)]
-    monkeypatch.setattr(plan, "BYTES", 2 * len(canonical(raws[0])) + more)
+    monkeypatch.setattr(transaction, "BYTES", 2 * len(canonical(raws[0])) + more)
     assert job_sizes(opened, raws) == sizes
 
 
@@ -104,13 +104,13 @@ def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: S
 
 def test_features_of_many_messages_are_those_of_each() -> None:
     plain = [canonical(raw) for raw in SAMPLE[: 2 * jobs._AT_ONCE + 1]]
-    together, alone = jobs.bags(plain), [jobs.bags([raw])[0] for raw in plain]
+    together, alone = jobs.extract_features(plain), [jobs.extract_features([raw])[0] for raw in plain]
     assert len(together) == len(plain)
     assert all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
-    digests, bags = jobs.look(SAMPLE[:3])
+    digests, features = jobs.digest_messages(SAMPLE[:3])
     assert digests == [digest(raw) for raw in plain[:3]]
-    assert all(np.array_equal(one, other) for one, other in zip(bags, alone, strict=False))
-    assert jobs.bags([]) == []
+    assert all(np.array_equal(one, other) for one, other in zip(features, alone, strict=False))
+    assert jobs.extract_features([]) == []
 
 
 def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
@@ -118,7 +118,7 @@ def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
     changes: list[jobs.Change] = [((0, 1),), ((1, 2),), ((0, 1),), ((0, 3), (2, -5)), ()]
     total: dict[int, list[int]] = {}
     for raw, change in zip(plain, changes, strict=True):
-        for key in jobs.bags([raw])[0].tolist():
+        for key in jobs.extract_features([raw])[0].tolist():
             for column, units in change:
                 total.setdefault(key, [0, 0, 0])[column] += units
     for chosen, width in ((slice(None), 3), (slice(0, 1), 1), (slice(1, 2), 2)):
@@ -128,7 +128,9 @@ def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
             rows = dict(zip(counted.keys.tolist(), counted.counts.tolist(), strict=True))
             assert {key: row for key, row in rows.items() if any(row)} == total
         else:
-            assert counted.counts[:, width - 1].tolist() == [width] * len(jobs.bags(plain[chosen])[0])
+            assert counted.counts[:, width - 1].tolist() == [width] * len(
+                jobs.extract_features(plain[chosen])[0]
+            )
 
 
 def test_many_are_judged_as_each_is(opened: Sieve) -> None:
@@ -228,7 +230,7 @@ def test_pruning_drops_just_what_weighs_little_by_the_definition(
         kind = int(views(np.array([key], np.uint64))[0])
         if kind not in (WORDS, PAIRS) or sum(row) > unit:
             return False
-        for name, rest in questions(others(known)):
+        for name, rest in questions(list_other_labels(known)):
             one, other = sides(known, name, rest, unit, rule.guessed)
             weight = rule.views[kind].weigh(
                 one.count(row), other.count(row), one.messages[kind], other.messages[kind]
@@ -259,7 +261,7 @@ def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
 
 def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
     opened.learn(LUNCH, "ham")
-    (keys,) = jobs.bags([canonical(LUNCH)])
+    (keys,) = jobs.extract_features([canonical(LUNCH)])
     assert next(opened.store.tables()) == Table(np.sort(keys), np.ones((len(keys), 1), np.int64))
 
 
