@@ -19,7 +19,7 @@ def test_one_message_is_looked_up_in_shelves_of_any_size(tmp_path: Path, entries
     entries = len(keys)
     counts = np.stack([np.arange(entries) % 100, np.arange(entries) % 7], axis=1).astype(np.int64) + 1
     with Store(tmp_path / "store") as store:
-        with store.writing() as writer:
+        with store.transaction() as writer:
             writer.column("a"), writer.column("b")
             writer.add(Table(keys, counts))
         present = dict(zip(keys.tolist(), counts.tolist(), strict=True))
@@ -37,7 +37,7 @@ def test_a_new_store_in_a_folder_that_cannot_be_written_is_refused(
 
 
 def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store(tmp_path / "store") as store, store.writing() as writer:
+    with Store(tmp_path / "store") as store, store.transaction() as writer:
         writer.column("a")
         writer.add(Table(np.array([7], np.uint64), np.array([[3]])))
     monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
@@ -50,11 +50,11 @@ def test_the_file_shrinks_when_much_of_it_is_free(tmp_path: Path) -> None:
     keys = np.unique(np.random.default_rng(1).integers(0, 1 << 48, 900_000, np.uint64))
     counts = np.ones((len(keys), 1), np.int64)
     with Store(tmp_path / "store") as store:
-        with store.writing() as writer:
+        with store.transaction() as writer:
             writer.column("a")
             writer.add(Table(keys, counts))
         before = (tmp_path / "store").stat().st_size
-        with store.writing() as writer:
-            writer.take(Table(keys[1:], -counts[1:]))
+        with store.transaction() as writer:
+            writer.add_clipped(Table(keys[1:], -counts[1:]))
         assert sum(run.entries for run in all_runs(store.connection)) == 1
         assert (tmp_path / "store").stat().st_size < before / 4
