@@ -321,7 +321,9 @@ def _refuse_missing(row: int, item: object) -> None:
     raise ValueError(f"label {row} is {item!r}, expected a value: drop the row, or label it")
 
 
-def filed(places: NDArray[np.int64], size: int, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def argsort_codes(
+    places: NDArray[np.int64], size: int, order: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """The order of numbers from 0 to below `size`; equal ones keep the order given, or as they come.
 
     NumPy sorts short numbers by their digits, five times as fast as long ones: these are sorted 16 bits at a

@@ -143,12 +143,12 @@ def cross_validate(model: Generative, evidence: LabelledRows, fold: ArrayLike) -
 
 def _narrowed(evidence: LabelledRows) -> LabelledRows:
     """With the keys alone that have rows."""
-    group = evidence.filed.group
-    present = np.zeros(len(evidence.filed.keys), dtype=np.bool_)
+    group = evidence.labels.group
+    present = np.zeros(len(evidence.labels.keys), dtype=np.bool_)
     present[group] = True
     place = np.cumsum(present) - 1
     return LabelledRows(
-        evidence.rows, Labels(evidence.filed.keys.keep(present), place[group]), evidence.weights
+        evidence.rows, Labels(evidence.labels.keys.keep(present), place[group]), evidence.weights
     )
 
 
@@ -258,9 +258,9 @@ def check(
 
 def _own_classes(keys: Keys, evidence: LabelledRows) -> Indices:
     """The index of each row's class among the keys."""
-    place = keys.find(evidence.filed.keys)[evidence.filed.group]
+    place = keys.find(evidence.labels.keys)[evidence.labels.group]
     if (place < 0).any():
-        label = evidence.filed.keys[int(evidence.filed.group[place.argmin()])]
+        label = evidence.labels.keys[int(evidence.labels.group[place.argmin()])]
         raise ValueError(
             f"class {label!r} has no weight in the statistic, expected that of these rows and more"
         )
@@ -268,5 +268,5 @@ def _own_classes(keys: Keys, evidence: LabelledRows) -> Indices:
 
 
 def _refuse_unless_labelled(evidence: LabelledRows) -> None:
-    if (evidence.filed.group < 0).any():
+    if (evidence.labels.group < 0).any():
         raise ValueError("some labels are missing, expected all of them: validate on `evidence.known()`")

@@ -78,7 +78,7 @@ def test_rows_without_labels_may_weigh_less(rng: np.random.Generator) -> None:
     light = Generative({"x": GaussianColumns(estimate="mle")}, classes=classes(3), weighed=0.25)
     plain = mixture(3, x=GaussianColumns(estimate="mle"))
     evidence = LabelledRows(plain.encode(Table.of(data)), Labels(classes(3), group))
-    weighted = LabelledRows(evidence.rows, evidence.filed, np.where(group < 0, 0.25, 1.0))
+    weighted = LabelledRows(evidence.rows, evidence.labels, np.where(group < 0, 0.25, 1.0))
     start = plain.infer(plain.observe(evidence.known()))
     ours, theirs = em.run(light, evidence, start, 5, 0.0), em.run(plain, weighted, start, 5, 0.0)
     np.testing.assert_allclose(ours.log_likelihoods, theirs.log_likelihoods, rtol=1e-12)

@@ -117,7 +117,7 @@ def refitted(model: Generative, evidence: LabelledRows, keys: Keys, fold: NDArra
     joint = np.full((len(fold), len(keys)), -np.inf)
     for one in np.unique(fold):
         rows, rest = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
-        labels = Labels.of([evidence.filed.keys[k] for k in evidence.filed.group[rest]])
+        labels = Labels.of([evidence.labels.keys[k] for k in evidence.labels.group[rest]])
         weights = None if evidence.weights is None else evidence.weights[rest]
         posterior = model.infer(model.observe(LabelledRows(evidence.rows.take(rest), labels, weights)))
         joint[np.ix_(rows, keys.find(posterior.keys))] = posterior.log_joint(evidence.rows.take(rows))
@@ -132,7 +132,7 @@ def same(found: Array, expected: Array, tolerance: float) -> None:
 def test_cross_validation_is_refitting_to_the_last_bit(name: str, estimate: str) -> None:
     model, evidence = problem(name, estimate)
     for data in (evidence, weighed(evidence)):
-        fold = validate.split(N, 4, group=data.filed.group)
+        fold = validate.split(N, 4, group=data.labels.group)
         held_out = validate.cross_validate(model, data, fold)
         np.testing.assert_array_equal(held_out.log_joint, refitted(model, data, held_out.keys, fold))
 
@@ -306,7 +306,7 @@ def test_what_cannot_be_split_or_left_out_is_refused() -> None:
     with pytest.raises(ValueError, match="both group= and groups="):
         validate.split(4, 2, group=[0, 0, 1, 1], groups=[0, 0, 1, 1])
     model, evidence = problem("gaussian", "mean")
-    unlabelled = replace(evidence, filed=Labels(evidence.filed.keys, np.full(N, -1)))
+    unlabelled = replace(evidence, labels=Labels(evidence.labels.keys, np.full(N, -1)))
     with pytest.raises(ValueError, match="some labels are missing"):
         validate.leave_one_out(model, unlabelled)
     with pytest.raises(ValueError, match="expected at least 2"):

@@ -82,9 +82,9 @@ def test_a_class_of_one_fold_is_impossible_there() -> None:
 
 def test_missing_labels_are_refused_even_if_they_are_few() -> None:
     evidence = observed([*"ababab"])
-    group = evidence.filed.group.copy()
+    group = evidence.labels.group.copy()
     group[2] = -1
-    unlabelled = replace(evidence, filed=Labels(evidence.filed.keys, group))
+    unlabelled = replace(evidence, labels=Labels(evidence.labels.keys, group))
     with pytest.raises(ValueError, match="some labels are missing"):
         validate.leave_one_out(MODEL, unlabelled)
     with pytest.raises(ValueError, match="some labels are missing"):

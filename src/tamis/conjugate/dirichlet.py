@@ -97,7 +97,7 @@ class Dirichlet(Prior):
             )
         if self.terms is not None and keys != self.terms:
             raise ValueError(f"got terms {keys!r}, expected those it has, or none: {self.terms!r}")
-        filed = total if self.terms is not None else total.spread(index, len(keys), axis=-1)
+        filed = total if self.terms is not None else total.place(index, len(keys), axis=-1)
         return Tally(weight=total.sum(axis=-1), total=filed, keys=self.keys, terms=keys)
 
     @classmethod

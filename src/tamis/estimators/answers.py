@@ -141,7 +141,7 @@ def held_out(
     model: Generative, evidence: LabelledRows, folds: int | str | ArrayLike, groups: Any, random_state: Any
 ) -> validate.HeldOut:
     """Cross-validation by what `folds` says."""
-    fold = fold_of_each(folds, len(evidence.rows), evidence.filed.group, groups, random_state)
+    fold = fold_of_each(folds, len(evidence.rows), evidence.labels.group, groups, random_state)
     if fold is None:
         return validate.leave_one_out(model, evidence)
     return validate.cross_validate(model, evidence, fold)

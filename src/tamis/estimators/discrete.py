@@ -119,7 +119,8 @@ class MultinomialNB(DiscreteClassifier):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"multinomial": MultinomialCounts(alpha=self._alpha(schema))}
 
-    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+    @property
+    def sum_kind(self) -> Literal["counts", "flags"] | None:
         return "counts"
 
     @property
@@ -238,7 +239,8 @@ class BernoulliNB(DiscreteClassifier):
             raise ValueError(f"got binarize={one_line(given)}, expected a finite number, or None for 0 and 1")
         return {"bernoulli": BernoulliColumns(alpha=self._alpha(schema), threshold=self.binarize)}
 
-    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+    @property
+    def sum_kind(self) -> Literal["counts", "flags"] | None:
         return "flags" if self.binarize == 0.0 else None
 
     @property
@@ -296,7 +298,8 @@ class PoissonNB(DiscreteClassifier):
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         return {"poisson": PoissonColumns(alpha=self._alpha(schema), estimate=self.estimate)}
 
-    def _takes_sums(self) -> Literal["counts", "flags"] | None:
+    @property
+    def sum_kind(self) -> Literal["counts", "flags"] | None:
         return "counts"
 
     @property

@@ -66,7 +66,9 @@ class Entries:
         Without users, all are of one who has no id.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
-        order = arrays.filed(self.user, len(users or (0,)), arrays.filed(self.item, len(items), order))
+        order = arrays.argsort_codes(
+            self.user, len(users or (0,)), arrays.argsort_codes(self.item, len(items), order)
+        )
         cell = self.cells(len(items))[order]
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = cell[1:] != cell[:-1]

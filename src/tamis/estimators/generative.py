@@ -117,8 +117,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._fitted = fitted.replace(statistic, declared)
         return self
 
-    def _takes_sums(self) -> Literal["counts", "flags"] | None:
-        """Whether sums of counts, or of flags that say what is above 0, are enough to learn from."""
+    @property
+    def sum_kind(self) -> Literal["counts", "flags"] | None:
+        """The sums that `partial_fit_sums` takes: of counts, or of flags that mark counts above 0."""
         return None
 
     def partial_fit_sums(self, sums: Tally, classes: object = None) -> Self:

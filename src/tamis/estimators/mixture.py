@@ -232,7 +232,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     ) -> em.Outcome:
         """Go on from the components of the last fit."""
         posterior = self.posterior_
-        if len(posterior.keys) != len(evidence.filed.keys) or not model.sums_like(last.model):
+        if len(posterior.keys) != len(evidence.labels.keys) or not model.sums_like(last.model):
             raise ValueError(
                 f"got warm_start=True with other parameters than the last fit had ({len(posterior.keys)} "
                 "components), expected the same components, families and covariance: set warm_start=False"

@@ -260,7 +260,7 @@ def _stacked(members: list[Moments], batch: tuple[int, ...]) -> Moments:
         placed = [
             member.parts()[name]
             .reindex(lambda words: np.expand_dims(words, axis + 1))
-            .spread(np.array([place]), len(members), axis)
+            .place(np.array([place]), len(members), axis)
             for place, member in enumerate(members)
         ]
         whole = sum(placed[1:], start=placed[0])

@@ -57,7 +57,7 @@ class Exact:
         return cls._shaped(_kernels.deposit(cells, bounds), array.shape)
 
     @classmethod
-    def of_integers(cls, values: NDArray[np.int64]) -> "Exact":
+    def from_integers(cls, values: NDArray[np.int64]) -> "Exact":
         """Counts, of any shape; the array belongs to the sums from then on."""
         if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, and settled as it is
             return cls(np.ascontiguousarray(values[None]), 0)
@@ -159,7 +159,7 @@ class Exact:
         """Apply a rearrangement of the cells (an indexing, a reshape); it sees words (length, *shape)."""
         return Exact.of_words(view(self.words), self.low)
 
-    def spread(self, index: NDArray[np.int64], size: int, axis: int) -> "Exact":
+    def place(self, index: NDArray[np.int64], size: int, axis: int) -> "Exact":
         """Place the slices of an axis at `index` among `size`, with zeros elsewhere."""
         axis = axis + 1 if axis >= 0 else self.words.ndim + axis
         shape = list(self.words.shape)

@@ -86,7 +86,7 @@ class Rows:
         if self.weights is None or self.weight_bounds is None:
             if self.group is None:
                 return Exact.count(len(self.values), ())
-            return Exact.of_integers(np.bincount(self.group, minlength=self.groups).astype(np.int64))
+            return Exact.from_integers(np.bincount(self.group, minlength=self.groups).astype(np.int64))
         return self._shaped(_kernels.deposit(self.weights, self.weight_bounds, self.group, self.groups), ())
 
     def weight_by_column(self) -> Exact:
@@ -140,7 +140,7 @@ class Rows:
         if self.group is None:
             return None, [0, len(self.values)]
         counts = np.bincount(self.group, minlength=self.groups)
-        return arrays.filed(self.group, self.groups), [0, *np.cumsum(counts).tolist()]
+        return arrays.argsort_codes(self.group, self.groups), [0, *np.cumsum(counts).tolist()]
 
     def split(self) -> "list[Rows]":
         """The rows of each group by itself, in the order of the groups."""

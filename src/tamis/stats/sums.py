@@ -85,7 +85,7 @@ class Sums:
             raise KeyError(f"{missing!r} is a label of this {type(self).__name__}, and not among {keys!r}")
         return self._spread(keys, index)
 
-    def unfiled(self) -> Self:
+    def drop_keys(self) -> Self:
         """The same sums, their first axis without names."""
         return self._with(keys=None)
 
@@ -142,7 +142,7 @@ class Sums:
         return self._spread(keys, ours), other._spread(keys, theirs)
 
     def _spread(self, keys: Keys, index: NDArray[np.int64]) -> Self:
-        parts = {name: part.spread(index, len(keys), axis=0) for name, part in self.parts().items()}
+        parts = {name: part.place(index, len(keys), axis=0) for name, part in self.parts().items()}
         rounded = None
         if self.rounded is not None:
             rounded = np.zeros((len(keys), *self.rounded.shape[1:]))

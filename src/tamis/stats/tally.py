@@ -67,7 +67,7 @@ class Tally(Sums):
         cell = group * len(terms) + codes
         cells = int(np.prod(shape, dtype=np.int64))
         if weighed is None:
-            total = Exact.of_integers(np.bincount(cell, minlength=cells).astype(np.int64).reshape(shape))
+            total = Exact.from_integers(np.bincount(cell, minlength=cells).astype(np.int64).reshape(shape))
         else:
             column = np.ascontiguousarray(weighed[:, None])
             words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, cells)
@@ -100,7 +100,7 @@ class Tally(Sums):
         return left._spread_terms(terms, ours), right._spread_terms(terms, theirs)
 
     def _spread_terms(self, terms: Keys, index: NDArray[np.int64]) -> Self:
-        return self._with(terms=terms, total=self.total.spread(index, len(terms), axis=-1))
+        return self._with(terms=terms, total=self.total.place(index, len(terms), axis=-1))
 
     def _pruned(self) -> Self:
         return self._rebuilt(self.parts())

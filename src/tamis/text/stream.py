@@ -72,7 +72,7 @@ def fit_stream(
         reader.fit([])
     known = reader.__sklearn_is_fitted__()
     chunks = _Meter(progress).watched(_chunks(reader, texts, known))
-    takes = pupil._takes_sums() if hasattr(pupil, "_takes_sums") else None
+    takes = getattr(pupil, "sum_kind", None)
     if takes is None or (reader.form == "hashed" and reader.alternate_sign):
         _learn_rows(reader, pupil, chunks, classes)
     else:
@@ -150,7 +150,7 @@ class _Classes:
         if (np.diff(order) < 0).any():
             place = np.argsort(order)
             documents, totals = documents[place], totals[place]
-        return Tally(weight=Exact.of_integers(documents), total=Exact.of_integers(totals), keys=keys)
+        return Tally(weight=Exact.from_integers(documents), total=Exact.from_integers(totals), keys=keys)
 
 
 def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:

@@ -287,7 +287,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 def _documents(counts: Counts) -> Tally:
     """How many rows there are, and how many of them have each column."""
     rows = np.asarray(counts.matrix.shape[0], dtype=np.int64)
-    return Tally(weight=Exact.of_integers(rows), total=Exact.of_integers(counts.seen))
+    return Tally(weight=Exact.from_integers(rows), total=Exact.from_integers(counts.seen))
 
 
 def _classes(learned: Learned) -> Keys:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import threads
-from tamis.arrays import Array, filed
+from tamis.arrays import Array, argsort_codes
 from tamis.linalg import Cholesky
 from tamis.models.components.model import Components, components
 from tamis.stats import Moments
@@ -53,7 +53,7 @@ class Gaps:
         broken = np.flatnonzero(~full & there.any(axis=1))
         packed = np.packbits(there[broken], axis=1)
         _, first, pattern = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        order = filed(pattern.ravel(), len(first))
+        order = argsort_codes(pattern.ravel(), len(first))
         return cls(x, weights, whole, there[broken[first]], broken[order], pattern.ravel()[order])
 
     def observe(self, given: Components) -> tuple[Moments, float]:

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array, filed
+from tamis.arrays import Array, argsort_codes
 
 Places = NDArray[np.int64]
 
@@ -23,7 +23,7 @@ class Side:
 
     @classmethod
     def of(cls, own: Places, others: Places, rows: int, values: Array, weights: Array | None) -> "Side":
-        order = filed(own, rows)
+        order = argsort_codes(own, rows)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=rows))]).astype(np.int64)
         weights = np.ones(len(order)) if weights is None else weights[order]
         return cls(indptr, others[order], order, values[order], weights)

@@ -63,7 +63,7 @@ def filed_weight(filed: Labels, weights: Array | None) -> Exact:
     return (
         Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight
         if weights is not None
-        else (Exact.of_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64)))
+        else (Exact.from_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64)))
     )
 
 

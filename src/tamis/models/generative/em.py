@@ -187,7 +187,7 @@ def _of_known(known: LabelledRows, posterior: Posterior) -> float:
     """Σ w log p(x, y)."""
     if not len(known.rows):
         return 0.0
-    place = posterior.keys.find(known.filed.keys)[known.filed.group]
+    place = posterior.keys.find(known.labels.keys)[known.labels.group]
     joint = posterior.log_joint(known.rows)[np.arange(len(place)), place]
     return float(known.weight() @ joint)
 
@@ -199,7 +199,7 @@ def _unlabelled(evidence: LabelledRows, classes: int) -> Iterator[LabelledRows]:
 
 
 def _weight(model: Generative, evidence: LabelledRows) -> float:
-    own = np.where(evidence.filed.group < 0, model.weighed, 1.0)
+    own = np.where(evidence.labels.group < 0, model.weighed, 1.0)
     return float((own * evidence.weight()).sum())
 
 

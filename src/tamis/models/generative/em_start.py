@@ -152,7 +152,7 @@ def start(
     ("random_from_data"); with "random" there are none, and every row has responsibilities drawn at random.
     Where labels are known, infer a start from the rows that have them instead.
     """
-    if (evidence.filed.group >= 0).any():
+    if (evidence.labels.group >= 0).any():
         raise ValueError(
             "got rows with labels, expected none: start from model.infer(model.observe(evidence.known()))"
         )

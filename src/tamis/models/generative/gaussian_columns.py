@@ -100,7 +100,7 @@ def _updated(belief: NormalInverseGamma, seen: Moments, flat: NDArray[np.bool_])
         np.broadcast_to(part, seen.first.shape)
         for part in (belief.location, belief.strength, belief.shape, belief.scale)
     ]
-    after = NormalInverseGamma(*before).update(seen.unfiled())
+    after = NormalInverseGamma(*before).update(seen.drop_keys())
     if not flat.any():
         return after
     parts = zip(before, (after.location, after.strength, after.shape, after.scale), strict=True)
@@ -195,4 +195,4 @@ class Student(Density[Array]):
 
 
 def _log_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
-    return float(belief.log_evidence(seen.unfiled()).sum())
+    return float(belief.log_evidence(seen.drop_keys()).sum())

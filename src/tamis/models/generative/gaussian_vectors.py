@@ -181,7 +181,7 @@ class GaussianVectors(Block[Array, Moments]):
                 return VectorStudent(keys, after.predictive(), evidence)
             mean, covariance = after.location, after.covariance(self.estimate == "map")
         else:
-            belief = self.believed(statistic).update(seen.unfiled())
+            belief = self.believed(statistic).update(seen.drop_keys())
             if self.estimate == "predictive":
                 return VectorStudent(keys, belief.predictive(), evidence)
             mean, covariance = belief.mode
@@ -204,7 +204,7 @@ class GaussianVectors(Block[Array, Moments]):
         if self.estimate == "mle":
             mean, variance = self._most_likely(seen, statistic.pooled())
         else:
-            after = _one_variance(belief, seen) if spherical else belief.update(seen.unfiled())
+            after = _one_variance(belief, seen) if spherical else belief.update(seen.drop_keys())
             if self.estimate == "predictive":
                 if not spherical:
                     return Student(keys, after.predictive(), belief, seen)
@@ -300,7 +300,7 @@ class GaussianVectors(Block[Array, Moments]):
 
     def log_evidence(self, statistic: Moments) -> float:
         """log p(columns | classes) of rows with this statistic, the parameters integrated out."""
-        belief, seen = self.believed(statistic), statistic.unfiled()
+        belief, seen = self.believed(statistic), statistic.drop_keys()
         if self.covariance == "full":
             return float(belief.log_evidence(seen).sum())
         if self.covariance == "tied":
@@ -346,7 +346,7 @@ def _by_column(belief: NormalInverseWishart, spherical: bool) -> NormalInverseGa
 
 def _one_variance(belief: NormalInverseGamma, seen: Moments) -> NormalInverseGamma:
     """(K, d), with shape and scale the same for all columns of a class: they share the variance."""
-    each = belief.update(seen.unfiled())
+    each = belief.update(seen.drop_keys())
     shape, scale = pooled_growth(belief, seen)
     return NormalInverseGamma(
         each.location, each.strength, belief.shape + shape[:, None], belief.scale + scale[:, None]

@@ -46,23 +46,23 @@ class LabelledRows:
     """Rows, their labels as far as these are known, and their weights."""
 
     rows: Encoded
-    filed: Labels  # -1 where the label is missing
+    labels: Labels  # -1 where the label is missing
     weights: Array | None = None  # (n,)
 
     def take(self, rows: Rows) -> "LabelledRows":
         """These rows, in this order."""
         index = np.arange(len(self.rows))[rows]
         weights = None if self.weights is None else self.weights[index]
-        return LabelledRows(self.rows.take(rows), self.filed.take(index), weights)
+        return LabelledRows(self.rows.take(rows), self.labels.take(index), weights)
 
     def known(self) -> "LabelledRows":
         """The rows whose label is known."""
-        labelled = self.filed.group >= 0
+        labelled = self.labels.group >= 0
         return self if labelled.all() else self.take(labelled)
 
     def unknown(self) -> "LabelledRows | None":
         """The rows whose label is missing; None if there are none."""
-        missing = self.filed.group < 0
+        missing = self.labels.group < 0
         if missing.all():
             return self if len(self.rows) else None
         return self.take(missing) if missing.any() else None
@@ -111,7 +111,7 @@ class Generative:
     def choose(self, data: LabelledRows, statistic: Joint) -> "Generative":
         """The model with what its blocks choose from rows with labels, of which they have this statistic."""
         blocks = {
-            name: block.choose(data.rows.blocks[name], data.filed, data.weights, statistic[name])
+            name: block.choose(data.rows.blocks[name], data.labels, data.weights, statistic[name])
             for name, block in self.blocks.items()
         }
         return replace(self, blocks=blocks)
@@ -172,10 +172,10 @@ class Generative:
         return Pass.over(rows, weights, given.densities[name])
 
     def _observe_known(self, data: LabelledRows) -> Joint:
-        counts = Tally.count(data.filed, data.weights)
+        counts = Tally.count(data.labels, data.weights)
         parts: dict[str, Sums] = {CLASSES: counts}
         for name, block in self.blocks.items():
-            parts[name] = block.observe(data.rows.blocks[name], data.filed, data.weights)
+            parts[name] = block.observe(data.rows.blocks[name], data.labels, data.weights)
         return Joint(parts)
 
     def _observe_unknown(self, data: LabelledRows, given: "Posterior", hard: bool) -> tuple[Joint, float]:

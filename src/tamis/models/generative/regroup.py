@@ -61,7 +61,7 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
         place = {old: new for new, old in enumerate(source) if old >= 0}
         pairs: Any = part.terms
         terms, index = Keys.of([(place[column], value) for column, value in pairs])
-        total = part.total.spread(index, len(terms), axis=-1)
+        total = part.total.place(index, len(terms), axis=-1)
         return Tally(weight=part.weight, total=total, keys=part.keys, terms=terms)
     if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
         raise ValueError(_refusal("gaussian"))
@@ -71,7 +71,7 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     new = np.flatnonzero(np.array(source) >= 0)
 
     def move(sums: Exact) -> Exact:
-        return sums.reindex(lambda words: words[..., old]).spread(new, len(source), axis=-1)
+        return sums.reindex(lambda words: words[..., old]).place(new, len(source), axis=-1)
 
     second = None if part.second is None else move(part.second)
     return Moments(
