@@ -15,7 +15,8 @@ import tamis
 from benchmarks.hostile_files import Forgery
 from benchmarks.hostile_seeds import Seed, case_of, seeds
 from benchmarks.hostile_tables import Table, forged_table, tables
-from tamis.estimators import persistence, saved
+from tamis.estimators import saved
+from tamis.persistence.rules import Also, Either, Record
 
 CASES = 300
 MOST = 40 << 20  # bytes that NumPy and Python may allocate for a file of some KB
@@ -97,10 +98,9 @@ def refuse(load: Callable[[], Any], match: str) -> None:
 
 
 def test_every_model_that_can_be_saved_has_rules_and_is_forged(files: list[Seed]) -> None:
-    told = persistence.MODELS | persistence.TRANSFORMERS
-    assert saved.STATES.keys() == told.keys()
+    assert all(isinstance(entry.rule, Record | Also | Either) for entry in saved.REGISTRY.entries)
     forged = {file.forgery.manifest["content"]["face"] for file in files}
-    assert forged == {*persistence.FACES, *told, "Pipeline"}
+    assert forged == {*saved.REGISTRY.names, "Pipeline"}
 
 
 def test_files_that_nobody_changed_are_loaded_and_serve(files: list[Seed], tmp_path: Path) -> None:

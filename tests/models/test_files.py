@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tamis.estimators import files
+from tamis.persistence import archive
 
 CONTENT = {"kind": "naïve", "alpha": 0.1, "names": ["a", None, True]}
 ARRAYS: dict[str, Any] = {"counts": np.arange(6).reshape(2, 3), "means": np.array([np.nan, -0.0])}
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "model.tamis"
-    files.write(path, CONTENT, ARRAYS)
+    archive.write(path, CONTENT, ARRAYS)
     return path
 
 
@@ -76,7 +76,7 @@ def announce(parts: dict[str, bytes], change: Callable[[Any], None]) -> dict[str
 
 def refused(path: Path, match: str) -> None:
     with pytest.raises(ValueError, match=match) as caught:
-        files.read(path)
+        archive.read(path)
     message = str(caught.value)
     assert message.startswith(f"got {path}, which ")
     assert "expected" in message
@@ -99,21 +99,21 @@ def test_what_was_written_is_read_to_the_bit(folder: Path, data: Any, tree: Any)
     names = st.from_regex(r"[a-z_][a-z0-9_.-]{0,8}", fullmatch=True)
     content = {"tree": tree}
     given_arrays = data.draw(st.dictionaries(names, hnp.arrays(numbers, shapes), max_size=3))
-    files.write(folder / "any.tamis", content, given_arrays)
-    found, arrays = files.read(folder / "any.tamis")
+    archive.write(folder / "any.tamis", content, given_arrays)
+    found, arrays = archive.read(folder / "any.tamis")
     assert found == content
     assert_same(arrays, given_arrays)
 
 
 def test_any_order_of_axes_and_bytes_is_read_as_the_same_numbers(tmp_path: Path) -> None:
     given_arrays = {"f": np.asfortranarray(np.arange(6.0).reshape(2, 3)), "b": np.arange(3, dtype=">i4")}
-    files.write(tmp_path / "m", {}, given_arrays | {"s": np.arange(9)[::-2]})
-    _, arrays = files.read(tmp_path / "m")
+    archive.write(tmp_path / "m", {}, given_arrays | {"s": np.arange(9)[::-2]})
+    _, arrays = archive.read(tmp_path / "m")
     assert_same(arrays, given_arrays | {"s": np.arange(9)[::-2]})
 
 
 def test_the_same_model_is_the_same_file(saved: Path, tmp_path: Path) -> None:
-    files.write(tmp_path / "again", CONTENT, ARRAYS)
+    archive.write(tmp_path / "again", CONTENT, ARRAYS)
     assert (tmp_path / "again").read_bytes() == saved.read_bytes()
 
 
@@ -150,7 +150,7 @@ def test_a_forged_digest_lets_no_wrong_number_through(saved: Path) -> None:
     for place in range(len(whole) - 64):
         saved.write_bytes(sealed(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]))
         try:
-            content, arrays = files.read(saved)
+            content, arrays = archive.read(saved)
         except ValueError:
             continue
         assert content == CONTENT  # it was a date or an attribute, which nobody reads
@@ -303,15 +303,15 @@ def test_a_bomb_of_members_that_share_their_bytes_is_refused(saved: Path) -> Non
 
 def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"does not exist, expected a saved model: check the path"):
-        files.read(tmp_path / "nothing")
+        archive.read(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match="expected a file in a directory that exists: make"):
-        files.write(tmp_path / "nowhere" / "model", {}, {})
+        archive.write(tmp_path / "nowhere" / "model", {}, {})
 
 
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
     refused(tmp_path, "a directory")
     with pytest.raises(ValueError, match="is a directory, expected the name of a file"):
-        files.write(tmp_path, {}, {})
+        archive.write(tmp_path, {}, {})
 
 
 @pytest.mark.parametrize(
@@ -320,14 +320,14 @@ def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
 def test_arrays_that_hold_no_numbers_are_not_written(saved: Path, array: Any) -> None:
     before = saved.read_bytes()
     with pytest.raises(TypeError, match=r"array 'x' is of type .*, expected numbers"):
-        files.write(saved, {}, {"x": array})
+        archive.write(saved, {}, {"x": array})
     assert saved.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "..", "ü", "a" * 200, "a b"])
 def test_arrays_with_names_that_are_no_file_names_are_not_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="expected letters, digits"):
-        files.write(tmp_path / "m", {}, {name: np.zeros(1)})
+        archive.write(tmp_path / "m", {}, {name: np.zeros(1)})
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_arrays_with_names_that_are_no_file_names_are_not_written(tmp_path: Path
 )
 def test_a_manifest_that_json_would_change_is_not_written(tmp_path: Path, thing: Any) -> None:
     with pytest.raises(TypeError, match=r"expected what pack\(\) makes"):
-        files.write(tmp_path / "m", {"thing": thing}, {})
+        archive.write(tmp_path / "m", {"thing": thing}, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -351,7 +351,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
-        files.write(saved, {}, {})
+        archive.write(saved, {}, {})
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
 
@@ -360,7 +360,7 @@ def test_a_private_file_stays_private_and_a_link_a_link(saved: Path) -> None:
     saved.chmod(0o600)
     link = saved.with_name("link")
     link.symlink_to(saved)
-    files.write(link, {"new": 1}, {})
+    archive.write(link, {"new": 1}, {})
     assert link.is_symlink()
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
-    assert files.read(saved) == ({"new": 1}, {})
+    assert archive.read(saved) == ({"new": 1}, {})

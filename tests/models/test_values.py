@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
-from tamis.estimators import files
-from tamis.estimators.values import pack, unpack
+from tamis.persistence import archive
+from tamis.persistence.values import pack, unpack
 from tamis.stats import Exact, Gram, Joint, Keys, Moments, Sums, Tally
 from tamis.testing import STATISTICS, StatisticCase
 from tamis.testing import statistics as laws
@@ -52,7 +52,7 @@ values = st.recursive(
 
 def through_json(value: object) -> Any:
     """Packed, written, read and unpacked."""
-    arrays: files.Arrays = {}
+    arrays: archive.Arrays = {}
     tree = json.loads(json.dumps(pack(value, arrays), ensure_ascii=False, allow_nan=False).encode())
     return unpack(tree, arrays)
 
@@ -219,7 +219,7 @@ class Number(int):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_anything_else_is_refused_by_name(value: Any, described: str) -> None:
-    arrays: files.Arrays = {}
+    arrays: archive.Arrays = {}
     for held in ({"alpha": value}, {"alpha": [value]}, {"alpha": np.array([value, None], dtype=object)[:1]}):
         with pytest.raises(
             TypeError, match=rf"^model\.alpha cannot be saved: got {described}.*, expected numbers"
@@ -242,7 +242,7 @@ def test_a_list_that_holds_itself_is_refused() -> None:
 
 
 def test_arrays_that_are_there_keep_their_names() -> None:
-    arrays: files.Arrays = {"array1": np.zeros(1)}
+    arrays: archive.Arrays = {"array1": np.zeros(1)}
     tree = pack([np.ones(1), np.ones(2)], arrays)
     assert len(arrays) == 3
     assert [array.tolist() for array in unpack(tree, arrays)] == [[1.0], [1.0, 1.0]]
@@ -251,13 +251,13 @@ def test_arrays_that_are_there_keep_their_names() -> None:
 
 def test_what_is_unpacked_does_not_change_with_its_source() -> None:
     source = np.zeros(2)
-    arrays: files.Arrays = {}
+    arrays: archive.Arrays = {}
     found = unpack(pack(source, arrays), arrays)
     source[0] = 1
     assert found.tolist() == [0.0, 0.0]
 
 
-WORDS: files.Arrays = {
+WORDS: archive.Arrays = {
     "words": np.ones((1, 2), dtype=np.int64),
     "wide": np.full((2, 2), 1 << 40),
     "last": np.full((1, 2), 1 << 31),
@@ -394,7 +394,7 @@ def test_a_statistic_that_does_not_fit_itself_is_not_packed() -> None:
 
 def test_a_model_goes_to_a_file_and_back(tmp_path: Path) -> None:
     model = {"learned": Joint({"x": Moments.observe([[1e8, 1.0]], by=["spam"])}), "seen": date(2020, 1, 2)}
-    arrays: files.Arrays = {}
-    files.write(tmp_path / "model", {"model": pack(model, arrays)}, arrays)
-    content, found = files.read(tmp_path / "model")
+    arrays: archive.Arrays = {}
+    archive.write(tmp_path / "model", {"model": pack(model, arrays)}, arrays)
+    content, found = archive.read(tmp_path / "model")
     assert unpack(content["model"], found) == model

@@ -137,7 +137,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def __sklearn_is_fitted__(self) -> bool:
         return "_learned" in self.__dict__
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         """What a file holds of it, besides its parameters."""
         found = self._fitted()
         names = getattr(self, "feature_names_in_", None)
@@ -148,7 +148,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "names": None if names is None else names.tolist(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         """As it was when it was saved."""
         span, plan = Range(state["low"], state["high"]), state["plan"]
         if not isinstance(plan, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:

@@ -19,7 +19,7 @@ try:
     from tamis.estimators.mixture import Mixture
     from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
     from tamis.estimators.pca import PCA
-    from tamis.estimators.persistence import load, save
+    from tamis.estimators.saved import load, save
 except ModuleNotFoundError as error:
     raise explain_missing(error, __name__) from None
 

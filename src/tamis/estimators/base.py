@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from tamis.estimators import persistence
+from tamis.estimators import saved
 from tamis.inputs import to_label_array
 from tamis.parameters import refuse_matrices
 from tamis.progress import Bar, Watch
@@ -129,7 +129,15 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that `tamis.load` reads, and that can run no code."""
-        persistence.save(self, path)
+        saved.save(self, path)
+
+    def describe_state(self) -> dict[str, Any]:
+        """What was learned, of types that a file can hold."""
+        raise NotImplementedError
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Learn what `describe_state` described; raise if it does not fit the parameters."""
+        raise NotImplementedError
 
     # ── progress ──
 

@@ -296,7 +296,7 @@ class CurvedFace(LinearFace[Any]):
 
     # ── files ──
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         state = self.state_
         schema = state.schema
         found = {field.name: getattr(state, field.name) for field in fields(state)}
@@ -311,7 +311,7 @@ class CurvedFace(LinearFace[Any]):
         found["schema"] = (schema.width, schema.kinds, schema.names, schema.library)
         return found
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         given = dict(state)
         given["schema"] = Schema(*given["schema"])
         given["prior"], given["posterior"] = GaussianPrior(*given["prior"]), Laplace(*given["posterior"])

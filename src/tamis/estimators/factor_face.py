@@ -246,10 +246,10 @@ class FactorFace(Face[FactorState]):
 
     # ── the file ──
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         return as_saved(self.state_)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         level, own, other, bins, item_bins = state["learned"]
         chain = None if state["chain"] is None else Chain(*state["chain"])
         clock = None if state["clock"] is None else Clock(*state["clock"])

@@ -375,9 +375,9 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
     # ── files ──
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         answer = self.state_.answer
-        return {**super()._saved(), "answer": (answer.family, answer.link)}
+        return {**super().describe_state(), "answer": (answer.family, answer.link)}
 
     def _restored_response(self, given: dict[str, Any]) -> Response:
         return response(*given.pop("answer"))

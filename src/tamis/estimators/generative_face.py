@@ -16,6 +16,7 @@ from tamis.estimators import answers
 from tamis.estimators.base import TableFace
 from tamis.estimators.explanation import Explanation, contrasted
 from tamis.estimators.generative_state import GenerativeState
+from tamis.estimators.saved import check_statistic
 from tamis.inputs import read_next_table, to_label_array
 from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior
 from tamis.models.generative.em import History
@@ -278,6 +279,41 @@ class GenerativeFace(TableFace[GenerativeState]):
         one, other = answers.opponents(joint, posterior.keys, for_, against)
         contrasts, prior = contrasted(posterior, rows, one, other)
         return answers.explanation(self, contrasts, prior, one, other, X, table)
+
+    # ── files ──
+
+    def describe_state(self) -> dict[str, Any]:
+        fitted = self.state_
+        schema, history = fitted.schema, fitted.history
+        return {
+            "schema": (schema.width, schema.kinds, schema.names, schema.library),
+            "statistic": fitted.statistic,
+            "declared": fitted.declared,
+            "history": history
+            and {
+                "log_likelihoods": np.array(history.log_likelihoods),
+                "weight": history.weight,
+                "converged": history.converged,
+            },
+            "temperature": fitted.temperature,
+            "choice": self._describe_choice(),
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        schema, history = Schema(*state["schema"]), state["history"]
+        model = self._model(schema, Keys(()), Keys(()))
+        check_statistic(model, state["statistic"], schema.width)
+        self._fitted = GenerativeState(
+            schema,
+            self._restore_choice(model, state.get("choice")),
+            state["statistic"],
+            state["declared"],
+            history=history
+            and History(
+                tuple(history["log_likelihoods"].tolist()), float(history["weight"]), history["converged"]
+            ),
+            temperature=float(state["temperature"]),
+        )
 
 
 def _format_params(params: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """What the faces of all linear models share: columns that are numbers, and a state that is swapped whole."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tamis.arrays import Array
 from tamis.estimators.base import T, TableFace
@@ -36,11 +36,3 @@ class LinearFace(TableFace[T]):
     def _rows(self, X: object) -> Array:
         """Dense rows to answer for (n, d)."""
         return read_numbers(self._table(X))
-
-    def _saved(self) -> dict[str, Any]:
-        """What was learned, of types that a file can hold."""
-        raise NotImplementedError
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        """Take back what `_saved` told."""
-        raise NotImplementedError

@@ -357,7 +357,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[Any]):  # type: ignore
             )
         return self._told("log_evidence_", found)
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         fitted: Regression = self.state_
         schema = fitted.schema
         columns = (schema.width, schema.kinds, schema.names, schema.library)
@@ -369,7 +369,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[Any]):  # type: ignore
             "inferred_with": params,
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         schema, statistic = Schema(*state["schema"]), state["statistic"]
         if not isinstance(statistic, Gram) or statistic.width != schema.width or statistic.keys is not None:
             raise TypeError("its statistic is of other columns")

@@ -130,7 +130,7 @@ class ComponentsFace(LinearFace[Any]):
         """
         return self._components("error_bound_").error
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         fitted: Learned = self.state_
         schema = fitted.schema
         found = None
@@ -146,7 +146,7 @@ class ComponentsFace(LinearFace[Any]):
             "components": found,
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         schema, statistic, kept = Schema(*state["schema"]), state["statistic"], state["components"]
         widths, inferred = [], None
         if statistic is not None or kept is None:

@@ -372,7 +372,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             whole("max_features", self.max_features, 1)
         return reader_of(self)
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         """What a file holds of it, besides its parameters."""
         for name in FUNCTIONS:
             if callable(getattr(self, name)):
@@ -386,7 +386,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError("parameters were changed after fit, expected those it was fitted with: refit")
         return learned.columns.saved()
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         """As it was when it was saved."""
         columns = Hashed.restored(state) if self.form == "hashed" else GivenVocabulary.restored(state)
         self._learned = Learned(self._tokenizer(), columns, self.unknown, self.binary)

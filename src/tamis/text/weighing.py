@@ -129,7 +129,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         validate_data(self, X, reset=False, skip_check_array=True)
         return counts
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         """What a file holds of it, besides its parameters."""
         names = getattr(self, "feature_names_in_", None)
         return {
@@ -137,7 +137,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
             "names": None if names is None else names.tolist(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         """As it was when it was saved."""
         if state["width"] is not None:
             self.n_features_in_ = int(state["width"])
@@ -249,20 +249,20 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
     def __sklearn_is_fitted__(self) -> bool:
         return "_learned" in self.__dict__
 
-    def _saved(self) -> dict[str, Any]:
+    def describe_state(self) -> dict[str, Any]:
         found = self._state()
         return {
             "statistic": found.statistic,
             "declared": found.declared,
             "binary": found.binary,
-            **super()._saved(),
+            **super().describe_state(),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def restore_state(self, state: dict[str, Any]) -> None:
         statistic, declared = state["statistic"], state["declared"]
         if not isinstance(statistic, Tally) or not isinstance(declared, Keys):
             raise TypeError("no statistic")
-        super()._restore(state)
+        super().restore_state(state)
         self._learned = Learned(statistic, declared, bool(state["binary"]))
 
     @property

@@ -1,4 +1,4 @@
-"""a tree and its arrays ↔ one file that holds data and nothing else.
+"""A tree of values and its arrays ↔ one file that holds data and nothing else.
 
 The file is a ZIP archive without compression that any tool can open:
 
@@ -6,12 +6,12 @@ The file is a ZIP archive without compression that any tool can open:
     NAME.npy        an array as NumPy writes it, in row-major order and little-endian
 
 and its comment ends with the SHA-256 of all that is before it, so that a file cut short or changed anywhere
-is refused before anything in it is believed. All dates are of 1980: the same content makes the same bytes.
+is refused before anything else in it is read. All dates are of 1980: the same content makes the same bytes.
 
-Digests tell damage, not malice: a forger makes them anew. So nothing in the file chooses code. There is no
-pickle, types of arrays are looked up in a table here, and the bytes before an array's numbers are compared
-with those that its announced type and shape would have, not parsed. No more is read than is announced, and
-no more announced than the file is long.
+Digests reveal damage, not malice: a forger computes them anew. So nothing in the file chooses code. There
+is no pickle, types of arrays are looked up in a table here, and the bytes before an array's numbers are not
+parsed but compared with those that its announced type and shape would have. No more is read than is
+announced, and no more is announced than the file is long.
 """
 
 import errno
@@ -65,7 +65,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _LABEL, _DIGEST = b"tamis sha256 ", 64
 _CHUNK = 1 << 20
 _START = b"PK\x03\x04"  # of a ZIP archive that is not empty
-_FORGED = (  # what zipfile and json say of files made by hand; a RecursionError is a RuntimeError
+_PARSE_ERRORS = (  # of zipfile and json for files made by hand; a RecursionError is a RuntimeError
     AttributeError,
     BadZipFile,
     EOFError,
@@ -81,15 +81,15 @@ _FORGED = (  # what zipfile and json say of files made by hand; a RecursionError
 # A bracket of JSON is a list or dict of some 70 bytes in memory. `pack` writes about eight letters for each;
 # a list of empty lists has three.
 _BRACKETS, _LETTERS = 1 << 16, 6
-_AGAIN = "copy it anew, or save the model again"
+_REMEDY = "copy it anew, or save the model again"
 
 
 class _RefusedError(ValueError):
-    """What is wrong with a file; `read` puts its name in front."""
+    """The reason to refuse a file; `read` puts the file's name in front."""
 
 
 def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> None:
-    """Write a tree that JSON can hold, and arrays by name. The file is whole, or stays what it was."""
+    """Write a tree that JSON can hold, and arrays by name. If this fails, the old file stays as it was."""
     target = Path(path).resolve()  # a link stays one
     if target.is_dir():
         raise ValueError(f"got {path}, which is a directory, expected the name of a file: add one")
@@ -97,17 +97,17 @@ def write(path: str | os.PathLike[str], manifest: Content, arrays: Arrays) -> No
         raise FileNotFoundError(
             f"got {path}, expected a file in a directory that exists: make {target.parent}"
         )
-    plain = {name: _plain(name, array) for name, array in arrays.items()}
-    members: dict[str, list[Any]] = {_MANIFEST: [_manifest(manifest, plain)]}
+    plain = {name: _to_plain(name, array) for name, array in arrays.items()}
+    members: dict[str, list[Any]] = {_MANIFEST: [_make_manifest(manifest, plain)]}
     for name, array in plain.items():
-        members[name + _SUFFIX] = [_header(array.dtype.str, array.shape), _bytes(array)]
-    with _replacing(target) as file:
+        members[name + _SUFFIX] = [_make_header(array.dtype.str, array.shape), _view_bytes(array)]
+    with _replace(target) as file:
         with ZipFile(file, "w", ZIP_STORED) as archive:
             for name, parts in members.items():
-                _add(archive, name, parts)
+                _add_member(archive, name, parts)
             archive.comment = _LABEL + b"0" * _DIGEST
         size = file.seek(0, os.SEEK_END) - _DIGEST
-        digest = _digest(file, size)
+        digest = _compute_digest(file, size)
         file.seek(size)
         file.write(digest)
 
@@ -124,16 +124,16 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
         try:
             size = _refuse_damaged(file)
             with ZipFile(file) as archive:
-                return _contents(archive, size)
+                return _read_contents(archive, size)
         except _RefusedError as refusal:
             raise ValueError(f"got {path}, {refusal}") from None
-        except (*_FORGED, OSError) as problem:
+        except (*_PARSE_ERRORS, OSError) as problem:
             if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # a seek to before the start
                 raise
-            raise ValueError(f"got {path}, {_not_ours(' '.join(str(problem).split()))}") from None
+            raise ValueError(f"got {path}, {_refusal(' '.join(str(problem).split()))}") from None
 
 
-def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _to_plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """The array in the one order and byte order that files have."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"got an array named {name!r}, expected letters, digits and _.- in its name")
@@ -143,62 +143,62 @@ def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(array).astype(little, order="C", copy=False)
 
 
-def _manifest(content: Content, arrays: Arrays) -> bytes:
+def _make_manifest(content: Content, arrays: Arrays) -> bytes:
     announced = [
         {
             "name": name,
             "dtype": array.dtype.str,
             "shape": list(array.shape),
-            "sha256": sha256(_bytes(array)).hexdigest(),
+            "sha256": sha256(_view_bytes(array)).hexdigest(),
         }
         for name, array in arrays.items()
     ]
     tree: Content = {"format": _FORMAT, "tamis": version("tamis"), "content": content, "arrays": announced}
     try:
-        text = _written(tree)
-        kept = json.loads(text) == tree
+        text = _write_json(tree)
+        is_same = json.loads(text) == tree
     except (TypeError, ValueError, RecursionError) as problem:
         raise TypeError(
             f"got a manifest that JSON cannot hold: {problem}; expected what pack() makes"
         ) from None
-    if not kept:  # a tuple, a key that is no string
+    if not is_same:  # a tuple, a key that is no string
         raise TypeError("got a manifest that JSON would change, expected what pack() makes")
-    return _written({**tree, "sha256": sha256(text).hexdigest()})
+    return _write_json({**tree, "sha256": sha256(text).hexdigest()})
 
 
-def _written(tree: Content) -> bytes:
-    """The one way to write a tree."""
+def _write_json(tree: Content) -> bytes:
+    """The only form of a tree in a file."""
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """What is before the numbers in an .npy file of version 1.0, the same whatever NumPy is installed."""
+def _make_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The bytes before the numbers in an .npy file of version 1.0, the same with every NumPy."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
     width = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", width) + text.ljust(width - 1).encode() + b"\n"
 
 
-def _bytes(array: NDArray[Any]) -> memoryview:
+def _view_bytes(array: NDArray[Any]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _add(archive: ZipFile, name: str, parts: list[Any]) -> None:
+def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
     info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
-    info.file_size = sum(map(len, parts))  # so that zipfile knows which are large
+    info.file_size = sum(map(len, parts))  # zipfile writes large members in another way
     with archive.open(info, "w") as member:
         for part in parts:
             member.write(part)
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the place of the old one when all of it is on the disk."""
+def _replace(target: Path) -> Iterator[BinaryIO]:
+    """A new file, which replaces the old one when all of it is on the disk."""
     fresh = target.with_name(f".tamis-{secrets.token_hex(8)}")
     try:
         with fresh.open("x+b") as file:
             if target.exists():
-                shutil.copymode(target, fresh)  # who kept it private wants it so
+                shutil.copymode(target, fresh)  # a private file stays private
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -213,106 +213,106 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
         os.close(directory)
 
 
-def _digest(file: BinaryIO, size: int) -> bytes:
-    """Of the first bytes, in hexadecimal."""
+def _compute_digest(file: BinaryIO, size: int) -> bytes:
+    """The SHA-256 of the first `size` bytes, in hexadecimal."""
     file.seek(0)
-    found = sha256()
+    digest = sha256()
     while size > 0 and (chunk := file.read(min(size, _CHUNK))):
-        found.update(chunk)
+        digest.update(chunk)
         size -= len(chunk)
-    return found.hexdigest().encode()
+    return digest.hexdigest().encode()
 
 
 def _refuse_damaged(file: BinaryIO) -> int:
-    """The length of a file that is as it was written; nothing in it has been believed yet."""
+    """The length of a file whose digest is right; nothing else in it has been read yet."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     start = file.read(len(_START))
     if not start or (start != _START and not _START.startswith(start)):
-        raise _not_ours("it is empty" if not size else "it is no ZIP archive")
+        raise _refusal("it is empty" if not size else "it is no ZIP archive")
     file.seek(max(0, size - _DIGEST - len(_LABEL)))
     end = file.read()
     if not end.startswith(_LABEL):
-        raise _RefusedError(f"which was cut short or is not from tamis, expected a saved model: {_AGAIN}")
-    if _digest(file, size - _DIGEST) != end[len(_LABEL) :]:
-        raise _RefusedError(f"which was changed after it was saved, expected it as it was written: {_AGAIN}")
+        raise _RefusedError(f"which was cut short or is not from tamis, expected a saved model: {_REMEDY}")
+    if _compute_digest(file, size - _DIGEST) != end[len(_LABEL) :]:
+        raise _RefusedError(f"which was changed after it was saved, expected it as it was written: {_REMEDY}")
     return size
 
 
-def _contents(archive: ZipFile, size: int) -> tuple[Content, Arrays]:
+def _read_contents(archive: ZipFile, size: int) -> tuple[Content, Arrays]:
     members = archive.infolist()
     if not members or members[0].filename != _MANIFEST:
-        raise _not_ours(f"it does not begin with {_MANIFEST}")
+        raise _refusal(f"it does not begin with {_MANIFEST}")
     for member in members:
         if member.compress_type != ZIP_STORED or member.compress_size != member.file_size or member.flag_bits:
-            raise _not_ours(f"{member.filename!r} is compressed or encrypted")
+            raise _refusal(f"{member.filename!r} is compressed or encrypted")
     if sum(member.file_size for member in members) > size:
-        raise _not_ours("its members are longer than itself")
-    manifest = _checked(_taken(archive, members[0]))
-    announced = [_announced(entry) for entry in manifest["arrays"]]
+        raise _refusal("its members are longer than itself")
+    manifest = _read_manifest(_read_member(archive, members[0]))
+    announced = [_read_announcement(entry) for entry in manifest["arrays"]]
     expected = [name + _SUFFIX for name, *_ in announced]
     if [member.filename for member in members[1:]] != expected or len(set(expected)) < len(expected):
-        raise _not_ours("it holds other members than its manifest names")
+        raise _refusal("it holds other members than its manifest names")
     arrays = {
-        name: _array(archive, member, dtype, shape, digest, size)
+        name: _read_array(archive, member, dtype, shape, digest, size)
         for member, (name, dtype, shape, digest) in zip(members[1:], announced, strict=True)
     }
     return manifest["content"], arrays
 
 
-def _checked(raw: bytes) -> Content:
+def _read_manifest(raw: bytes) -> Content:
     if raw.count(b"[") + raw.count(b"{") > _BRACKETS + len(raw) // _LETTERS:
-        raise _not_ours("its manifest is of too many lists")
+        raise _refusal("its manifest is of too many lists")
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
-        raise _not_ours("its manifest is no object")
+        raise _refusal("its manifest is no object")
     form = manifest.get("format")
-    if type(form) is int and form > _FORMAT:  # before all else: what else it holds is for them to say
+    if type(form) is int and form > _FORMAT:  # first: all else may differ in a newer format
         raise _RefusedError(
             f"which was written by a newer tamis in format {form}, expected format {_FORMAT}: upgrade tamis"
         )
     if manifest.keys() != _FIELDS or type(form) is not int or form != _FORMAT:
-        raise _not_ours(f"its manifest is not of format {_FORMAT}")
+        raise _refusal(f"its manifest is not of format {_FORMAT}")
     digest = manifest.pop("sha256")
-    text = _written(manifest)
-    if digest != sha256(text).hexdigest() or _written({**manifest, "sha256": digest}) != raw:
-        raise _not_ours("its manifest is not as it was written")
+    text = _write_json(manifest)
+    if digest != sha256(text).hexdigest() or _write_json({**manifest, "sha256": digest}) != raw:
+        raise _refusal("its manifest is not as it was written")
     if not isinstance(manifest["content"], dict) or not isinstance(manifest["arrays"], list):
-        raise _not_ours("its manifest has no content or no arrays")
+        raise _refusal("its manifest has no content or no arrays")
     return manifest
 
 
-def _announced(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
+def _read_announcement(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
     """Name, type, shape and digest of an array."""
     if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "sha256"}:
-        raise _not_ours("its manifest announces something that is no array")
+        raise _refusal("its manifest announces something that is no array")
     name, dtype, shape, digest = entry["name"], entry["dtype"], entry["shape"], entry["sha256"]
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(digest, str):
-        raise _not_ours("its manifest announces an array without a name or digest")
+        raise _refusal("its manifest announces an array without a name or digest")
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise _not_ours(f"array {name!r} is of type {dtype!r}, not of numbers")
+        raise _refusal(f"array {name!r} is of type {dtype!r}, not of numbers")
     if not isinstance(shape, list) or not all(type(side) is int and 0 <= side < 2**62 for side in shape):
-        raise _not_ours(f"array {name!r} has no shape")
+        raise _refusal(f"array {name!r} has no shape")
     return name, dtype, tuple(shape), digest
 
 
-def _array(
+def _read_array(
     archive: ZipFile, member: ZipInfo, dtype: str, shape: tuple[int, ...], digest: str, size: int
 ) -> NDArray[Any]:
     kind = np.dtype(dtype)
     if len(shape) > 32:
-        raise _not_ours(f"{member.filename!r} has {len(shape)} dimensions")
-    header, length = _header(dtype, shape), prod(shape) * kind.itemsize
+        raise _refusal(f"{member.filename!r} has {len(shape)} dimensions")
+    header, length = _make_header(dtype, shape), prod(shape) * kind.itemsize
     if len(header) + length != member.file_size:
-        raise _not_ours(
+        raise _refusal(
             f"{member.filename!r} has {member.file_size} bytes and announces {len(header) + length}"
         )
     if 0 in shape and prod(side for side in shape if side) > size:  # no bytes, and sides of any length
-        raise _not_ours(f"{member.filename!r} is larger than the file")
-    raw = _taken(archive, member)
+        raise _refusal(f"{member.filename!r} is larger than the file")
+    raw = _read_member(archive, member)
     numbers = memoryview(raw)[len(header) :]
     if raw[: len(header)] != header or sha256(numbers).hexdigest() != digest:
-        raise _not_ours(f"{member.filename!r} is not the array that its manifest announces")
+        raise _refusal(f"{member.filename!r} is not the array that its manifest announces")
     array: NDArray[Any] = np.ndarray(shape, kind, buffer=raw, offset=len(header))  # read-only, as bytes are
     if not kind.isnative:
         array = array.astype(kind.newbyteorder("="))
@@ -320,13 +320,13 @@ def _array(
     return array
 
 
-def _taken(archive: ZipFile, member: ZipInfo) -> bytes:
+def _read_member(archive: ZipFile, member: ZipInfo) -> bytes:
     """The bytes of a member, no more than its announced size."""
     with archive.open(member) as stream:
         return stream.read(member.file_size)
 
 
-def _not_ours(found: str) -> _RefusedError:
+def _refusal(reason: str) -> _RefusedError:
     return _RefusedError(
-        f"which is no model that tamis saved ({found}), expected one: check the path, or save again"
+        f"which is no model that tamis saved ({reason}), expected one: check the path, or save again"
     )

@@ -1,13 +1,15 @@
-"""What a file must hold, said once: a rule per field, and one function that checks a value against its rules.
+"""What a file may hold: a rule per field, and one function that checks a value against its rules.
 
-A file may come from a stranger, so nothing that it holds reaches a model before its rule has passed. A rule
-names the type of a value, its range, and the sizes of its axes. A size is a number, or a name: the first
-value that has the name says how long that axis is, and every later one must agree. The size "bytes" is known
+A file may come from a stranger, so no value in it reaches a model before its rule has passed. A rule names
+the type of a value, its range, and the sizes of its axes. A size is a number, or a name: the first value
+that has the name says how long that axis is, and every later one must agree. The size "bytes" is known
 beforehand. It is the length of the file, which bounds what a number in it may make a model allocate.
 
     Record({"users": Ids("users"), "factors": Numbers("f8", "users", "rank")})
 
-`saved.py` declares the rules of every model that can be saved.
+`tamis.estimators.saved` declares the rules of every model that can be saved. `tamis_mail.schema` does the
+like for stores, and shares no code: its rules are of columns in SQLite and of settings in text, some of
+them in SQL, and it must not import NumPy, of whose arrays nearly all rules here are.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,16 +74,16 @@ class Numbers:
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not np.ndarray or value.dtype.str[1:] not in self.kinds.split():
-            kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
+            kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _describe(value)
             raise ValueError(f"{place} is {kind}, expected an array of {self.kinds}")
-        _fit(value.shape, self.shape, place, sizes)
+        _match_shape(value.shape, self.shape, place, sizes)
         if not value.size:
             return
         if self.finite and value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{place} holds NaN or infinity, expected finite numbers")
-        if self.least is not None and not value.min() >= (least := _number(self.least, sizes)):
+        if self.least is not None and not value.min() >= (least := _resolve(self.least, sizes)):
             raise ValueError(f"{place} holds {value.min()}, expected at least {least}")
-        if self.below is not None and not value.max() < (below := _number(self.below, sizes)):
+        if self.below is not None and not value.max() < (below := _resolve(self.below, sizes)):
             raise ValueError(f"{place} holds {value.max()}, expected below {below}")
 
 
@@ -96,7 +98,7 @@ class Real:
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) not in (int, float):
-            raise ValueError(f"{place} is {_kind(value)}, expected a number")
+            raise ValueError(f"{place} is {_describe(value)}, expected a number")
         if value != value:
             if not self.nan:
                 raise ValueError(f"{place} is NaN, expected a number")
@@ -107,36 +109,36 @@ class Real:
             endless = True
         if endless and not self.infinite:
             raise ValueError(f"{place} is not finite, expected a finite number")
-        _within(value, self.least, self.most, place, sizes)
+        _check_range(value, self.least, self.most, place, sizes)
 
 
 @dataclass(frozen=True)
-class Whole:
-    """An integer in a range; `named` makes it a size."""
+class Integer:
+    """An integer in a range; `name` makes it a size."""
 
     least: Bound = 0
     most: Bound = None
-    named: str = ""
+    name: str = ""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not int:
-            raise ValueError(f"{place} is {_kind(value)}, expected a whole number")
-        _within(value, self.least, 2**62 if self.most is None else self.most, place, sizes)
-        if self.named:
-            _fit((value,), (self.named,), place, sizes)
+            raise ValueError(f"{place} is {_describe(value)}, expected a whole number")
+        _check_range(value, self.least, 2**62 if self.most is None else self.most, place, sizes)
+        if self.name:
+            _match_shape((value,), (self.name,), place, sizes)
 
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false; `named` makes it a size of 1 or 0."""
+    """True or false; `name` makes it a size of 1 or 0."""
 
-    named: str = ""
+    name: str = ""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not bool:
-            raise ValueError(f"{place} is {_kind(value)}, expected true or false")
-        if self.named:
-            _fit((int(value),), (self.named,), place, sizes)
+            raise ValueError(f"{place} is {_describe(value)}, expected true or false")
+        if self.name:
+            _match_shape((int(value),), (self.name,), place, sizes)
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class Text:
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not str or (self.among and value not in self.among):
             expected = f"one of {', '.join(self.among)}" if self.among else "a string"
-            raise ValueError(f"{place} is {_kind(value)}, expected {expected}")
+            raise ValueError(f"{place} is {_describe(value)}, expected {expected}")
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,8 @@ class Ids:
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not Keys:
-            raise ValueError(f"{place} is {_kind(value)}, expected keys")
-        _fit((len(value),), (self.size,), place, sizes)
+            raise ValueError(f"{place} is {_describe(value)}, expected keys")
+        _match_shape((len(value),), (self.size,), place, sizes)
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,14 @@ class Statistic:
 
     kind: type[Sums]
     shapes: Mapping[str, tuple[Size, ...]]
-    filed: bool | None = None  # whether labels name the first axis; None: as it comes
+    labelled: bool | None = None  # whether labels name the first axis; None: either
     traits: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not self.kind:
-            raise ValueError(f"{place} is {_kind(value)}, expected {self.kind.__name__}")
-        if self.filed is not None and (value.keys is not None) != self.filed:
-            raise ValueError(f"{place} is {'not ' * self.filed}filed by label, expected the contrary")
+            raise ValueError(f"{place} is {_describe(value)}, expected {self.kind.__name__}")
+        if self.labelled is not None and (value.keys is not None) != self.labelled:
+            raise ValueError(f"{place} is {'not ' * self.labelled}filed by label, expected the contrary")
         for name, expected in self.traits.items():
             if getattr(value, name) != expected:
                 raise ValueError(f"{place}.{name} is {getattr(value, name)!r}, expected {expected!r}")
@@ -184,16 +186,7 @@ class Statistic:
         if parts.keys() != self.shapes.keys():
             raise ValueError(f"{place} has sums {', '.join(parts)}, expected {', '.join(self.shapes)}")
         for name, part in parts.items():
-            _fit(part.shape, self.shapes[name], f"{place}.{name}", sizes)
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """None."""
-
-    def check(self, value: Any, place: str, sizes: Sizes) -> None:
-        if value is not None:
-            raise ValueError(f"{place} is {_kind(value)}, expected nothing")
+            _match_shape(part.shape, self.shapes[name], f"{place}.{name}", sizes)
 
 
 @dataclass(frozen=True)
@@ -201,7 +194,7 @@ class Anything:
     """Any value: the model's own checks of its parameters come later."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
-        """All is well."""
+        """Accept the value."""
 
 
 @dataclass(frozen=True)
@@ -215,19 +208,25 @@ class Either:
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         for rule in self.rules[:-1]:
-            tried = dict(sizes)
+            trial = dict(sizes)
             try:
-                rule.check(value, place, tried)
+                rule.check(value, place, trial)
             except ValueError:
                 continue
-            sizes.update(tried)
+            sizes.update(trial)
             return
         self.rules[-1].check(value, place, sizes)
 
 
-def maybe(rule: Rule) -> Rule:
-    """The rule, or nothing."""
-    return Either(Nothing(), rule)
+@dataclass(frozen=True)
+class Nullable:
+    """None, or a value that keeps the rule."""
+
+    rule: Rule
+
+    def check(self, value: Any, place: str, sizes: Sizes) -> None:
+        if value is not None:
+            self.rule.check(value, place, sizes)
 
 
 @dataclass(frozen=True)
@@ -240,8 +239,8 @@ class Series:
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not self.kind:
-            raise ValueError(f"{place} is {_kind(value)}, expected a {self.kind.__name__}")
-        _fit((len(value),), (self.size,), place, sizes)
+            raise ValueError(f"{place} is {_describe(value)}, expected a {self.kind.__name__}")
+        _match_shape((len(value),), (self.size,), place, sizes)
         for number, item in enumerate(value):
             self.rule.check(item, f"{place}[{number}]", dict(sizes))
 
@@ -256,7 +255,7 @@ class Group:
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         most = len(self.rules)
         if type(value) is not tuple or not most - self.optional <= len(value) <= most:
-            raise ValueError(f"{place} is {_kind(value)}, expected a tuple of {', '.join(self.rules)}")
+            raise ValueError(f"{place} is {_describe(value)}, expected a tuple of {', '.join(self.rules)}")
         for (name, rule), item in zip(self.rules.items(), value, strict=False):
             rule.check(item, f"{place}.{name}", sizes)
 
@@ -271,7 +270,7 @@ class Record:
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not dict:
-            raise ValueError(f"{place} is {_kind(value)}, expected a dict")
+            raise ValueError(f"{place} is {_describe(value)}, expected a dict")
         if missing := [name for name in self.rules if name not in value and name not in self.optional]:
             raise ValueError(f"{place} has no {missing[0]!r}")
         if unknown := [name for name in value if name not in self.rules]:
@@ -286,43 +285,43 @@ class Record:
 
 @dataclass(frozen=True)
 class Also:
-    """A rule, and a look at the value that no other rule can take; it says what is wrong, or nothing."""
+    """A rule, and a function that returns what else is wrong with the value, or None."""
 
     rule: Rule
-    complaint: Callable[[Any, Mapping[str, int]], str | None]
+    find_fault: Callable[[Any, Mapping[str, int]], str | None]
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         self.rule.check(value, place, sizes)
-        if said := self.complaint(value, sizes):
-            raise ValueError(f"{place} {said}")
+        if fault := self.find_fault(value, sizes):
+            raise ValueError(f"{place} {fault}")
 
 
-def _fit(found: tuple[int, ...], expected: tuple[Size, ...], place: str, sizes: Sizes) -> None:
+def _match_shape(shape: tuple[int, ...], expected: tuple[Size, ...], place: str, sizes: Sizes) -> None:
     """Name the sizes that have no name yet; raise if the others differ."""
     known = [sizes.get(side, -1) if isinstance(side, str) else side for side in expected]
-    if len(found) != len(known) or any(side not in (-1, own) for own, side in zip(found, known, strict=True)):
+    if len(shape) != len(known) or any(side not in (-1, own) for own, side in zip(shape, known, strict=True)):
         names = ", ".join(
             f"{side}={sizes[side]}" if isinstance(side, str) and side in sizes else str(side)
             for side in expected
         )
-        raise ValueError(f"{place} is of shape {found}, expected ({names})")
-    for own, side in zip(found, expected, strict=True):
+        raise ValueError(f"{place} is of shape {shape}, expected ({names})")
+    for own, side in zip(shape, expected, strict=True):
         if isinstance(side, str) and sizes.setdefault(side, own) != own:  # named twice in one shape
-            raise ValueError(f"{place} is of shape {found}, expected as much of each {side}")
+            raise ValueError(f"{place} is of shape {shape}, expected as much of each {side}")
 
 
-def _within(value: float, least: Bound, most: Bound, place: str, sizes: Sizes) -> None:
-    low, high = (None if bound is None else _number(bound, sizes) for bound in (least, most))
+def _check_range(value: float, least: Bound, most: Bound, place: str, sizes: Sizes) -> None:
+    low, high = (None if bound is None else _resolve(bound, sizes) for bound in (least, most))
     if (low is not None and not value >= low) or (high is not None and not value <= high):
         shown = value if abs(value) < 2**64 else "far too large"
         raise ValueError(f"{place} is {shown}, expected from {low} to {high}")
 
 
-def _number(bound: float | str, sizes: Sizes) -> float:
+def _resolve(bound: float | str, sizes: Sizes) -> float:
     return sizes[bound] if isinstance(bound, str) else bound
 
 
-def _kind(value: object) -> str:
+def _describe(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, str):

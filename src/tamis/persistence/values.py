@@ -1,8 +1,9 @@
-"""value ↔ a tree that JSON can hold, and arrays: a closed list of types, and no other.
+"""Values ↔ a tree that JSON can hold, and arrays: a closed list of types, and no other.
 
 JSON's own values are themselves: null, booleans, integers of 64 bits, finite floats, text and lists. Any
-other value is an object of one entry, {tag: what it is made of}, and the tags are the tables of this file: no
-name that a tree holds is looked up elsewhere. Numbers in arrays go to `arrays`; the tree keeps their names.
+other value is an object of one entry, {tag: what it is made of}, and the tags are the tables of this file:
+no name that a tree holds is looked up elsewhere. Numbers in arrays go to `arrays`; the tree keeps their
+names.
 """
 
 from base64 import b64decode, b64encode
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
-from tamis.estimators.files import DTYPES, Arrays
+from tamis.persistence.archive import DTYPES, Arrays
 from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
 from tamis.stats.fit import refuse_unfit
 
@@ -51,8 +52,8 @@ _KINDS = {kind.__name__: kind for kind in _PARAMETERS}
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
     """The value as a tree; arrays that it holds are added to `arrays`.
 
-    A value that cannot be saved is called by its keys in the dicts around it, after `name`. Numbers of NumPy
-    become Python's, and pandas' times too. A time zone that is not of `zoneinfo` becomes its offset.
+    Errors name a value that cannot be saved by its keys in the dicts around it, after `name`. Numbers of
+    NumPy become Python's, and pandas' times too. A time zone that is not of `zoneinfo` becomes its offset.
 
     >>> arrays: Arrays = {}
     >>> pack({"alpha": 0.5, "shape": (2, 3), "prior": np.zeros(2)}, arrays)
@@ -60,9 +61,9 @@ def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
     >>> unpack({"tuple": [2, 3]}, arrays)
     (2, 3)
     """
-    found: Arrays = {}
-    tree = _Packer(arrays, found, name).pack(value, 0)
-    arrays.update(found)  # at the end: nothing is half-packed
+    new: Arrays = {}
+    tree = _Packer(arrays, new, name).pack(value, 0)
+    arrays.update(new)  # at the end: nothing is half-packed
     return tree
 
 
@@ -76,15 +77,17 @@ def unpack(tree: object, arrays: Arrays) -> Any:
 
 
 class _Packer:
-    """Where arrays go, and the names on the way to the value at hand."""
+    """Collects the arrays, and keeps the names on the path to the value that is packed."""
 
-    def __init__(self, taken: Arrays, found: Arrays, name: str) -> None:
-        self.taken, self.found = taken, found
+    def __init__(self, given: Arrays, new: Arrays, name: str) -> None:
+        self.given, self.new = given, new
         self.path: list[Any] = [name] if name else []
 
     def pack(self, value: Any, depth: int) -> Tree:
         if depth > _DEEPEST:
-            raise ValueError(f"{self._lost()}: got values {depth} deep, expected less: does one hold itself?")
+            raise ValueError(
+                f"{self._describe_place()}: got values {depth} deep, expected less: does one hold itself?"
+            )
         kind = type(value)
         if value is None or kind is bool:
             return value  # type: ignore[no-any-return]
@@ -95,24 +98,24 @@ class _Packer:
         if kind is tuple:
             return {"tuple": [self.pack(item, depth + 1) for item in value]}
         if kind is dict:
-            return {"dict": [self._pair(key, item, depth) for key, item in value.items()]}
+            return {"dict": [self._pack_pair(key, item, depth) for key, item in value.items()]}
         if kind in _PARAMETERS:
-            return self._made(value, depth)
+            return self._pack_object(value, depth)
         if kind in (np.ndarray, np.memmap):
-            return self._array(np.asarray(value), depth)
+            return self._pack_array(np.asarray(value), depth)
         if isinstance(value, np.generic):
-            return self._scalar(value)
+            return self._pack_scalar(value)
         if isinstance(value, datetime | timedelta):
-            return self._time(value)
+            return self._pack_time(value)
         raise self._refusal(value)
 
-    def _pair(self, key: Any, item: Any, depth: int) -> list[Tree]:
+    def _pack_pair(self, key: Any, item: Any, depth: int) -> list[Tree]:
         self.path.append(key)
         pair = [self.pack(key, depth + 1), self.pack(item, depth + 1)]
         self.path.pop()
         return pair
 
-    def _made(self, value: Any, depth: int) -> Tree:
+    def _pack_object(self, value: Any, depth: int) -> Tree:
         kind = type(value)
         parameters = {name: getattr(value, name) for name in _PARAMETERS[kind]}
         if (rounded := getattr(value, _ROUNDED, None)) is not None:
@@ -122,32 +125,34 @@ class _Packer:
         try:
             refuse_unfit(kind, parameters)
         except (TypeError, ValueError) as problem:
-            raise ValueError(f"{self._lost()}: got {problem}, expected one that tamis made") from None
-        return {kind.__name__: {name: self.pack(given, depth + 1) for name, given in parameters.items()}}
+            raise ValueError(
+                f"{self._describe_place()}: got {problem}, expected one that tamis made"
+            ) from None
+        return {kind.__name__: {name: self.pack(item, depth + 1) for name, item in parameters.items()}}
 
-    def _array(self, value: NDArray[Any], depth: int) -> Tree:
+    def _pack_array(self, value: NDArray[Any], depth: int) -> Tree:
         kind = value.dtype.kind
         if value.dtype.newbyteorder("<").str in DTYPES:
-            return {"array": self._kept(value)}
+            return {"array": self._keep_array(value)}
         if kind in "US":  # as codes of their characters
             tag, code = ("texts", np.uint32) if kind == "U" else ("byte texts", np.uint8)
             width = max(1, value.dtype.itemsize // np.dtype(code).itemsize)
             plain = value.astype(f"={kind}{width}", order="C", copy=False)
-            return {tag: self._kept(plain.reshape(-1).view(code).reshape(*value.shape, width))}
+            return {tag: self._keep_array(plain.reshape(-1).view(code).reshape(*value.shape, width))}
         if kind == "O":
             return {"objects": [list(value.shape), [self.pack(cell, depth + 1) for cell in value.flat]]}
         raise self._refusal(value)
 
-    def _kept(self, array: NDArray[Any]) -> str:
-        number = len(self.found) + len(self.taken)
-        while (name := f"array{number}") in self.taken or name in self.found:
+    def _keep_array(self, array: NDArray[Any]) -> str:
+        number = len(self.new) + len(self.given)
+        while (name := f"array{number}") in self.given or name in self.new:
             number += 1
-        self.found[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+        self.new[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
         return name
 
-    def _scalar(self, value: np.generic) -> Tree:
+    def _pack_scalar(self, value: np.generic) -> Tree:
         if value.dtype.kind in "mM" and value.dtype.newbyteorder("<").str in DTYPES:
-            return {"scalar": self._kept(np.asarray(value))}
+            return {"scalar": self._keep_array(np.asarray(value))}
         simple = _SIMPLE.get(type(plain := value.item()))
         if isinstance(plain, bool):
             return plain
@@ -155,8 +160,8 @@ class _Packer:
             raise self._refusal(value)
         return simple(plain)
 
-    def _time(self, value: Any) -> Tree:
-        """Of pandas, whose times derive from Python's and may be finer."""
+    def _pack_time(self, value: Any) -> Tree:
+        """A time of pandas, whose types derive from Python's and may be finer."""
         convert = getattr(value, "to_pydatetime" if isinstance(value, datetime) else "to_pytimedelta", None)
         if (
             convert is None
@@ -166,27 +171,27 @@ class _Packer:
             raise self._refusal(value)
         return _SIMPLE[type(plain := convert())](plain)
 
-    def _lost(self) -> str:
+    def _describe_place(self) -> str:
         names = [key if type(key) is str else repr(key)[:40] for key in self.path]
         return f"{'.'.join(names) or 'the value'} cannot be saved"
 
     def _refusal(self, value: object) -> TypeError:
         kind = type(value).__name__
         if isinstance(value, _SEEDS):
-            return TypeError(f"{self._lost()}: got a {kind}, expected a seed: pass an int")
+            return TypeError(f"{self._describe_place()}: got a {kind}, expected a seed: pass an int")
         what = f"a {kind}"
         if isinstance(value, type) or isroutine(value):
             what = f"{'the class' if isinstance(value, type) else 'the function'} {value.__name__}"
         elif isinstance(value, np.ndarray | np.generic):
             what += f" of type {value.dtype}"
-        return TypeError(f"{self._lost()}: got {what}, {_EXPECTED}")
+        return TypeError(f"{self._describe_place()}: got {what}, {_EXPECTED}")
 
 
-def _float(value: float) -> Tree:
+def _pack_float(value: float) -> Tree:
     return value if isfinite(value) else {"float": repr(value)}
 
 
-def _text(value: str) -> Tree:
+def _pack_text(value: str) -> Tree:
     """Surrogates without their partner are no text, and two of them would come back as one character."""
     try:
         value.encode()
@@ -195,7 +200,7 @@ def _text(value: str) -> Tree:
     return value
 
 
-def _datetime(value: datetime) -> Tree:
+def _pack_datetime(value: datetime) -> Tree:
     place: Tree = None
     if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
         place = value.tzinfo.key
@@ -207,30 +212,30 @@ def _datetime(value: datetime) -> Tree:
 # Exact types, for what derives from them may hold more.
 _SIMPLE: dict[type, Callable[[Any], Tree]] = {
     int: lambda value: value if -_LONGEST < value < _LONGEST else {"int": hex(value)},
-    float: _float,
+    float: _pack_float,
     complex: lambda value: {"complex": repr(value)},
-    str: _text,
+    str: _pack_text,
     bytes: lambda value: {"bytes": b64encode(value).decode()},
     date: lambda value: {"date": value.isoformat()},
-    datetime: _datetime,
+    datetime: _pack_datetime,
     timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
     Decimal: lambda value: {"Decimal": str(value)},
 }
 
 
 class _Reader:
-    """Where arrays come from."""
+    """Makes values of a tree and the arrays that it names."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         self.nested: dict[str, Callable[[Any, int], Any]] = {
-            "tuple": lambda made, depth: tuple(self._list(made, depth)),
-            "dict": self._dict,
-            "array": lambda made, _: self._array(made),
-            "scalar": lambda made, _: self._array(made).reshape(())[()],
-            "texts": lambda made, _: self._texts(made, np.uint32, "U"),
-            "byte texts": lambda made, _: self._texts(made, np.uint8, "S"),
-            "objects": self._objects,
+            "tuple": lambda made, depth: tuple(self._read_list(made, depth)),
+            "dict": self._read_dict,
+            "array": lambda made, _: self._read_array(made),
+            "scalar": lambda made, _: self._read_array(made).reshape(())[()],
+            "texts": lambda made, _: self._read_texts(made, np.uint32, "U"),
+            "byte texts": lambda made, _: self._read_texts(made, np.uint8, "S"),
+            "objects": self._read_objects,
         }
 
     def read(self, tree: Any, depth: int) -> Any:
@@ -242,7 +247,7 @@ class _Reader:
         if kind is float:
             return tree if isfinite(tree) else _fail("a float that JSON does not have")
         if kind is list:
-            return self._list(tree, depth)
+            return self._read_list(tree, depth)
         if kind is not dict or len(tree) != 1:
             return _fail(f"a {kind.__name__} that is no value")
         ((tag, made),) = tree.items()
@@ -251,83 +256,83 @@ class _Reader:
         if tag in _READERS:
             return _READERS[tag](made)
         if tag in _KINDS:
-            return self._made(_KINDS[tag], made, depth)
+            return self._make(_KINDS[tag], made, depth)
         return _fail(f"the unknown type {str(tag)[:40]!r}: upgrade tamis if a newer one wrote it")
 
-    def _list(self, tree: Any, depth: int) -> list[Any]:
-        return [self.read(item, depth + 1) for item in _typed(tree, list)]
+    def _read_list(self, tree: Any, depth: int) -> list[Any]:
+        return [self.read(item, depth + 1) for item in _expect(tree, list)]
 
-    def _dict(self, tree: Any, depth: int) -> dict[Any, Any]:
-        pairs = [self._list(pair, depth) for pair in _typed(tree, list)]
-        found = {key: value for key, value in pairs}  # noqa: C416 (dict() would take pairs of any kind)
-        return found if len(found) == len(pairs) else _fail("a key that comes twice")
+    def _read_dict(self, tree: Any, depth: int) -> dict[Any, Any]:
+        pairs = [self._read_list(pair, depth) for pair in _expect(tree, list)]
+        items = {key: value for key, value in pairs}  # noqa: C416 (dict() would take pairs of any kind)
+        return items if len(items) == len(pairs) else _fail("a key that comes twice")
 
-    def _array(self, name: Any) -> NDArray[Any]:
-        array = self.arrays[_typed(name, str)]
+    def _read_array(self, name: Any) -> NDArray[Any]:
+        array = self.arrays[_expect(name, str)]
         if array.dtype.newbyteorder("<").str not in DTYPES:
             return _fail(f"an array of type {array.dtype}")  # type: ignore[no-any-return]
-        return _frozen(array.copy() if array.flags.writeable else array)
+        return _freeze(array.copy() if array.flags.writeable else array)
 
-    def _texts(self, name: Any, code: type, kind: str) -> NDArray[Any]:
-        codes = self._array(name)
+    def _read_texts(self, name: Any, code: type, kind: str) -> NDArray[Any]:
+        codes = self._read_array(name)
         if codes.dtype != code or not codes.ndim or codes.max(initial=0) > 0x10FFFF:
             return _fail("an array that holds no characters")  # type: ignore[no-any-return]
         *shape, width = codes.shape
         flat = np.ascontiguousarray(codes).reshape(-1)
-        return _frozen(flat.view(f"{kind}{width}").reshape(shape))
+        return _freeze(flat.view(f"{kind}{width}").reshape(shape))
 
-    def _objects(self, tree: Any, depth: int) -> NDArray[Any]:
-        shape, cells = _typed(tree, list)
-        values = self._list(cells, depth)
+    def _read_objects(self, tree: Any, depth: int) -> NDArray[Any]:
+        shape, cells = _expect(tree, list)
+        values = self._read_list(cells, depth)
         if any(type(side) is not int or side < 0 for side in shape) or prod(shape) != len(values):
             return _fail("an array of another size than its shape")  # type: ignore[no-any-return]
         array = np.empty(len(values), dtype=object)
         for place, value in enumerate(values):  # one by one: NumPy would take lists for rows
             array[place] = value
-        return _frozen(array.reshape(shape))
+        return _freeze(array.reshape(shape))
 
-    def _made(self, kind: type, tree: Any, depth: int) -> Any:
-        if _typed(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[kind]):
+    def _make(self, kind: type, tree: Any, depth: int) -> Any:
+        if _expect(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[kind]):
             _fail(f"a {kind.__name__} with other parameters")
         parameters = {name: self.read(made, depth + 1) for name, made in tree.items()}
         refuse_unfit(kind, parameters)
         return kind(**parameters)
 
 
-def _timedelta(made: Any) -> timedelta:
-    days, seconds, microseconds = (_typed(part, int) for part in _typed(made, list))
+def _read_timedelta(made: Any) -> timedelta:
+    days, seconds, microseconds = (_expect(part, int) for part in _expect(made, list))
     return timedelta(days, seconds, microseconds)
 
 
 def _read_datetime(made: Any) -> datetime:
-    text, fold, place = _typed(made, list)
+    text, fold, place = _expect(made, list)
     zone: tzinfo | None = ZoneInfo(place) if isinstance(place, str) else None
     if isinstance(place, list):
-        zone = timezone(_timedelta(place))
+        zone = timezone(_read_timedelta(place))
     return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": lambda made: int(made, 16),
     "float": lambda made: float(made) if made in ("nan", "inf", "-inf") else _fail("no float"),
-    "complex": lambda made: complex(_typed(made, str)),
+    "complex": lambda made: complex(_expect(made, str)),
     "text": lambda made: b64decode(made, validate=True).decode(errors="surrogatepass"),
     "bytes": lambda made: b64decode(made, validate=True),
     "date": date.fromisoformat,
     "datetime": _read_datetime,
-    "timedelta": _timedelta,
-    "Decimal": lambda made: Decimal(_typed(made, str)),
+    "timedelta": _read_timedelta,
+    "Decimal": lambda made: Decimal(_expect(made, str)),
 }
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def _freeze(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
 
 
-def _typed(made: Any, kind: type) -> Any:
+def _expect(made: Any, kind: type) -> Any:
     return made if type(made) is kind else _fail(f"a {type(made).__name__} in place of a {kind.__name__}")
 
 
-def _fail(found: str) -> Any:
-    raise ValueError(found)
+def _fail(reason: str) -> Any:
+    raise ValueError(reason)

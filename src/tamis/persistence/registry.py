@@ -1,0 +1,141 @@
+"""The closed list of classes whose models can be saved: model ↔ file by that list, and by no other.
+
+A file names a class; the name is looked up in the list of entries. An entry holds the module of the class,
+and the rules that the state in the file must keep before a model is made of it.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tamis.persistence import archive, values
+from tamis.persistence.rules import Anything, Group, Record, Rule, Series, Text, check
+
+_NESTED = Record({"params": Anything(), "state": Anything()})
+_PIPELINE = "Pipeline"
+_LONGEST = 300  # characters of an error, which may repeat what a file holds
+
+
+class Saveable(Protocol):
+    """A model that can be saved: it has parameters, and a state of types that `values` knows."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of its constructor."""
+
+    def describe_state(self) -> dict[str, Any]:
+        """What was learned."""
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Learn what `describe_state` described; raise if it does not fit the parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A class that a file may name."""
+
+    name: str
+    module: str  # that defines the class; imported when such a file is read
+    rule: Rule  # of the state
+    flat: bool = False  # whether the fields of the state stand beside "params" in the file, not under "state"
+
+    def owns(self, model: object) -> bool:
+        """Whether the model is of this class, and of no class that merely has its name."""
+        kind = type(model)
+        return kind.__name__ == self.name and f"{kind.__module__}.".startswith(f"{self.module}.")
+
+    def describe(self, model: Saveable) -> dict[str, Any]:
+        """What a file holds of the model."""
+        params = {
+            name: sorted(value) if isinstance(value, set | frozenset) else value
+            for name, value in model.get_params(deep=False).items()
+        }
+        if "dtype" in params:
+            params["dtype"] = np.dtype(params["dtype"]).name
+        state = model.describe_state()
+        return {"params": params, **state} if self.flat else {"params": params, "state": state}
+
+    def make(self, content: Any, length: int, parameters: Mapping[str, Rule]) -> Saveable:
+        """The model that a file of so many bytes holds."""
+        if type(content) is not dict or type(params := content.get("params")) is not dict:
+            raise ValueError("it has no parameters")
+        if self.flat:
+            state = {name: value for name, value in content.items() if name != "params"}
+        else:
+            check(_NESTED, content, self.name, length)
+            state = content["state"]
+        check(self.rule, state, self.name, length)
+        for name, rule in parameters.items():
+            if name in params:
+                check(rule, params[name], name, length)
+        model: Saveable = getattr(importlib.import_module(self.module), self.name)(**params)
+        model.restore_state(state)
+        return model
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The entries, and a class of pipelines: models in a row, each with a name."""
+
+    entries: Sequence[Entry]
+    pipeline: type  # is made of pairs of a name and a model, which are its `steps`
+    parameters: Mapping[str, Rule] = field(default_factory=dict)  # that allocate memory, and their rules
+
+    @property
+    def names(self) -> list[str]:
+        """Of the classes whose models can be saved."""
+        return [entry.name for entry in self.entries]
+
+    def save(self, model: Any, path: str | Path) -> None:
+        """Write a model, or a pipeline of models, to a file."""
+        if isinstance(model, self.pipeline):
+            name = _PIPELINE
+            steps = [(step, type(part).__name__, self._describe(part)) for step, part in model.steps]  # type: ignore[attr-defined]
+            content: dict[str, Any] = {"steps": steps}
+        else:
+            name, content = type(model).__name__, self._describe(model)
+        arrays: archive.Arrays = {}
+        archive.write(path, {"face": name, "content": values.pack(content, arrays)}, arrays)
+
+    def load(self, path: str | Path) -> Any:
+        """Read a model that `save` wrote; a ValueError names a file that holds anything else."""
+        manifest, arrays = archive.read(path)
+        name, known = manifest.get("face"), [*self.names, _PIPELINE]
+        if not isinstance(name, str) or name not in known:
+            raise ValueError(
+                f"{path} holds a {str(name)[:40]!r}, expected one of {', '.join(known)}: fetch the file anew"
+            )
+        length = Path(path).stat().st_size
+        try:
+            content = values.unpack(manifest.get("content"), arrays)
+            return (
+                self._make_pipeline(content, length)
+                if name == _PIPELINE
+                else self._make(name, content, length)
+            )
+        except Exception as problem:  # noqa: BLE001 (a stranger's file can make any line of a constructor fail)
+            reason = " ".join(str(problem).split())[:_LONGEST] or type(problem).__name__
+            raise ValueError(
+                f"{path} does not hold a {name} as this tamis knows it ({reason}): "
+                "was it made by a newer one?"
+            ) from None
+
+    def _describe(self, model: Any) -> dict[str, Any]:
+        for entry in self.entries:
+            if entry.owns(model):
+                return entry.describe(model)
+        raise TypeError(f"a {type(model).__name__} cannot be saved, expected one of {', '.join(self.names)}")
+
+    def _make(self, name: str, content: Any, length: int) -> Saveable:
+        entry = next(entry for entry in self.entries if entry.name == name)
+        return entry.make(content, length, self.parameters)
+
+    def _make_pipeline(self, content: Any, length: int) -> Any:
+        step = Group({"name": Text(), "kind": Text(tuple(self.names)), "content": Anything()})
+        check(Record({"steps": Series(list, step, "steps")}), content, "the pipeline", length)
+        return self.pipeline(
+            [(name, self._make(kind, part, length)) for name, kind, part in content["steps"]]
+        )
