@@ -15,7 +15,7 @@ Law = Callable[[ComponentsCase, np.random.Generator], None]
 LAWS = (
     components.shards_leave_no_trace,
     components.merging_is_learning,
-    components.what_is_forgotten_never_was,
+    components.forgetting_restores_the_model,
     components.an_outlier_is_forgotten,
     components.weight_is_repetition,
     components.cross_validation_is_refitting,

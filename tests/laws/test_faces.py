@@ -15,7 +15,7 @@ Law = Callable[[FaceCase, np.random.Generator], None]
 LAWS = (
     faces.shards_leave_no_trace,
     faces.merging_is_learning,
-    faces.what_is_forgotten_never_was,
+    faces.forgetting_restores_the_model,
     faces.an_outlier_is_forgotten,
     faces.cross_validation_is_refitting,
 )

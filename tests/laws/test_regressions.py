@@ -16,7 +16,7 @@ Law = Callable[[RegressionCase, np.random.Generator], None]
 LAWS = (
     regressions.shards_leave_no_trace,
     regressions.merging_is_learning,
-    regressions.what_is_forgotten_never_was,
+    regressions.forgetting_restores_the_model,
     regressions.an_outlier_is_forgotten,
     regressions.weight_is_repetition,
     regressions.cross_validation_is_refitting,

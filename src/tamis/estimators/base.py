@@ -55,11 +55,11 @@ def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate `fit`: refuse parameters that are matrices, and let scikit-learn's callbacks see it."""
 
     @wraps(method)
-    def checked(face: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
+    def check_and_call(face: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
         refuse_matrices(face.get_params(deep=False))
         return method(face, *args, **kwargs)
 
-    return checked if _callbacks is None else _callbacks.with_callbacks(checked)
+    return check_and_call if _callbacks is None else _callbacks.with_callbacks(check_and_call)
 
 
 def _copy_array(read: Callable[[Any], Any]) -> Callable[[Any], Any]:

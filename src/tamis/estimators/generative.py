@@ -288,7 +288,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _learned_rows(self, fitted: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
         """Rows that were learned, and their labels."""
-        table = self._next_table(X, fitted)
+        table = self._read_rows(X, fitted)
         filed = read_labels(y, table.rows, self.missing_label)
         if (filed.group < 0).any():
             raise ValueError("a label is missing, expected those that the rows were learned with")

@@ -219,7 +219,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     # ── answers ──
 
-    def _next_table(self, X: object, fitted: GenerativeState) -> Table:
+    def _read_rows(self, X: object, fitted: GenerativeState) -> Table:
         """Further rows of the same columns; words in a column of unknown kind count as missing."""
         table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
         return table.without_words(fitted.schema.unknown_columns)
@@ -232,7 +232,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         fitted = self.state_
-        table = self._next_table(X, fitted)
+        table = self._read_rows(X, fitted)
         return self.posterior_, fitted.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:

@@ -272,7 +272,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         Not exact, for the shares have moved since; a new `fit` without the rows is.
         """
         fitted = self.state_
-        rest = fitted.statistic - self._shared(fitted, self._next_table(X, fitted), sample_weight)
+        rest = fitted.statistic - self._shared(fitted, self._read_rows(X, fitted), sample_weight)
         fitted.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
         if not counted.weight.value > 0:

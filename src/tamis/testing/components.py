@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.estimators import PCA
-from tamis.testing.forgetting import unlearns
+from tamis.testing.forgetting import can_unlearn
 
 COLUMNS = 4
 
@@ -52,26 +52,26 @@ class Sample:
     weights: Array  # (n,)
 
     def take(self, index: NDArray[np.int64]) -> "Sample":
-        """These rows, in this order."""
+        """The rows at these places, in this order."""
         return Sample(self.rows[index], self.weights[index])
 
 
 def sample(rng: np.random.Generator, n: int = 60) -> Sample:
     """Rows far from zero whose variances lie apart, and weights that are no round numbers."""
-    turned = np.linalg.qr(rng.normal(size=(COLUMNS, COLUMNS)))[0]
-    rows = 1000.0 + (rng.normal(size=(n, COLUMNS)) * [8.0, 3.0, 1.0, 0.4]) @ turned
+    rotation = np.linalg.qr(rng.normal(size=(COLUMNS, COLUMNS)))[0]
+    rows = 1000.0 + (rng.normal(size=(n, COLUMNS)) * [8.0, 3.0, 1.0, 0.4]) @ rotation
     return Sample(rows, rng.random(n) + 0.5)
 
 
-def learned(case: ComponentsCase, parts: list[Sample]) -> Any:
-    """A model that learned the parts one after the other."""
+def learn_parts(case: ComponentsCase, parts: list[Sample]) -> Any:
+    """A model that learned the parts one after another."""
     model = case.make()
     for part in parts:
         model.partial_fit(part.rows, sample_weight=part.weights)
     return model
 
 
-def _fitted(case: ComponentsCase, data: Sample) -> Any:
+def _fit(case: ComponentsCase, data: Sample) -> Any:
     return case.make().fit(data.rows, sample_weight=data.weights)
 
 
@@ -84,26 +84,26 @@ def _deal(rng: np.random.Generator, n: int) -> list[NDArray[np.int64]]:
 def shards_leave_no_trace(case: ComponentsCase, rng: np.random.Generator) -> None:
     """fit = partial_fit of any shards in any order."""
     data = sample(rng)
-    parts = learned(case, [data.take(index) for index in _deal(rng, len(data.rows))])
-    _alike(case, _fitted(case, data), parts, data.rows)
+    parts = learn_parts(case, [data.take(index) for index in _deal(rng, len(data.rows))])
+    _assert_alike(case, _fit(case, data), parts, data.rows)
 
 
 def merging_is_learning(case: ComponentsCase, rng: np.random.Generator) -> None:
     """fit = merge of models that each learned a shard."""
     data = sample(rng)
-    first, *others = [learned(case, [data.take(index)]) for index in _deal(rng, len(data.rows))]
-    _alike(case, _fitted(case, data), first.merge(*others), data.rows)
+    first, *others = [learn_parts(case, [data.take(index)]) for index in _deal(rng, len(data.rows))]
+    _assert_alike(case, _fit(case, data), first.merge(*others), data.rows)
 
 
-def what_is_forgotten_never_was(case: ComponentsCase, rng: np.random.Generator) -> None:
+def forgetting_restores_the_model(case: ComponentsCase, rng: np.random.Generator) -> None:
     """unlearn after partial_fit restores the model, whatever came between."""
     data = sample(rng, 90)
     kept, gone = data.take(np.arange(60)), data.take(np.arange(60, 90))
-    model = learned(case, [gone, kept])
+    model = learn_parts(case, [gone, kept])
     for index in np.array_split(rng.permutation(30), 3):
         part = gone.take(index)
         model.unlearn(part.rows, sample_weight=part.weights)
-    _alike(case, learned(case, [kept]), model, data.rows)
+    _assert_alike(case, learn_parts(case, [kept]), model, data.rows)
 
 
 def an_outlier_is_forgotten(case: ComponentsCase, rng: np.random.Generator) -> None:
@@ -112,12 +112,12 @@ def an_outlier_is_forgotten(case: ComponentsCase, rng: np.random.Generator) -> N
     for cells, value in ((slice(None), 1e9), (slice(1, 2), 2e8)):
         rows = data.rows.copy()
         rows[40, cells] = value
-        spoilt = Sample(rows, data.weights)
-        kept, gone = data.take(np.delete(np.arange(90), 40)), spoilt.take(np.array([40]))
-        model = learned(case, [spoilt])
-        if not unlearns(model, gone.rows, sample_weight=gone.weights):
+        changed = Sample(rows, data.weights)
+        kept, gone = data.take(np.delete(np.arange(90), 40)), changed.take(np.array([40]))
+        model = learn_parts(case, [changed])
+        if not can_unlearn(model, gone.rows, sample_weight=gone.weights):
             continue
-        fresh = learned(case, [kept])
+        fresh = learn_parts(case, [kept])
         np.testing.assert_allclose(model.components_, fresh.components_, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(
             model.transform(kept.rows), fresh.transform(kept.rows), rtol=1e-6, atol=1e-6
@@ -130,11 +130,11 @@ def weight_is_repetition(case: ComponentsCase, rng: np.random.Generator) -> None
     times = rng.integers(0, 4, len(data.rows))
     often = data.take(np.repeat(np.arange(len(data.rows)), times))
     weighed = case.make().fit(data.rows, sample_weight=times)
-    _alike(case, case.make().fit(often.rows), weighed, data.rows)
+    _assert_alike(case, case.make().fit(often.rows), weighed, data.rows)
 
 
 def cross_validation_is_refitting(case: ComponentsCase, rng: np.random.Generator) -> None:
-    """What `cross_validate` says of each fold is what a model fitted to the others says."""
+    """`cross_validate` answers for each fold as a model fitted to the other folds does."""
     data = sample(rng)
     fold = rng.integers(0, 4, len(data.rows))
     held = case.make().cross_validate(data.rows, folds=fold, sample_weight=data.weights)
@@ -142,13 +142,13 @@ def cross_validation_is_refitting(case: ComponentsCase, rng: np.random.Generator
         rest, rows = data.take(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
         model = case.make().set_params(n_components=int(held.counts[rows[0]]))
         model.fit(rest.rows, sample_weight=rest.weights)
-        told, x = model.score_samples(data.rows[rows]), data.rows[rows]
+        log_densities, x = model.score_samples(data.rows[rows]), data.rows[rows]
         error = np.square(x - model.inverse_transform(model.transform(x))).sum(axis=1)
-        np.testing.assert_allclose(held.log_densities[rows], told, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(held.log_densities[rows], log_densities, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(held.errors[rows], error, rtol=1e-6, atol=1e-6)
 
 
-def _alike(case: ComponentsCase, left: Any, right: Any, rows: Array) -> None:
+def _assert_alike(case: ComponentsCase, left: Any, right: Any, rows: Array) -> None:
     if case.tolerance == 0.0:
         assert left.statistic_ == right.statistic_, "the statistics differ"
         assert np.array_equal(left.components_, right.components_), "the components differ"

@@ -24,7 +24,7 @@ from tamis.estimators import (
     PoissonNB,
 )
 from tamis.tables import Table
-from tamis.testing.forgetting import unlearns
+from tamis.testing.forgetting import can_unlearn
 
 Rows = Any  # (n, d), of numbers or of objects
 
@@ -42,16 +42,16 @@ class FaceCase:
     tolerance: float = 0.0
 
 
-def _numbers(rng: np.random.Generator, n: int) -> Array:
+def _draw_numbers(rng: np.random.Generator, n: int) -> Array:
     mixing = np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 5.0]])
     return np.asarray(1e6 + rng.normal(size=(n, 3)) @ mixing)
 
 
-def _counts(rng: np.random.Generator, n: int) -> Array:
+def _draw_counts(rng: np.random.Generator, n: int) -> Array:
     return rng.poisson([0.5, 2.0, 4.0], size=(n, 3)).astype(np.float64)
 
 
-def _mixed(rng: np.random.Generator, n: int) -> NDArray[Any]:
+def _draw_mixed(rng: np.random.Generator, n: int) -> NDArray[Any]:
     rows = np.empty((n, 3), dtype=object)
     rows[:, 0] = rng.normal(size=n)
     rows[:, 1] = rng.choice(["red", "green", "blue"], n)
@@ -60,20 +60,20 @@ def _mixed(rng: np.random.Generator, n: int) -> NDArray[Any]:
 
 
 FACES: tuple[FaceCase, ...] = (
-    FaceCase("NaiveBayes", NaiveBayes, _mixed),
-    FaceCase("NaiveBayes, predictive", lambda: NaiveBayes(estimate="predictive"), _mixed),
-    FaceCase("GaussianNB", GaussianNB, _numbers),
-    FaceCase("MultinomialNB", MultinomialNB, _counts),
-    FaceCase("ComplementNB", ComplementNB, _counts),
-    FaceCase("BernoulliNB", BernoulliNB, _counts),
-    FaceCase("PoissonNB", PoissonNB, _counts),
-    FaceCase("CategoricalNB", CategoricalNB, _counts),
-    FaceCase("GaussianDiscriminant, tied", GaussianDiscriminant, _numbers, 1e-9),
-    FaceCase("GaussianDiscriminant, full", lambda: GaussianDiscriminant("full"), _numbers, 1e-9),
-    FaceCase("GaussianDiscriminant, exact", lambda: GaussianDiscriminant("full", exact=True), _numbers),
-    FaceCase("GaussianDiscriminant, diag", lambda: GaussianDiscriminant("diag"), _numbers),
-    FaceCase("GaussianDiscriminant, spherical", lambda: GaussianDiscriminant("spherical"), _numbers),
-    FaceCase("FisherDiscriminant", FisherDiscriminant, _numbers, 1e-9),
+    FaceCase("NaiveBayes", NaiveBayes, _draw_mixed),
+    FaceCase("NaiveBayes, predictive", lambda: NaiveBayes(estimate="predictive"), _draw_mixed),
+    FaceCase("GaussianNB", GaussianNB, _draw_numbers),
+    FaceCase("MultinomialNB", MultinomialNB, _draw_counts),
+    FaceCase("ComplementNB", ComplementNB, _draw_counts),
+    FaceCase("BernoulliNB", BernoulliNB, _draw_counts),
+    FaceCase("PoissonNB", PoissonNB, _draw_counts),
+    FaceCase("CategoricalNB", CategoricalNB, _draw_counts),
+    FaceCase("GaussianDiscriminant, tied", GaussianDiscriminant, _draw_numbers, 1e-9),
+    FaceCase("GaussianDiscriminant, full", lambda: GaussianDiscriminant("full"), _draw_numbers, 1e-9),
+    FaceCase("GaussianDiscriminant, exact", lambda: GaussianDiscriminant("full", exact=True), _draw_numbers),
+    FaceCase("GaussianDiscriminant, diag", lambda: GaussianDiscriminant("diag"), _draw_numbers),
+    FaceCase("GaussianDiscriminant, spherical", lambda: GaussianDiscriminant("spherical"), _draw_numbers),
+    FaceCase("FisherDiscriminant", FisherDiscriminant, _draw_numbers, 1e-9),
 )
 
 
@@ -86,7 +86,7 @@ class Sample:
     weights: Array
 
     def take(self, index: NDArray[np.int64]) -> "Sample":
-        """These rows, in this order."""
+        """The rows at these places, in this order."""
         return Sample(self.rows[index], self.labels[index], self.weights[index])
 
 
@@ -95,8 +95,8 @@ def sample(case: FaceCase, rng: np.random.Generator, n: int = 60) -> Sample:
     return Sample(case.draw(rng, n), rng.choice(["a", "b", "c"], n), rng.random(n) + 0.1)
 
 
-def learned(case: FaceCase, parts: list[Sample]) -> Any:
-    """A model that learned the parts one after the other."""
+def learn_parts(case: FaceCase, parts: list[Sample]) -> Any:
+    """A model that learned the parts one after another."""
     model = case.make()
     for part in parts:
         model.partial_fit(part.rows, part.labels, sample_weight=part.weights)
@@ -112,30 +112,30 @@ def _deal(rng: np.random.Generator, n: int) -> list[NDArray[np.int64]]:
 def shards_leave_no_trace(case: FaceCase, rng: np.random.Generator) -> None:
     """fit = partial_fit of any shards in any order."""
     data = sample(case, rng)
-    whole = case.make().fit(data.rows, data.labels, sample_weight=data.weights)
-    parts = learned(case, [data.take(index) for index in _deal(rng, len(data.labels))])
-    _alike(case, whole, parts, data.rows)
+    model_of_all = case.make().fit(data.rows, data.labels, sample_weight=data.weights)
+    parts = learn_parts(case, [data.take(index) for index in _deal(rng, len(data.labels))])
+    _assert_alike(case, model_of_all, parts, data.rows)
 
 
 def merging_is_learning(case: FaceCase, rng: np.random.Generator) -> None:
     """fit = merge of models that each learned a shard."""
     data = sample(case, rng)
-    whole = case.make().fit(data.rows, data.labels, sample_weight=data.weights)
-    first, *others = [learned(case, [data.take(index)]) for index in _deal(rng, len(data.labels))]
-    _alike(case, whole, first.merge(*others), data.rows)
+    model_of_all = case.make().fit(data.rows, data.labels, sample_weight=data.weights)
+    first, *others = [learn_parts(case, [data.take(index)]) for index in _deal(rng, len(data.labels))]
+    _assert_alike(case, model_of_all, first.merge(*others), data.rows)
 
 
-def what_is_forgotten_never_was(case: FaceCase, rng: np.random.Generator) -> None:
+def forgetting_restores_the_model(case: FaceCase, rng: np.random.Generator) -> None:
     """unlearn after partial_fit restores the model, whatever came between."""
     data = sample(case, rng, 90)
     kept, gone = data.take(np.arange(60)), data.take(np.arange(60, 90))
-    without = learned(case, [kept])
-    model = learned(case, [gone, kept])
+    expected = learn_parts(case, [kept])
+    model = learn_parts(case, [gone, kept])
     order = rng.permutation(30)
     for index in np.array_split(order, 3):
         part = gone.take(index)
         model.unlearn(part.rows, part.labels, sample_weight=part.weights)
-    _alike(case, without, model, data.rows)
+    _assert_alike(case, expected, model, data.rows)
 
 
 def an_outlier_is_forgotten(case: FaceCase, rng: np.random.Generator) -> None:
@@ -144,21 +144,25 @@ def an_outlier_is_forgotten(case: FaceCase, rng: np.random.Generator) -> None:
     for cells, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
         rows = data.rows.copy()
         rows[40, cells] = [value if isinstance(cell, float) else cell for cell in rows[40, cells].tolist()]
-        spoilt = Sample(rows, data.labels, data.weights)
-        kept, gone = data.take(np.delete(np.arange(90), 40)), spoilt.take(np.array([40]))
-        model = learned(case, [spoilt])
-        if not unlearns(model, gone.rows, gone.labels, sample_weight=gone.weights):
+        changed = Sample(rows, data.labels, data.weights)
+        kept, gone = data.take(np.delete(np.arange(90), 40)), changed.take(np.array([40]))
+        model = learn_parts(case, [changed])
+        if not can_unlearn(model, gone.rows, gone.labels, sample_weight=gone.weights):
             continue
-        _near(_log_joint(model, kept.rows), _log_joint(learned(case, [kept]), kept.rows), 1e-6)
+        _assert_near(
+            _predict_log_joint(model, kept.rows),
+            _predict_log_joint(learn_parts(case, [kept]), kept.rows),
+            1e-6,
+        )
 
 
-def _log_joint(model: Any, rows: Rows) -> Array:
-    found: Array = model.predict_joint_log_proba(rows)
-    return found
+def _predict_log_joint(model: Any, rows: Rows) -> Array:
+    log_joint: Array = model.predict_joint_log_proba(rows)
+    return log_joint
 
 
 def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> None:
-    """What `cross_validate` says of each fold is what a model fitted to the others says."""
+    """`cross_validate` answers for each fold as a model fitted to the other folds does."""
     data = sample(case, rng)
     fold = rng.integers(0, 4, len(data.labels))
     held = case.make().cross_validate(data.rows, data.labels, folds=fold, sample_weight=data.weights)
@@ -167,17 +171,17 @@ def cross_validation_is_refitting(case: FaceCase, rng: np.random.Generator) -> N
         model = case.make().fit(train.rows, train.labels, sample_weight=train.weights)
         encoded = model.state_.model.encode(Table.of(data.rows[test]), learn=False)
         expected = model.posterior_.log_joint(encoded)
-        _near(held.log_joint[test], expected, case.tolerance)
+        _assert_near(held.log_joint[test], expected, case.tolerance)
 
 
-def _alike(case: FaceCase, left: Any, right: Any, rows: Rows) -> None:
+def _assert_alike(case: FaceCase, left: Any, right: Any, rows: Rows) -> None:
     if case.tolerance == 0.0:
         assert left.statistic_ == right.statistic_, "the statistics differ"
     assert left.classes_.tolist() == right.classes_.tolist()
-    _near(left.predict_joint_log_proba(rows), right.predict_joint_log_proba(rows), case.tolerance)
+    _assert_near(left.predict_joint_log_proba(rows), right.predict_joint_log_proba(rows), case.tolerance)
 
 
-def _near(left: Array, right: Array, tolerance: float) -> None:
+def _assert_near(left: Array, right: Array, tolerance: float) -> None:
     if tolerance == 0.0:
         assert np.array_equal(left, right), np.abs(left - right).max()
     else:

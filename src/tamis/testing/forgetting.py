@@ -1,12 +1,12 @@
-"""A fitted model and rows → whether it can forget them: what the laws of all faces share."""
+"""Whether a fitted model can forget rows: the laws of all faces ask it."""
 
 from typing import Any
 
-__all__ = ["unlearns"]
+__all__ = ["can_unlearn"]
 
 
-def unlearns(model: Any, *rows: Any, sample_weight: Any) -> bool:
-    """Unlearn rows; False if the model refuses, because rounding would hide what is left."""
+def can_unlearn(model: Any, *rows: Any, sample_weight: Any) -> bool:
+    """Unlearn rows; False if the model refuses because rounding would hide the rest."""
     try:
         model.unlearn(*rows, sample_weight=sample_weight)
     except ValueError as refusal:

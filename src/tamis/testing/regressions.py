@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.estimators import BayesianLinearRegression
-from tamis.testing.forgetting import unlearns
+from tamis.testing.forgetting import can_unlearn
 
 COLUMNS = 3
 _COVARIANCE = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
@@ -24,7 +24,8 @@ _COVARIANCE = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
 class RegressionCase:
     """A regression of three columns on one target or several.
 
-    `fixed` makes it with what evidence chose, for the law of leaving one out; None if nothing is chosen.
+    `fixed` makes a model with the α and β that evidence chose, to leave one out; None if nothing
+    is chosen.
     `tolerance` is how far apart answers may be whose rows came in other shards: 0 asks for the same bits of
     the statistic.
     """
@@ -36,7 +37,7 @@ class RegressionCase:
     tolerance: float = 1e-8
 
 
-def _as_chosen(model: Any) -> Any:
+def _fix_chosen(model: Any) -> Any:
     return BayesianLinearRegression(alpha=model.alpha_, beta=model.beta_)
 
 
@@ -47,7 +48,7 @@ REGRESSIONS: tuple[RegressionCase, ...] = (
         "unknown",
         lambda: BayesianLinearRegression(alpha=0.5, beta="unknown", noise_shape=1.0, noise_scale=0.5),
     ),
-    RegressionCase("evidence", BayesianLinearRegression, fixed=_as_chosen),
+    RegressionCase("evidence", BayesianLinearRegression, fixed=_fix_chosen),
     RegressionCase(
         "no intercept", lambda: BayesianLinearRegression(alpha=1.0, beta=1.0, fit_intercept=False)
     ),
@@ -74,7 +75,7 @@ class Sample:
     weights: Array  # (n,)
 
     def take(self, index: NDArray[np.int64]) -> "Sample":
-        """These rows, in this order."""
+        """The rows at these places, in this order."""
         return Sample(self.rows[index], self.targets[index], self.weights[index])
 
 
@@ -87,15 +88,15 @@ def sample(case: RegressionCase, rng: np.random.Generator, n: int = 60) -> Sampl
     return Sample(rows, y if case.targets else y[:, 0], rng.random(n) + 0.1)
 
 
-def learned(case: RegressionCase, parts: list[Sample]) -> Any:
-    """A model that learned the parts one after the other."""
+def learn_parts(case: RegressionCase, parts: list[Sample]) -> Any:
+    """A model that learned the parts one after another."""
     model = case.make()
     for part in parts:
         model.partial_fit(part.rows, part.targets, sample_weight=part.weights)
     return model
 
 
-def _fitted(case: RegressionCase, data: Sample) -> Any:
+def _fit(case: RegressionCase, data: Sample) -> Any:
     return case.make().fit(data.rows, data.targets, sample_weight=data.weights)
 
 
@@ -108,26 +109,26 @@ def _deal(rng: np.random.Generator, n: int) -> list[NDArray[np.int64]]:
 def shards_leave_no_trace(case: RegressionCase, rng: np.random.Generator) -> None:
     """fit = partial_fit of any shards in any order."""
     data = sample(case, rng)
-    parts = learned(case, [data.take(index) for index in _deal(rng, len(data.rows))])
-    _alike(case, _fitted(case, data), parts, data.rows)
+    parts = learn_parts(case, [data.take(index) for index in _deal(rng, len(data.rows))])
+    _assert_alike(case, _fit(case, data), parts, data.rows)
 
 
 def merging_is_learning(case: RegressionCase, rng: np.random.Generator) -> None:
     """fit = merge of models that each learned a shard."""
     data = sample(case, rng)
-    first, *others = [learned(case, [data.take(index)]) for index in _deal(rng, len(data.rows))]
-    _alike(case, _fitted(case, data), first.merge(*others), data.rows)
+    first, *others = [learn_parts(case, [data.take(index)]) for index in _deal(rng, len(data.rows))]
+    _assert_alike(case, _fit(case, data), first.merge(*others), data.rows)
 
 
-def what_is_forgotten_never_was(case: RegressionCase, rng: np.random.Generator) -> None:
+def forgetting_restores_the_model(case: RegressionCase, rng: np.random.Generator) -> None:
     """unlearn after partial_fit restores the model, whatever came between."""
     data = sample(case, rng, 90)
     kept, gone = data.take(np.arange(60)), data.take(np.arange(60, 90))
-    model = learned(case, [gone, kept])
+    model = learn_parts(case, [gone, kept])
     for index in np.array_split(rng.permutation(30), 3):
         part = gone.take(index)
         model.unlearn(part.rows, part.targets, sample_weight=part.weights)
-    _alike(case, learned(case, [kept]), model, data.rows)
+    _assert_alike(case, learn_parts(case, [kept]), model, data.rows)
 
 
 def an_outlier_is_forgotten(case: RegressionCase, rng: np.random.Generator) -> None:
@@ -136,12 +137,12 @@ def an_outlier_is_forgotten(case: RegressionCase, rng: np.random.Generator) -> N
     for cells, value in ((slice(None), 1e9), (slice(1, 2), 2e8)):
         rows = data.rows.copy()
         rows[40, cells] = value
-        spoilt = Sample(rows, data.targets, data.weights)
-        kept, gone = data.take(np.delete(np.arange(90), 40)), spoilt.take(np.array([40]))
-        model = learned(case, [spoilt])
-        if not unlearns(model, gone.rows, gone.targets, sample_weight=gone.weights):
+        changed = Sample(rows, data.targets, data.weights)
+        kept, gone = data.take(np.delete(np.arange(90), 40)), changed.take(np.array([40]))
+        model = learn_parts(case, [changed])
+        if not can_unlearn(model, gone.rows, gone.targets, sample_weight=gone.weights):
             continue
-        fresh = learned(case, [kept])
+        fresh = learn_parts(case, [kept])
         np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(model.predict(kept.rows), fresh.predict(kept.rows), rtol=1e-6)
 
@@ -152,42 +153,42 @@ def weight_is_repetition(case: RegressionCase, rng: np.random.Generator) -> None
     times = rng.integers(0, 4, len(data.rows))
     often = data.take(np.repeat(np.arange(len(data.rows)), times))
     weighed = case.make().fit(data.rows, data.targets, sample_weight=times)
-    _alike(case, case.make().fit(often.rows, often.targets), weighed, data.rows)
+    _assert_alike(case, case.make().fit(often.rows, often.targets), weighed, data.rows)
 
 
 def cross_validation_is_refitting(case: RegressionCase, rng: np.random.Generator) -> None:
-    """What `cross_validate` says of each fold is what a model fitted to the others says."""
+    """`cross_validate` answers for each fold as a model fitted to the other folds does."""
     data = sample(case, rng)
     fold = rng.integers(0, 4, len(data.rows))
     held = case.make().cross_validate(data.rows, data.targets, folds=fold, sample_weight=data.weights)
     for number in np.unique(fold):
-        model = _fitted(case, data.take(np.flatnonzero(fold != number)))
-        _says(held, model, data, np.flatnonzero(fold == number), max(case.tolerance, 1e-10))
+        model = _fit(case, data.take(np.flatnonzero(fold != number)))
+        _assert_held_out(held, model, data, np.flatnonzero(fold == number), max(case.tolerance, 1e-10))
 
 
 def leave_one_out_is_refitting(case: RegressionCase, rng: np.random.Generator) -> None:
-    """What is said of a row left out is what a model fitted to the others says, of the same α and β."""
+    """Leaving one out answers as a model fitted to the other rows does, with the same α and β."""
     data = sample(case, rng, 20)
     held = case.make().cross_validate(
         data.rows, data.targets, folds="leave-one-out", sample_weight=data.weights
     )
-    whole = _fitted(case, data)
+    model_of_all = _fit(case, data)
     for row in range(len(data.rows)):
         rest = data.take(np.delete(np.arange(len(data.rows)), row))
-        model = case.make() if case.fixed is None else case.fixed(whole)
+        model = case.make() if case.fixed is None else case.fixed(model_of_all)
         model.fit(rest.rows, rest.targets, sample_weight=rest.weights)
-        _says(held, model, data, np.array([row]), max(case.tolerance, 1e-8))
+        _assert_held_out(held, model, data, np.array([row]), max(case.tolerance, 1e-8))
 
 
-def _says(held: Any, model: Any, data: Sample, rows: NDArray[np.int64], tolerance: float) -> None:
-    """What was said of rows held out is what this model says of them."""
+def _assert_held_out(held: Any, model: Any, data: Sample, rows: NDArray[np.int64], tolerance: float) -> None:
+    """Assert that the answers for rows held out are those of this model."""
     mean, std = model.predict(data.rows[rows], return_std=True)
-    told = model.predict_distribution(data.rows[rows]).log_density(data.targets[rows])
-    for ours, theirs in ((held.predictions, mean), (held.std, std), (held.log_densities, told)):
+    log_densities = model.predict_distribution(data.rows[rows]).log_density(data.targets[rows])
+    for ours, theirs in ((held.predictions, mean), (held.std, std), (held.log_densities, log_densities)):
         np.testing.assert_allclose(ours[rows], theirs, rtol=tolerance, atol=tolerance)
 
 
-def _alike(case: RegressionCase, left: Any, right: Any, rows: Array) -> None:
+def _assert_alike(case: RegressionCase, left: Any, right: Any, rows: Array) -> None:
     if case.tolerance == 0.0:
         assert left.statistic_ == right.statistic_, "the statistics differ"
     tolerance = max(case.tolerance, 1e-12)
