@@ -55,7 +55,7 @@ class Start:
 
 
 def _ours(start: Start) -> Summary:
-    walk = em.steps(start.model, start.evidence, start.posterior, rough=True)
+    walk = em.steps(start.model, start.evidence, start.posterior, pool_squares=True)
     *_, last = islice(walk, STEPS)
     density: Any = last.posterior.densities[BLOCK]
     return np.exp(last.posterior.log_prior), density.mean, density.covariance

@@ -38,7 +38,7 @@ evidence = LabelledRows(encoded, Labels(three, np.full(len(rows), -1)))
 posteriors, likelihoods = [start], []
 for step in islice(em.steps(model, evidence, start), 30):
     posteriors.append(step.posterior)
-    likelihoods.append(step.log_likelihood)  # of the posterior before the step
+    likelihoods.append(step.objective)  # of the posterior before the step
 rises = np.diff(likelihoods)
 print(f"log-likelihood {likelihoods[0]:.1f} at the start, {likelihoods[-1]:.1f} after 29 steps")
 print(f"smallest rise of any step: {rises.min():.2e}")

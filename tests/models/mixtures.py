@@ -18,6 +18,7 @@ from tamis.models.generative import (
     Responsibilities,
 )
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.generative.model import observe_blocks
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
@@ -87,7 +88,7 @@ FAMILIES: dict[str, dict[str, Block[Any, Any]]] = {
 
 def random_start(model: Generative, evidence: LabelledRows, k: int, rng: np.random.Generator) -> Posterior:
     parts = rng.dirichlet(np.full(k, 0.3), size=len(evidence.rows)) * evidence.weight()[:, None]
-    return model.infer(model.gather(evidence.rows, Responsibilities(classes(k), parts)))
+    return model.infer(observe_blocks(model.blocks, evidence.rows, Responsibilities(classes(k), parts)))
 
 
 def close(found: Moments, expected: Moments, rtol: float) -> None:

@@ -9,7 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
-from tamis.models.generative.block import Block, Density, Estimate, Responsibilities
+from tamis.models.generative.block import Density, Estimate, Responsibilities
 from tamis.models.generative.gaussian_densities import FullNormal, TiedNormal, VectorStudent
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.stats import Keys, Labels, Moments
@@ -291,7 +291,7 @@ def test_whole_shares_are_labels(covariance: Covariance, shift: float) -> None:
     x, y = flowers()
     block, filed = GaussianVectors(covariance=covariance), Labels.of(y)
     parts = np.eye(3)[y]
-    shared = block.share(x + shift, Responsibilities(filed.keys, parts))
+    shared = block.observe(x + shift, Responsibilities(filed.keys, parts))
     assert_alike(shared, block.observe(x + shift, filed), 1e-12)
 
 
@@ -302,10 +302,10 @@ def test_shares_of_classes_far_apart_are_as_good_as_exact_sums(covariance: Covar
     x = np.round(rng.normal(size=(5000, 2)) * 2.0**20) / 2.0**20 + 1e8 + 1e6 * y[:, None]
     parts = np.where(np.eye(3)[y] > 0, 1.0 - 1e-30 * rng.random((5000, 1)), 1e-30) * rng.random((5000, 1))
     block, shares = GaussianVectors(covariance=covariance), Responsibilities(Keys((0, 1, 2)), parts)
-    assert_alike(block.share(x, shares), Block.share(block, x, shares), 1e-9)
+    assert_alike(block.observe(x, shares), block.observe_each_class(x, shares), 1e-9)
     if covariance in ("diag", "spherical"):
         x[rng.random(x.shape) < 0.2] = np.nan
-        assert_alike(block.share(x, shares), Block.share(block, x, shares), 1e-9)
+        assert_alike(block.observe(x, shares), block.observe_each_class(x, shares), 1e-9)
 
 
 @pytest.mark.parametrize("covariance", ["full", "tied"])
@@ -314,8 +314,8 @@ def test_what_is_missing_is_expected(covariance: Covariance, shift: float) -> No
     x, y = flowers(60)
     given = fitted(GaussianVectors(covariance=covariance), x + shift, y)
     rows, parts = holes(x), np.random.default_rng(5).dirichlet(np.ones(3), 60)
-    found = GaussianVectors(covariance=covariance).share(
-        rows + shift, Responsibilities(given.keys, parts), given
+    found = GaussianVectors(covariance=covariance).observe(
+        rows + shift, Responsibilities(given.keys, parts), given=given
     )
     for k, matrix in enumerate(matrices(given)):
         mean = given.mean[k] - shift
@@ -341,7 +341,9 @@ def test_steps_with_missing_values_raise_the_likelihood_of_what_is_there() -> No
     density: Density[Array] = block.infer(block.observe(x[:10], Labels(keys, np.zeros(10, np.int64))), keys)
     heights = [density.scores(rows).sum()]
     for _ in range(30):
-        density = block.infer(block.share(rows, Responsibilities(keys, np.ones((len(x), 1))), density), keys)
+        density = block.infer(
+            block.observe(rows, Responsibilities(keys, np.ones((len(x), 1))), given=density), keys
+        )
         heights.append(density.scores(rows).sum())
     assert (np.diff(heights) > -1e-9).all()
     assert heights[-1] > heights[0] + 1
@@ -356,7 +358,7 @@ def test_missing_values_without_a_guess_are_refused() -> None:
     ):
         block.observe(x, filed)
     with pytest.raises(ValueError, match="expected a Gaussian to guess them by"):
-        block.share(x, Responsibilities(filed.keys, np.eye(3)[y]))
+        block.observe(x, Responsibilities(filed.keys, np.eye(3)[y]))
     assert np.isfinite(fitted(GaussianVectors(covariance="diag"), x, y).scores(x)).all()
 
 

@@ -152,7 +152,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
         def watch(step: Any) -> None:
             if bar is not None:
-                bar.step(step.log_likelihood)
+                bar.step(step.log_likelihood if hasattr(step, "log_likelihood") else step.objective)
             if context is not None:
                 part = context.subcontext(task_name="step")
                 part.call_on_fit_task_begin(estimator=self, X=X, y=y)

@@ -51,7 +51,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
         found = super()._model(schema, classes, declared)
-        return replace(found, weighed=check_nonnegative("unlabelled_weight", self.unlabelled_weight))
+        weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
+        return replace(found, unlabelled_weight=weight)
 
     def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
         """Raise if the parameters do not fit these columns and classes; for a face that has such ones."""
@@ -140,7 +141,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         elif width != fitted.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {fitted.schema.width}")
-        part = fitted.model.summed(sums)
+        part = fitted.model.convert_sums(sums)
         declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
         statistic = part if fitted.is_empty else fitted.statistic + part
         fitted.model.refuse_impossible(statistic)

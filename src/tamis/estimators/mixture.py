@@ -1,6 +1,7 @@
 """Mixtures: the same models as the classifiers', fitted by EM where no label is given."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -177,7 +178,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        return super()._model(schema, classes, self._components())
+        return replace(super()._model(schema, classes, self._components()), hard=bool(self.hard))
 
     def _components(self) -> Keys:
         return Keys(tuple(range(check_integer("n_components", self.n_components))))
@@ -223,9 +224,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         k, start, tol = len(self._components()), self.init_params, self.tol
         width = evidence.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
         given = em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
-        return em.best(
-            model, evidence, k, rng, self.n_init, self.max_iter, tol, self.hard, watch, start, given
-        )
+        return em.best(model, evidence, k, rng, self.n_init, self.max_iter, tol, watch, start, given)
 
     def _continue(
         self, last: GenerativeState, model: Generative, evidence: LabelledRows, watch: Watch
@@ -242,7 +241,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             evidence.weight().sum()
         ):  # most likely the same rows
             before = history.log_likelihoods[-1]
-        return em.run(model, evidence, posterior, self.max_iter, self.tol, self.hard, watch, before)
+        return em.run(model, evidence, posterior, self.max_iter, self.tol, watch, before)
 
     def merge(self, *others: Self) -> Self:
         """Add other mixtures' components to these, each to the one of its number.
@@ -287,7 +286,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         weighed = read_weights(sample_weight, table.rows)
         posterior = self._infer_posterior(fitted) if fitted.posterior is None else fitted.posterior
         evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
-        return fitted.model.guess(evidence, posterior, self.hard)[0]
+        return replace(fitted.model, hard=bool(self.hard)).observe(evidence, posterior)
 
     def predict(self, X: object) -> NDArray[np.int64]:
         """The most probable component of each row."""

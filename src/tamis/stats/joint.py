@@ -1,7 +1,7 @@
 """Statistics side by side are a statistic: what each part does, the whole does."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tamis.stats.keys import Keys
@@ -11,6 +11,8 @@ from tamis.stats.sums import Sums
 @dataclass(frozen=True, slots=True)
 class Joint(Mapping[str, Sums]):
     """Named statistics of the same rows, added, subtracted and scaled together.
+
+    Given a posterior to observe them by, they carry the log-likelihood of the rows, which adds as well.
 
     >>> from tamis.stats import Moments, Tally
     >>> monday = Joint({"sky": Tally.count(["sun", "rain"]), "heat": Moments.observe([21.0, 14.0])})
@@ -22,12 +24,15 @@ class Joint(Mapping[str, Sums]):
     __array_ufunc__: ClassVar[None] = None  # as in Sums
 
     parts: Mapping[str, Sums]
+    # of the rows, under the posterior that they were observed given; 0 if there was none
+    log_likelihood: float = field(default=0.0, compare=False, repr=False)
 
     def __add__(self, other: "Joint") -> "Joint":
         if not isinstance(other, Joint):
             return NotImplemented
         self._refuse_unless_alike(other)
-        return Joint({name: part + other.parts[name] for name, part in self.parts.items()})
+        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
+        return Joint(parts, self.log_likelihood + other.log_likelihood)
 
     def __radd__(self, other: object) -> "Joint":
         if isinstance(other, int) and other == 0:  # so that sum(parts) works
@@ -38,17 +43,19 @@ class Joint(Mapping[str, Sums]):
         if not isinstance(other, Joint):
             return NotImplemented
         self._refuse_unless_alike(other)
-        return Joint({name: part - other.parts[name] for name, part in self.parts.items()})
+        parts = {name: part - other.parts[name] for name, part in self.parts.items()}
+        return Joint(parts, self.log_likelihood - other.log_likelihood)
 
     def __mul__(self, weight: float) -> "Joint":
-        return Joint({name: part * weight for name, part in self.parts.items()})
+        parts = {name: part * weight for name, part in self.parts.items()}
+        return Joint(parts, self.log_likelihood * weight)
 
     def __rmul__(self, weight: float) -> "Joint":
         return self * weight
 
     def over(self, keys: Keys) -> "Joint":
         """All parts over these keys."""
-        return Joint({name: part.over(keys) for name, part in self.parts.items()})
+        return Joint({name: part.over(keys) for name, part in self.parts.items()}, self.log_likelihood)
 
     def __getitem__(self, name: str) -> Sums:
         return self.parts[name]

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from numbers import Real
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array, one_line
+from tamis.protocols import total
 from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
@@ -58,10 +59,14 @@ class Codes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Responsibilities:
-    """To what part each row belongs to each class: responsibilities times weights."""
+    """How far each row belongs to each class."""
 
     keys: Keys
-    parts: Array  # (n, K)
+    values: Array  # (n, K): the probability of the class, times the weight of the row
+
+    def take(self, rows: NDArray[np.int64]) -> "Responsibilities":
+        """Those of these rows."""
+        return Responsibilities(self.keys, self.values[rows])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,34 +92,42 @@ class Block(ABC, Generic[E, S]):
         return False
 
     @abstractmethod
-    def observe(self, rows: E, filed: Labels, weights: Array | None = None) -> S:
-        """Sum the rows by label, exactly."""
+    def observe(
+        self,
+        rows: E,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: "Density[E] | None" = None,
+    ) -> S:
+        """Sum the rows by label, exactly, or by responsibilities, which contain the weights.
 
-    def choose(self, rows: E, filed: Labels, weights: Array | None, statistic: S) -> Self:
+        `given` is the density that the responsibilities come from: a block may fill in missing values by it.
+        """
+
+    def observe_each_class(self, rows: E, responsibilities: Responsibilities) -> S:
+        """Sum the rows by responsibilities, class by class: for a block that has no faster way."""
+        if not len(responsibilities.keys):
+            raise ValueError("got no classes to divide the rows among, expected at least one")
+        one_class = np.zeros(len(responsibilities.values), dtype=np.int64)
+        return total(
+            self.observe(rows, Labels(Keys((key,)), one_class), np.ascontiguousarray(weights))
+            for key, weights in zip(responsibilities.keys, responsibilities.values.T, strict=True)
+        )
+
+    def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
+        """Rows prepared for expectation steps, if the block has a fast way of these; most have none."""
+        return None
+
+    def choose(self, rows: E, labels: Labels, weights: Array | None, statistic: S) -> Self:
         """The block with what it chooses from the rows of this statistic; most choose nothing."""
         return self
 
-    def summed(self, sums: Tally) -> S:
+    def convert_sums(self, sums: Tally) -> S:
         """The statistic of rows of which only their number and their sums by class are known (K, d).
 
-        It is enough for counts, and for nothing else: a block of counts says how.
+        These are enough for counts, and for nothing else.
         """
         raise TypeError(f"{self.kind} columns cannot be learned from sums, expected a model of counts")
-
-    def share(self, rows: E, shares: Responsibilities, given: "Density[E] | None" = None) -> S:
-        """Sum the rows by share: class by class, unless the block knows better.
-
-        `given` is the density that the shares come from, for a block that has missing values to guess.
-        """
-        ones = np.zeros(len(shares.parts), dtype=np.int64)
-        found = None
-        for k, key in enumerate(shares.keys):
-            weights = np.ascontiguousarray(shares.parts[:, k])
-            part = self.observe(rows, Labels(Keys((key,)), ones), weights)
-            found = part if found is None else found + part
-        if found is None:
-            raise ValueError("got no classes to share the rows among, expected at least one")
-        return found
 
     @abstractmethod
     def infer(self, statistic: S, keys: Keys) -> "Density[E]":
@@ -162,6 +175,28 @@ def refuse_strength(strength: object) -> None:
     """Raise unless it is a number, as what a prior is worth in observations must be."""
     if not isinstance(strength, Real):
         raise TypeError(f"got strength={one_line(strength)}, expected a number above 0")
+
+
+class Expectation(NamedTuple):
+    """The result of an expectation step of one block."""
+
+    statistic: Sums
+    weight: Array  # (K,)
+    log_likelihood: float
+
+
+class Preparation(Protocol):
+    """Rows of the only block of a model, prepared to be observed again and again without labels."""
+
+    def expect(
+        self, density: "Density[Any]", log_prior: Array, hard: bool = False, pool_squares: bool = False
+    ) -> Expectation | None:
+        """Sum the rows by their responsibilities; None if the fast way would be inexact for this density.
+
+        If `hard`, each row belongs to its most probable class alone. With `pool_squares` the statistic may
+        have second moments of which the sum over classes alone is right.
+        """
+        ...
 
 
 class Contrast(NamedTuple):

@@ -61,25 +61,30 @@ class CategoryColumns(Block[Codes, Tally]):
                 )
         return codes
 
-    def observe(self, rows: Codes, filed: Labels, weights: Array | None = None) -> Tally:
+    def observe(
+        self,
+        rows: Codes,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: Density[Codes] | None = None,
+    ) -> Tally:
         terms, offsets = _terms(rows)
+        count = int(offsets[-1])
+        if isinstance(by, Responsibilities):
+            r, totals = by.values, np.zeros((len(by.keys), count))
+            for j in range(rows.codes.shape[1]):
+                present = rows.codes[:, j] >= 0
+                cells = rows.codes[present, j] + offsets[j]
+                for k in range(len(by.keys)):
+                    totals[k] += np.bincount(cells, r[present, k], minlength=count)
+            return self._name_terms(Tally.of(r.sum(axis=0), totals, by.keys), terms)
         words, low = _kernels.deposit_codes(
-            rows.codes, offsets, np.zeros(0) if weights is None else weights, filed.group, len(filed.keys)
+            rows.codes, offsets, np.zeros(0) if weights is None else weights, by.group, len(by.keys)
         )
-        total = Exact(words.reshape(len(words), len(filed.keys), int(offsets[-1])), low)
-        return self._filed(Tally(weight=filed_weight(filed, weights), total=total, keys=filed.keys), terms)
+        total = Exact(words.reshape(len(words), len(by.keys), count), low)
+        return self._name_terms(Tally(weight=filed_weight(by, weights), total=total, keys=by.keys), terms)
 
-    def share(self, rows: Codes, shares: Responsibilities, given: Density[Codes] | None = None) -> Tally:
-        terms, offsets = _terms(rows)
-        total = np.zeros((len(shares.keys), int(offsets[-1])))
-        for j in range(rows.codes.shape[1]):
-            seen = rows.codes[:, j] >= 0
-            cells = rows.codes[seen, j] + offsets[j]
-            for k in range(len(shares.keys)):
-                total[k] += np.bincount(cells, shares.parts[seen, k], minlength=total.shape[1])
-        return self._filed(Tally.of(shares.parts.sum(axis=0), total, shares.keys), terms)
-
-    def _filed(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
+    def _name_terms(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
         """With its terms named, in their order, less those of which nothing was seen."""
         keys, place = Keys.of(terms)
         total = tally.total.place(place, len(keys), axis=-1)

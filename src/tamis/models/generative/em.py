@@ -1,12 +1,12 @@
-"""rows whose labels are missing, a first guess → steps of EM, each a statistic and the posterior it gives.
+"""rows whose labels are missing, a first posterior → steps of EM, each a statistic and its posterior.
 
-A step observes the rows given the last posterior and infers the next; `steps` has no end, and the caller's
-loop decides. `run` is that loop for whoever has no wish of their own, and `start` a first guess.
+EM is `protocols.iterate` of a `Generative` model: a step observes the rows given the last posterior and
+infers the next. `run` is the loop that decides when to stop, and `start` infers a first posterior.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.generative.em_start import Initial, Method, kmeans_plus_plus, start
 from tamis.models.generative.gaussian_densities import TiedNormal
-from tamis.models.generative.model import Generative, LabelledRows, Posterior
-from tamis.protocols import total
+from tamis.models.generative.model import Generative, LabelledRows, Posterior, log_likelihood_of_labels
+from tamis.protocols import Step, iterate
 from tamis.stats import Joint
 from tamis.tables import runs
 
@@ -24,7 +24,6 @@ __all__ = [
     "Initial",
     "Method",
     "Outcome",
-    "Step",
     "best",
     "kmeans_plus_plus",
     "log_likelihood",
@@ -35,16 +34,6 @@ __all__ = [
 ]
 
 _CELLS = 1 << 20  # of log p(x, class) in memory at a time
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Step:
-    """What one step of EM makes of the posterior before it."""
-
-    number: int  # from 1
-    statistic: Joint  # expected, given the posterior before
-    posterior: Posterior
-    log_likelihood: float  # of the rows under the posterior before, known labels with their rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Where a run ended, and how it came there."""
+    """The last step of a run, and its history."""
 
     posterior: Posterior
     statistic: Joint
@@ -91,80 +80,60 @@ class Outcome:
 
 
 def steps(
-    model: Generative, evidence: LabelledRows, start: Posterior, hard: bool = False, rough: bool = False
-) -> Iterator[Step]:
-    """Steps of EM from a starting posterior, without end.
-
-    If `hard`, each row that has no label goes wholly to its most probable class, and the log-likelihood is
-    that of the rows with these classes: k-means, if the classes are balls of one size and equally likely.
-    With `rough`, a step of a tied covariance is several times as fast, and its statistic holds all squares,
-    but not which class they are of: `infer` does not ask, but a caller who keeps the statistic might.
-    """
-    known, unknown = evidence.known(), evidence.unknown()
-    labelled = [model.observe(known)] if len(known.rows) or unknown is None else []
-    ready = None if unknown is None else model.prepare(unknown, start)
-    posterior = start
-    for number in count(1):
-        likelihood = _of_known(known, posterior)
-        parts = labelled
-        if unknown is not None:
-            guessed, more = model.guess(unknown, posterior, hard, ready, rough)
-            parts, likelihood = [*labelled, guessed], likelihood + more
-        statistic = total(parts)
-        posterior = model.infer(statistic)
-        yield Step(number, statistic, posterior, likelihood)
+    model: Generative, data: LabelledRows, start: Posterior, pool_squares: bool = False
+) -> Iterator[Step[Joint, Posterior]]:
+    """Steps of EM from a starting posterior, without end; for `pool_squares` see `Generative.prepare`."""
+    return iterate(model, [model.prepare(data, pool_squares)], start)
 
 
 def run(
     model: Generative,
-    evidence: LabelledRows,
+    data: LabelledRows,
     start: Posterior,
     max_iter: int = 100,
     tol: float = 1e-3,
-    hard: bool = False,
-    watch: Callable[[Step], None] | None = None,
-    before_start: float | None = None,
+    watch: Callable[[Step[Joint, Posterior]], None] | None = None,
+    previous: float | None = None,
 ) -> Outcome:
-    """Steps until the mean log-likelihood of a row changes by less than `tol`, or there were `max_iter`.
+    """Make steps until the mean log-likelihood per row changes by less than `tol`, at most `max_iter`.
 
-    `watch` sees every step; steps are rough (see `steps`), the statistic at the end is not. A run that
-    continues another compares its first log-likelihood with the last one of that run, `before_start`.
+    `watch` is called with every step; squares are pooled in the steps, but not in the statistic at the end.
+    A run that continues another compares its first log-likelihood with the last one of that run, `previous`.
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
-    weight = _weight(model, evidence)
-    least, previous = tol * weight, before_start
-    likelihoods: list[float] = []
-    converged, before, last = False, start, None
-    for step in islice(steps(model, evidence, start, hard, rough=True), max_iter):
-        likelihoods.append(step.log_likelihood)
+    weight = _weight(model, data)
+    log_likelihoods: list[float] = []
+    converged, posteriors = False, [start]
+    for step in islice(steps(model, data, start, pool_squares=True), max_iter):
+        log_likelihoods.append(step.objective)
+        posteriors = [posteriors[-1], step.posterior]
         if watch is not None:
             watch(step)
-        before, last = start if last is None else last.posterior, step
         # With a prior it is their product that never falls; the likelihood alone may, on its way.
-        if previous is not None and abs(step.log_likelihood - previous) < least:
+        if previous is not None and abs(step.objective - previous) < tol * weight:
             converged = True
             break
-        previous = step.log_likelihood
-    if last is None:
-        raise AssertionError("islice gives at least one step of an endless loop")
+        previous = step.objective
+    before, _ = posteriors
     if len(model.blocks) == 1 and any(isinstance(part, TiedNormal) for part in before.densities.values()):
-        last = next(steps(model, evidence, before, hard))
-    return Outcome(last.posterior, last.statistic, History(tuple(likelihoods), weight, converged))
+        step = next(steps(model, data, before))
+    return Outcome(step.posterior, step.statistic, History(tuple(log_likelihoods), weight, converged))
 
 
-def log_likelihood(evidence: LabelledRows, posterior: Posterior, weighed: float = 1.0) -> float:
-    """Σ w log p(x, y) of rows that have a label and Σ w log p(x) of the others, these times `weighed`."""
-    found = _of_known(evidence.known(), posterior)
-    for part in _unlabelled(evidence, len(posterior.keys)):
-        found += weighed * float(part.weight() @ _kernels.log_sum_rows(posterior.log_joint(part.rows)))
-    return found
+def log_likelihood(data: LabelledRows, posterior: Posterior, unlabelled_weight: float = 1.0) -> float:
+    """Σ w log p(x, y) of rows that have a label and Σ w log p(x) of the others, whose weights are scaled."""
+    likelihood = log_likelihood_of_labels(data.known(), posterior)
+    for part in _split_unlabelled(data, len(posterior.keys)):
+        log_density = _kernels.log_sum_rows(posterior.log_joint(part.rows))
+        likelihood += unlabelled_weight * float(part.weight() @ log_density)
+    return likelihood
 
 
 def lower_bound(
-    evidence: LabelledRows, posterior: Posterior, given: Posterior, weighed: float = 1.0
+    data: LabelledRows, posterior: Posterior, given: Posterior, unlabelled_weight: float = 1.0
 ) -> float:
-    """A(θ, θ₀) = Σ w Σ_k r_k (log p(x, k | θ) − log r_k), with r_k = p(k | x, θ₀): what a step of EM raises.
+    """A(θ, θ₀) = Σ w Σ_k r_k (log p(x, k | θ) − log r_k), r_k = p(k | x, θ₀): the bound that EM maximises.
 
     At most the log-likelihood at θ (`posterior`), and equal to it at θ = θ₀ (`given`).
     """
@@ -172,58 +141,46 @@ def lower_bound(
         raise ValueError(
             f"got posteriors of {posterior.keys!r} and {given.keys!r}, expected the same classes"
         )
-    found = _of_known(evidence.known(), posterior)
-    for part in _unlabelled(evidence, len(given.keys)):
+    bound = log_likelihood_of_labels(data.known(), posterior)
+    for part in _split_unlabelled(data, len(given.keys)):
         joint, before = posterior.log_joint(part.rows), given.log_joint(part.rows)
-        log_share = before - _kernels.log_sum_rows(before)[:, None]
-        share = np.exp(log_share)
+        log_r = before - _kernels.log_sum_rows(before)[:, None]
+        r = np.exp(log_r)
         with np.errstate(invalid="ignore"):  # 0 log 0 = 0
-            terms = np.where(share > 0, share * (joint - log_share), 0.0)
-        found += weighed * float(part.weight() @ terms.sum(axis=1))
-    return found
+            terms = np.where(r > 0, r * (joint - log_r), 0.0)
+        bound += unlabelled_weight * float(part.weight() @ terms.sum(axis=1))
+    return bound
 
 
-def _of_known(known: LabelledRows, posterior: Posterior) -> float:
-    """Σ w log p(x, y)."""
-    if not len(known.rows):
-        return 0.0
-    place = posterior.keys.find(known.labels.keys)[known.labels.group]
-    joint = posterior.log_joint(known.rows)[np.arange(len(place)), place]
-    return float(known.weight() @ joint)
-
-
-def _unlabelled(evidence: LabelledRows, classes: int) -> Iterator[LabelledRows]:
-    unknown = evidence.unknown()
+def _split_unlabelled(data: LabelledRows, classes: int) -> Iterator[LabelledRows]:
+    unknown = data.unknown()
     if unknown is not None:
         yield from map(unknown.take, runs(len(unknown.rows), classes, _CELLS))
 
 
-def _weight(model: Generative, evidence: LabelledRows) -> float:
-    own = np.where(evidence.labels.group < 0, model.weighed, 1.0)
-    return float((own * evidence.weight()).sum())
+def _weight(model: Generative, data: LabelledRows) -> float:
+    """Of all rows."""
+    factors = np.where(data.filed.group < 0, model.unlabelled_weight, 1.0)
+    return float((factors * data.weight()).sum())
 
 
 def best(
     model: Generative,
-    evidence: LabelledRows,
+    data: LabelledRows,
     k: int,
     rng: np.random.Generator,
     tries: int = 1,
     max_iter: int = 100,
     tol: float = 1e-3,
-    hard: bool = False,
-    watch: Callable[[Step], None] | None = None,
+    watch: Callable[[Step[Joint, Posterior]], None] | None = None,
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Outcome:
-    """Of several runs, each from a start of its own, the one with the largest last log-likelihood.
-
-    With `hard`, that is the one of rows and their classes together, as in k-means.
-    """
+    """Run several times, each from a start of its own: the outcome with the largest last log-likelihood."""
     if tries < 1:
         raise ValueError(f"got tries={tries}, expected at least 1")
     outcomes = (
-        run(model, evidence, start(model, evidence, k, rng, method, initial), max_iter, tol, hard, watch)
+        run(model, data, start(model, data, k, rng, method, initial), max_iter, tol, watch)
         for _ in range(tries)
     )
     return max(outcomes, key=lambda outcome: outcome.log_likelihoods[-1])

@@ -17,7 +17,7 @@ from tamis.models.generative.block import Codes, Density, Responsibilities
 from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.gaussian_densities import DiagonalNormal, FullNormal, SphericalNormal, TiedNormal
 from tamis.models.generative.gaussian_vectors import GaussianVectors
-from tamis.models.generative.model import Encoded, Generative, LabelledRows, Posterior
+from tamis.models.generative.model import Encoded, Generative, LabelledRows, Posterior, observe_blocks
 from tamis.protocols import total
 from tamis.stats import Keys
 from tamis.tables import Sparse, runs
@@ -173,10 +173,8 @@ def start(
     parts = []
     for run_of_rows in runs(len(chosen.rows), max(_width_of(model, sample.rows), k), _CELLS):
         part = chosen.take(run_of_rows)
-        shares = assign(part.rows)
-        parts.append(
-            model.gather(_filled(model, part.rows), Responsibilities(keys, shares * part.weight()[:, None]))
-        )
+        responsibilities = Responsibilities(keys, assign(part.rows) * part.weight()[:, None])
+        parts.append(observe_blocks(model.blocks, _filled(model, part.rows), responsibilities))
     return given.replace_in(model.infer(total(parts)))
 
 
@@ -192,8 +190,8 @@ def _assignment(
     if method == "random" and given.means is None:
 
         def draw(rows: Encoded) -> Array:
-            shares = rng.random((len(rows), k))
-            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+            numbers = rng.random((len(rows), k))
+            return np.asarray(numbers / numbers.sum(axis=1, keepdims=True))
 
         return draw
     by_means = given.means is not None
@@ -342,7 +340,7 @@ def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
     present = ~np.isnan(rows)
     filled = np.where(present, rows, 0.0)
     for _ in range(_LLOYD):
-        shares = np.eye(len(centres))[_distances(rows, centres).argmin(axis=1)] * weights[:, None]
-        weight = shares.T @ present
-        centres = np.where(weight > 0, shares.T @ filled / np.where(weight > 0, weight, 1.0), centres)
+        nearest = np.eye(len(centres))[_distances(rows, centres).argmin(axis=1)] * weights[:, None]
+        weight = nearest.T @ present
+        centres = np.where(weight > 0, nearest.T @ filled / np.where(weight > 0, weight, 1.0), centres)
     return centres

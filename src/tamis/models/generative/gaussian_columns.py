@@ -12,7 +12,7 @@ from tamis.arrays import Array
 from tamis.conjugate import NormalInverseGamma
 from tamis.conjugate.student_t import StudentT
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, refuse_strength
-from tamis.models.generative.gaussian_shares import share_columns
+from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedRows, sum_columns
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
@@ -46,12 +46,20 @@ class GaussianColumns(Block[Array, Moments]):
     def admits(self, values: Array) -> bool:
         return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
 
-    def observe(self, rows: Array, filed: Labels, weights: Array | None = None) -> Moments:
-        return Moments.observe(rows, weights, filed, missing=True)
+    def observe(
+        self,
+        rows: Array,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: Density[Array] | None = None,
+    ) -> Moments:
+        """By label, exactly; by responsibilities, by BLAS about the mean of each class, good to rounding."""
+        if isinstance(by, Responsibilities):
+            return sum_columns(rows, by)
+        return Moments.observe(rows, weights, by, missing=True)
 
-    def share(self, rows: Array, shares: Responsibilities, given: Density[Array] | None = None) -> Moments:
-        """By BLAS, about the mean of each class: good to rounding, where `observe` is exact."""
-        return share_columns(rows, shares)
+    def prepare(self, rows: Array, weights: Array | None) -> PreparedRows | None:
+        return PreparedRows.of(rows, weights)
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         pooled = statistic.pooled()
@@ -113,8 +121,8 @@ def _largest(spread: Array) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Normal(Density[Array]):
-    """One member a column and class."""
+class Normal(Gaussian):
+    """A Gaussian per column and class."""
 
     keys: Keys
     mean: Array  # (K, d)
@@ -135,6 +143,13 @@ class Normal(Density[Array]):
 
     def scores(self, rows: Array) -> Array:
         return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_scale, self._nothing)
+
+    def natural(self, origin: Array) -> Natural:
+        about = self.mean - origin
+        linear = self._precision * about
+        constant = -0.5 * (linear * about + np.log(self.variance) + _LOG_TAU).sum(axis=1)
+        cancelling = (self._precision * (np.square(about) + self.variance)).sum(axis=1)
+        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancelling)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         terms = [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from tamis.families.normalizers import log_gamma_ratio
 from tamis.linalg import Cholesky
 from tamis.models.generative.block import Contrast, Density, Responsibilities
 from tamis.models.generative.gaussian_columns import Normal
-from tamis.models.generative.gaussian_shares import products
+from tamis.models.generative.gaussian_expectation import Gaussian, Natural, sum_products
 from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
@@ -87,7 +87,7 @@ def marginal_factor(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
 
 
 @dataclass(frozen=True, eq=False)
-class FullNormal(Density[Array]):
+class FullNormal(Gaussian):
     """A Gaussian with a covariance of its own in each class."""
 
     keys: Keys
@@ -112,6 +112,9 @@ class FullNormal(Density[Array]):
         d = self.mean.shape[1]
         return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
 
+    def natural(self, origin: Array) -> Natural:
+        return _natural_parameters("full", self.mean - origin, self.covariance, self.factor)
+
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
             "explain needs covariance='tied', 'diag' or 'spherical': with one covariance per class the "
@@ -135,7 +138,7 @@ class FullNormal(Density[Array]):
 
 
 @dataclass(frozen=True, eq=False)
-class TiedNormal(Density[Array]):
+class TiedNormal(Gaussian):
     """Gaussians of one covariance: the boundary between two classes is a hyperplane."""
 
     keys: Keys
@@ -195,6 +198,9 @@ class TiedNormal(Density[Array]):
         found -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
         return found
 
+    def natural(self, origin: Array) -> Natural:
+        return _natural_parameters("tied", self.mean - origin, self.covariance, self.factor)
+
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ'), of the columns that are present."""
         terms = np.zeros(rows.shape)
@@ -218,6 +224,19 @@ class TiedNormal(Density[Array]):
     def covariance_of(self, k: int) -> Array:
         """(d, d), the same for every class."""
         return self.covariance
+
+
+def _natural_parameters(
+    form: Literal["full", "tied"], about: Array, covariance: Array, factor: Cholesky
+) -> Natural:
+    """Of means `about` an origin (K, d); covariances are (K, d, d), or (d, d) for all classes."""
+    precision = factor.inverse()
+    linear = (precision @ about[..., None])[..., 0]
+    square = (linear * about).sum(axis=1)
+    constant = -0.5 * (square + factor.log_determinant() + about.shape[1] * _LOG_TAU)
+    usual = np.sqrt(np.square(about) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
+    cancelling = np.swapaxes(usual, 1, 2) @ np.abs(precision) @ usual
+    return Natural(form, constant, linear, -0.5 * precision, cancelling[:, 0, 0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -348,26 +367,30 @@ def _scale_by_covariance(density: VectorStudent) -> Array:
     return np.asarray(np.maximum(freedom - 2.0, 0.0) / freedom)[:, None, None]
 
 
-def share_guessed(rows: Array, shares: Responsibilities, given: Density[Array] | None) -> Moments:
-    """Full Moments of rows with gaps, as the given Gaussians expect them."""
+def sum_incomplete_vectors(
+    rows: Array, responsibilities: Responsibilities, given: Density[Array] | None
+) -> Moments:
+    """Full Moments of rows with missing values, as the given Gaussians expect them."""
     if not isinstance(given, FullNormal | TiedNormal):
         raise ValueError(
             "some values are missing, expected a Gaussian to guess them by, made by estimate='mle', 'map' or "
             "'mean': drop or fill those rows, or use covariance='diag'"
         )
-    centre = given.mean[given.keys.find(shares.keys)]
-    k, d = centre.shape
-    first, second = np.zeros((k, d)), np.zeros((k, d, d))
+    place = given.keys.find(responsibilities.keys)
+    centre = given.mean[place]
+    classes, d = centre.shape
+    first, second = np.zeros((classes, d)), np.zeros((classes, d, d))
     for at, columns, _ in patterns(rows):
-        x, p = rows[at], shares.parts[at]
-        for own, row in enumerate(given.keys.find(shares.keys).tolist()):
-            about, rest = _guess(x, columns, centre[own], given.covariance_of(row))
-            first[own] += p[:, own] @ about
-            second[own] += products(about, p[:, own]) + p[:, own].sum() * rest
-    return Moments.about(centre, shares.parts.sum(axis=0), first, second, "full", shares.keys)
+        x, r = rows[at], responsibilities.values[at]
+        for own, k in enumerate(place.tolist()):
+            about, rest = _fill_in(x, columns, centre[own], given.covariance_of(k))
+            first[own] += r[:, own] @ about
+            second[own] += sum_products(about, r[:, own]) + r[:, own].sum() * rest
+    weight = responsibilities.values.sum(axis=0)
+    return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
 
 
-def _guess(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
+def _fill_in(rows: Array, columns: NDArray[np.int64], mean: Array, covariance: Array) -> tuple[Array, Array]:
     """E[x | the columns that are there] less the mean (n, d), and the covariance of the others (d, d)."""
     d = rows.shape[1]
     missing = np.setdiff1d(np.arange(d), columns)

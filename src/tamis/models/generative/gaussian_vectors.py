@@ -22,10 +22,10 @@ from tamis.models.generative.gaussian_densities import (
     TiedNormal,
     VectorStudent,
     pooled_growth,
-    share_guessed,
     spherical_evidence,
+    sum_incomplete_vectors,
 )
-from tamis.models.generative.gaussian_shares import share_columns, share_vectors
+from tamis.models.generative.gaussian_expectation import PreparedRows, sum_columns, sum_vectors
 from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrunk
 from tamis.models.generative.tied_belief import expected_covariance, tied_evidence, update_tied
 from tamis.stats import Keys, Labels, Moments
@@ -110,18 +110,46 @@ class GaussianVectors(Block[Array, Moments]):
     def admits(self, values: Array) -> bool:
         return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
 
-    def observe(self, rows: Array, filed: Labels, weights: Array | None = None) -> Moments:
+    def observe(
+        self,
+        rows: Array,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: Density[Array] | None = None,
+    ) -> Moments:
+        """By label, exactly; by responsibilities, by BLAS about the mean of each class, good to rounding.
+
+        With a full or tied covariance, the given density fills in the values that responsible rows miss: its
+        expected values are summed, and their uncertainty is added to the squares.
+        """
+        if isinstance(by, Responsibilities):
+            return self._observe_responsible(rows, by, given)
         if not self._squares:
-            return Moments.observe(rows, weights, filed, missing=True)
+            return Moments.observe(rows, weights, by, missing=True)
         try:
-            return Moments.observe(rows, weights, filed, form="full", exact=self.exact)
+            return Moments.observe(rows, weights, by, form="full", exact=self.exact)
         except ValueError:
-            self._refuse_missing(rows)  # which knows what to do about gaps
+            self._refuse_missing(rows)  # whose message says what to do about gaps
             raise
 
-    def choose(self, rows: Array, filed: Labels, weights: Array | None, statistic: Moments) -> Self:
+    def _observe_responsible(
+        self, rows: Array, responsibilities: Responsibilities, given: Density[Array] | None
+    ) -> Moments:
+        if not self._squares:
+            return sum_columns(rows, responsibilities)
+        incomplete = np.asarray(np.isnan(rows).any(axis=1))
+        if not incomplete.any():
+            return sum_vectors(rows, responsibilities)
+        return sum_vectors(
+            rows[~incomplete], responsibilities.take(np.flatnonzero(~incomplete))
+        ) + sum_incomplete_vectors(rows[incomplete], responsibilities.take(np.flatnonzero(incomplete)), given)
+
+    def prepare(self, rows: Array, weights: Array | None) -> PreparedRows | None:
+        return PreparedRows.of(rows, weights)
+
+    def choose(self, rows: Array, labels: Labels, weights: Array | None, statistic: Moments) -> Self:
         if is_automatic(self.shrinkage) or isinstance(self.shrinkage, LedoitWolf):
-            return replace(self, shrinkage=LedoitWolf.choose(rows, filed, weights, statistic))
+            return replace(self, shrinkage=LedoitWolf.choose(rows, labels, weights, statistic))
         return self
 
     def _refuse_missing(self, rows: Array) -> None:
@@ -134,22 +162,6 @@ class GaussianVectors(Block[Array, Moments]):
                 f"column {column} holds NaN in row {row}, expected finite numbers: drop or fill those rows, "
                 "or use GaussianDiscriminant(covariance='diag')"
             )
-
-    def share(self, rows: Array, shares: Responsibilities, given: Density[Array] | None = None) -> Moments:
-        """By BLAS, about the mean of each class: good to rounding, where `observe` is exact.
-
-        With a full or tied covariance, what is missing is guessed by the given density: its expected values
-        are filled in, and what they leave uncertain is added to the squares.
-        """
-        if not self._squares:
-            return share_columns(rows, shares)
-        broken = np.isnan(rows).any(axis=1)
-        if not broken.any():
-            return share_vectors(rows, shares)
-        whole = Responsibilities(shares.keys, shares.parts[~broken])
-        return share_vectors(rows[~broken], whole) + share_guessed(
-            rows[broken], Responsibilities(shares.keys, shares.parts[broken]), given
-        )
 
     def sums_like(self, other: Block[Any, Any]) -> bool:
         return (

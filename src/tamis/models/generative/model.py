@@ -1,8 +1,9 @@
 """rows with labels, or without → one statistic → p(class) · p(row | class).
 
 A classifier whose labels are given and a mixture whose labels are not are one model. Where a label is known
-the row belongs to its class; where it is missing the row is shared among classes by the current posterior.
-All labels: a classifier, in one pass. None: a mixture, by EM. Some: semi-supervised learning.
+the row belongs to its class; where it is missing the row is divided among the classes by responsibilities
+under the given posterior. All labels: a classifier, in one pass. None: a mixture, by EM. Some:
+semi-supervised learning.
 """
 
 from collections.abc import Mapping
@@ -14,15 +15,14 @@ from numpy.typing import NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, taken
-from tamis.models.generative.gaussian_steps import Pass
+from tamis.models.generative.block import Block, Contrast, Density, Preparation, Responsibilities, taken
 from tamis.protocols import total
 from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_too_much
 from tamis.tables import Rows, Table, runs
 
 CLASSES = "classes"  # the part of the statistic that counts classes
 
-_CELLS = 1 << 22  # shares that are in memory at a time
+_CELLS = 1 << 22  # responsibilities that are in memory at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,23 +46,23 @@ class LabelledRows:
     """Rows, their labels as far as these are known, and their weights."""
 
     rows: Encoded
-    labels: Labels  # -1 where the label is missing
+    filed: Labels  # -1 where the label is missing
     weights: Array | None = None  # (n,)
 
     def take(self, rows: Rows) -> "LabelledRows":
         """These rows, in this order."""
         index = np.arange(len(self.rows))[rows]
         weights = None if self.weights is None else self.weights[index]
-        return LabelledRows(self.rows.take(rows), self.labels.take(index), weights)
+        return LabelledRows(self.rows.take(rows), self.filed.take(index), weights)
 
     def known(self) -> "LabelledRows":
         """The rows whose label is known."""
-        labelled = self.labels.group >= 0
+        labelled = self.filed.group >= 0
         return self if labelled.all() else self.take(labelled)
 
     def unknown(self) -> "LabelledRows | None":
         """The rows whose label is missing; None if there are none."""
-        missing = self.labels.group < 0
+        missing = self.filed.group < 0
         if missing.all():
             return self if len(self.rows) else None
         return self.take(missing) if missing.any() else None
@@ -72,12 +72,25 @@ class LabelledRows:
         return np.ones(len(self.rows)) if self.weights is None else self.weights
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRows:
+    """Rows prepared by `Generative.prepare` to be observed given one posterior after the other."""
+
+    known: LabelledRows  # the rows whose label is known
+    statistic: Joint | None  # of these; None if there are none, and some without labels
+    unknown: LabelledRows | None  # the rows whose label is missing
+    fast: Preparation | None  # the same rows, if the model is one block that has a fast way
+    pool_squares: bool  # see `Generative.prepare`
+
+
 @dataclass(frozen=True)
 class Generative:
     """Blocks of columns, independent of each other given the class, and the distribution of classes.
 
     `prior` gives the classes' probabilities by label; else they are counted, with `alpha` pseudo-counts each,
-    or even if `even`. `classes` are there whether or not they were seen.
+    or even if `even`. `classes` are there whether or not they were seen. If `hard`, each row without a label
+    belongs to its most probable class alone, and its likelihood is that of the row and the class together:
+    k-means, if the classes are balls of one size and equally likely.
     """
 
     blocks: Mapping[str, Block[Any, Any]]
@@ -85,7 +98,8 @@ class Generative:
     even: bool = False
     alpha: float = 0.0
     classes: Keys = field(default_factory=lambda: Keys(()))
-    weighed: float = 1.0  # of a row whose label is missing
+    unlabelled_weight: float = 1.0  # of a row whose label is missing
+    hard: bool = False
 
     def encode(self, table: Table, learn: bool = True) -> Encoded:
         """The columns as the blocks keep them, checked; more strictly if they are to be learned."""
@@ -104,102 +118,90 @@ class Generative:
             for block in self.blocks.values()
         )
 
-    def observe(self, data: LabelledRows, given: "Posterior | None" = None, /) -> Joint:
-        """Sum the rows by class; those without a label by what the given posterior thinks of them."""
-        return self.expect(data, given)[0]
+    def prepare(self, data: LabelledRows, pool_squares: bool = False) -> PreparedRows:
+        """Rows prepared to be observed many times: those with labels are summed once.
+
+        With `pool_squares`, observing rows for a tied covariance is several times as fast, and the statistic
+        holds all squares, but not which class they are of: enough for `infer`, not for what is kept.
+        """
+        known, unknown = data.known(), data.unknown()
+        statistic = None
+        if len(known.rows) or unknown is None:
+            statistic = observe_blocks(self.blocks, known.rows, known.filed, known.weights)
+        fast = None
+        if unknown is not None and len(self.blocks) == 1:
+            ((name, block),) = self.blocks.items()
+            unit = unknown.weights is None and self.unlabelled_weight == 1.0
+            weights = None if unit else unknown.weight() * self.unlabelled_weight
+            fast = block.prepare(unknown.rows.blocks[name], weights)
+        return PreparedRows(known, statistic, unknown, fast, pool_squares)
+
+    def observe(self, data: LabelledRows | PreparedRows, given: "Posterior | None" = None, /) -> Joint:
+        """Sum the rows by class: those without a label by their responsibilities under the given posterior.
+
+        Given a posterior, the statistic carries the log-likelihood of the rows: Σ w log p(x, y) of rows that
+        have a label and Σ w log p(x) of the others.
+        """
+        rows = self.prepare(data) if isinstance(data, LabelledRows) else data
+        parts = []
+        if rows.statistic is not None:
+            likelihood = 0.0 if given is None else log_likelihood_of_labels(rows.known, given)
+            parts.append(Joint(rows.statistic.parts, likelihood))
+        if rows.unknown is not None:
+            if given is None:
+                raise ValueError(
+                    "some labels are missing, expected all of them, or a posterior to guess them by"
+                )
+            parts.append(self._observe_unlabelled(rows, rows.unknown, given))
+        return total(parts)
+
+    def _observe_unlabelled(self, rows: PreparedRows, unknown: LabelledRows, given: "Posterior") -> Joint:
+        if rows.fast is not None:
+            ((name, density),) = given.densities.items()
+            expectation = rows.fast.expect(density, given.log_prior, self.hard, rows.pool_squares)
+            if expectation is not None:
+                weight = expectation.weight
+                counts = Tally.of(weight.sum(), weight, terms=given.keys)
+                return Joint({CLASSES: counts, name: expectation.statistic}, expectation.log_likelihood)
+        return total(
+            self._observe_responsible(unknown.take(run), given)
+            for run in runs(len(unknown.rows), len(given.keys), _CELLS)
+        )
+
+    def _observe_responsible(self, data: LabelledRows, given: "Posterior") -> Joint:
+        joint = given.log_joint(data.rows)
+        log_density = _kernels.log_sum_rows(joint)
+        with np.errstate(invalid="ignore"):
+            probabilities = np.exp(joint - log_density[:, None])
+        probabilities[~np.isfinite(log_density)] = 1.0 / len(given.keys)  # impossible in every class
+        if self.hard:
+            log_density = joint.max(axis=1)
+            probabilities = np.eye(len(given.keys))[probabilities.argmax(axis=1)]
+        weights = data.weight() * self.unlabelled_weight
+        values = _round_to_grid(probabilities * weights[:, None], weights.max(initial=0.0))
+        responsibilities = Responsibilities(given.keys, values)
+        sums = observe_blocks(self.blocks, data.rows, responsibilities, given=given)
+        return Joint(sums.parts, float(weights @ np.maximum(log_density, -1e300)))
+
+    def objective(self, statistic: Joint, /) -> float:
+        """The log-likelihood of the rows under the posterior that they were observed given."""
+        return statistic.log_likelihood
 
     def choose(self, data: LabelledRows, statistic: Joint) -> "Generative":
         """The model with what its blocks choose from rows with labels, of which they have this statistic."""
         blocks = {
-            name: block.choose(data.rows.blocks[name], data.labels, data.weights, statistic[name])
+            name: block.choose(data.rows.blocks[name], data.filed, data.weights, statistic[name])
             for name, block in self.blocks.items()
         }
         return replace(self, blocks=blocks)
 
-    def summed(self, sums: Tally) -> Joint:
+    def convert_sums(self, sums: Tally) -> Joint:
         """The statistic of rows of which only their number and their sums by class are known (K, d)."""
         if len(self.blocks) != 1 or sums.keys is None:
             raise TypeError("got sums, expected a model of counts in all columns, and sums by class")
         ((name, block),) = self.blocks.items()
         counts = Tally(weight=sums.weight.sum(axis=0), total=sums.weight, terms=sums.keys)
-        return Joint({CLASSES: counts, name: block.summed(sums)})
-
-    def expect(self, data: LabelledRows, given: "Posterior | None" = None, /) -> tuple[Joint, float]:
-        """As `observe`, and log p of the rows that have no label under the given posterior."""
-        known = self._observe_known(data.known())
-        unknown = data.unknown()
-        if unknown is None:
-            return known, 0.0
-        if given is None:
-            raise ValueError("some labels are missing, expected all of them, or a posterior to guess them by")
-        guessed, likelihood = self.guess(unknown, given)
-        return known + guessed, likelihood
-
-    def guess(
-        self,
-        unknown: LabelledRows,
-        given: "Posterior",
-        hard: bool = False,
-        ready: Pass | None = None,
-        rough: bool = False,
-    ) -> tuple[Joint, float]:
-        """Sum rows that have no label by what the posterior thinks of them, and log p of them.
-
-        If `hard`, each row goes wholly to its most probable class, and the likelihood is that of the two
-        together. A pass made `ready` by `prepare` saves time at every step but the first; see `em.steps` for
-        what is `rough`.
-        """
-        over = self.prepare(unknown, given) if ready is None else ready
-        if over is not None:
-            ((name, density),) = given.densities.items()
-            found = over.expect(density, given.log_prior, hard, rough)
-            if found is not None:
-                counts = Tally.of(found.weight.sum(), found.weight, terms=given.keys)
-                return Joint({CLASSES: counts, name: found.statistic}), found.log_likelihood
-        parts, likelihood = [], 0.0
-        for block in runs(len(unknown.rows), len(given.keys), _CELLS):
-            part, more = self._observe_unknown(unknown.take(block), given, hard)
-            parts.append(part)
-            likelihood += more
-        return total(parts), likelihood
-
-    def prepare(self, unknown: LabelledRows, given: "Posterior") -> Pass | None:
-        """Rows without labels made ready for steps of EM, if the model is one block that has a short way."""
-        if len(self.blocks) != 1:
-            return None
-        weights = None if unknown.weights is None and self.weighed == 1.0 else unknown.weight() * self.weighed
-        ((name, rows),) = unknown.rows.blocks.items()
-        return Pass.over(rows, weights, given.densities[name])
-
-    def _observe_known(self, data: LabelledRows) -> Joint:
-        counts = Tally.count(data.labels, data.weights)
-        parts: dict[str, Sums] = {CLASSES: counts}
-        for name, block in self.blocks.items():
-            parts[name] = block.observe(data.rows.blocks[name], data.labels, data.weights)
-        return Joint(parts)
-
-    def _observe_unknown(self, data: LabelledRows, given: "Posterior", hard: bool) -> tuple[Joint, float]:
-        joint = given.log_joint(data.rows)
-        evidence = _kernels.log_sum_rows(joint)
-        weights = data.weight() * self.weighed
-        with np.errstate(invalid="ignore"):
-            parts = np.exp(joint - evidence[:, None])
-        parts[~np.isfinite(evidence)] = 1.0 / len(given.keys)  # impossible in every class: no one's more
-        if hard:
-            evidence = joint.max(axis=1)
-            parts = np.eye(len(given.keys))[parts.argmax(axis=1)]
-        shares = Responsibilities(given.keys, _on_grid(parts * weights[:, None], weights.max(initial=0.0)))
-        likelihood = float(weights @ np.maximum(evidence, -1e300))
-        return self.gather(data.rows, shares, given), likelihood
-
-    def gather(self, rows: Encoded, shares: Responsibilities, given: "Posterior | None" = None) -> Joint:
-        """Sum the rows by share."""
-        weight = shares.parts.sum(axis=0)
-        parts: dict[str, Sums] = {CLASSES: Tally.of(weight.sum(), weight, terms=shares.keys)}
-        for name, block in self.blocks.items():
-            density = None if given is None else given.densities[name]
-            parts[name] = block.share(rows.blocks[name], shares, density)
-        return Joint(parts)
+        return Joint({CLASSES: counts, name: block.convert_sums(sums)})
 
     def infer(self, statistic: Joint, /) -> "Posterior":
         """Densities and class probabilities."""
@@ -242,13 +244,42 @@ class Generative:
             block.refuse_impossible(part)
 
 
-def _on_grid(parts: Array, largest: float) -> Array:
-    """Shares rounded to 2**-52 of the largest weight: a share of 1e-200 would make every exact sum long.
+def observe_blocks(
+    blocks: Mapping[str, Block[Any, Any]],
+    rows: Encoded,
+    by: Labels | Responsibilities,
+    weights: Array | None = None,
+    given: "Posterior | None" = None,
+) -> Joint:
+    """Sum the rows by class, in each block; responsibilities contain the weights, and come from `given`."""
+    if isinstance(by, Labels):
+        counts = Tally.count(by, weights)
+    else:
+        weight = by.values.sum(axis=0)
+        counts = Tally.of(weight.sum(), weight, terms=by.keys)
+    parts: dict[str, Sums] = {CLASSES: counts}
+    for name, block in blocks.items():
+        density = None if given is None else given.densities[name]
+        parts[name] = block.observe(rows.blocks[name], by, weights, density)
+    return Joint(parts)
+
+
+def _round_to_grid(values: Array, largest: float) -> Array:
+    """To 2**-52 of the largest weight: a responsibility of 1e-200 would make every exact sum long.
 
     (A step of EM over 8,000 texts of 50,000 words: 1.4 s without, 0.2 s with.)
     """
     grid = np.ldexp(1.0, int(np.frexp(largest)[1]) - 53)
-    return np.asarray(np.rint(parts / grid) * grid)
+    return np.asarray(np.rint(values / grid) * grid)
+
+
+def log_likelihood_of_labels(known: LabelledRows, posterior: "Posterior") -> float:
+    """Σ w log p(x, y) of rows that all have a label."""
+    if not len(known.rows):
+        return 0.0
+    place = posterior.keys.find(known.filed.keys)[known.filed.group]
+    joint = posterior.log_joint(known.rows)[np.arange(len(place)), place]
+    return float(known.weight() @ joint)
 
 
 def classes_of(statistic: Joint) -> Keys:

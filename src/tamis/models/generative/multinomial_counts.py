@@ -62,14 +62,19 @@ class MultinomialCounts(Block[Rows, Tally]):
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < LARGEST)  # not so if any is NaN
 
-    def observe(self, rows: Rows, filed: Labels, weights: Array | None = None) -> Tally:
-        return tallied(rows, filed, weights)
+    def observe(
+        self,
+        rows: Rows,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: Density[Rows] | None = None,
+    ) -> Tally:
+        if isinstance(by, Responsibilities):
+            return Tally.of(by.values.sum(axis=0), linear_scores.total(rows, by.values), by.keys)
+        return tallied(rows, by, weights)
 
-    def summed(self, sums: Tally) -> Tally:
+    def convert_sums(self, sums: Tally) -> Tally:
         return sums
-
-    def share(self, rows: Rows, shares: Responsibilities, given: Density[Rows] | None = None) -> Tally:
-        return Tally.of(shares.parts.sum(axis=0), linear_scores.total(rows, shares.parts), shares.keys)
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
         seen = statistic.over(keys)

@@ -39,27 +39,23 @@ class RateColumns(Block[Rows, Moments]):
             )
         return rows
 
-    def observe(self, rows: Rows, filed: Labels, weights: Array | None = None) -> Moments:
+    def observe(
+        self,
+        rows: Rows,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: Density[Rows] | None = None,
+    ) -> Moments:
+        if isinstance(by, Responsibilities):
+            return _sum_responsible(rows, by)
         if not isinstance(rows, Sparse):
-            return Moments.observe(rows, weights, filed, form="none", missing=True)
-        total, weight = sparse_total(rows, filed, weights), filed_weight(filed, weights)
-        return self.summed(Tally(weight=weight, total=total, keys=filed.keys))
+            return Moments.observe(rows, weights, by, form="none", missing=True)
+        total, weight = sparse_total(rows, by, weights), filed_weight(by, weights)
+        return self.convert_sums(Tally(weight=weight, total=total, keys=by.keys))
 
-    def summed(self, sums: Tally) -> Moments:
+    def convert_sums(self, sums: Tally) -> Moments:
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
         return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys)._pruned()
-
-    def share(self, rows: Rows, shares: Responsibilities, given: Density[Rows] | None = None) -> Moments:
-        first = linear_scores.total(_filled(rows), shares.parts)
-        present = _present(rows)
-        weight = (
-            np.broadcast_to(shares.parts.sum(axis=0)[:, None], first.shape)
-            if present is None
-            else shares.parts.T @ present
-        )
-        return Moments(
-            weight=Exact.of(weight), first=Exact.of(first), form="none", keys=shares.keys
-        )._pruned()
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
         return self._density(keys, statistic.over(keys), statistic.pooled())
@@ -71,6 +67,16 @@ class RateColumns(Block[Rows, Moments]):
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
         refuse_too_much(bool((statistic.first.value < 0).any()))
+
+
+def _sum_responsible(rows: Rows, responsibilities: Responsibilities) -> Moments:
+    """Σ r x and Σ r of each class and column."""
+    r, present = responsibilities.values, _present(rows)
+    first = linear_scores.total(_filled(rows), r)
+    weight = np.broadcast_to(r.sum(axis=0)[:, None], first.shape) if present is None else r.T @ present
+    return Moments(
+        weight=Exact.of(weight), first=Exact.of(first), form="none", keys=responsibilities.keys
+    )._pruned()
 
 
 def _present(rows: Rows) -> Array | None:

@@ -1,5 +1,6 @@
 """The fused step of EM is the step: in any shape, on any number of threads, at any mean."""
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tamis.models.generative import GaussianColumns, Generative, LabelledRows, Posterior, Responsibilities, em
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.generative.model import observe_blocks
 from tamis.stats import Joint, Labels
 from tamis.tables import Table
 from tests.models.mixtures import (
@@ -30,15 +32,16 @@ def rng() -> np.random.Generator:
 def generic(
     model: Generative, evidence: LabelledRows, given: Posterior, hard: bool = False
 ) -> tuple[Joint, float]:
-    """The step by scores and shares, which the fused one stands in for."""
+    """The step by scores and responsibilities, which the fused one stands in for."""
     joint = given.log_joint(evidence.rows)
     evidences = np.logaddexp.reduce(joint, axis=1)
     parts = np.exp(joint - evidences[:, None])
     if hard:
         parts, evidences = np.eye(len(given.keys))[joint.argmax(axis=1)], joint.max(axis=1)
-    weights = evidence.weight() * model.weighed
-    shares = Responsibilities(given.keys, parts * weights[:, None])
-    return model.gather(evidence.rows, shares, given), float(weights @ evidences)
+    weights = evidence.weight() * model.unlabelled_weight
+    responsibilities = Responsibilities(given.keys, parts * weights[:, None])
+    statistic = observe_blocks(model.blocks, evidence.rows, responsibilities, given=given)
+    return statistic, float(weights @ evidences)
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -51,11 +54,11 @@ def test_the_fused_step_is_the_step(
     evidence = unlabelled(model, data, rng.random(9001) if weighted else None)
     start = random_start(model, evidence, 4, rng)
     given = list(islice(em.steps(model, evidence, start), 3))[-1].posterior
-    assert model.prepare(evidence, given) is not None
-    fused, likelihood = model.guess(evidence, given, hard)
+    assert model.prepare(evidence).fast is not None
+    fused = replace(model, hard=hard).observe(evidence, given)
     expected, by_scores = generic(model, evidence, given, hard)
     close(fused["x"], expected["x"], 1e-10)  # type: ignore[arg-type]  # Moments
-    assert likelihood == pytest.approx(by_scores, rel=1e-12)
+    assert fused.log_likelihood == pytest.approx(by_scores, rel=1e-12)
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
@@ -68,7 +71,8 @@ def test_no_bit_depends_on_the_number_of_threads(
     found = []
     for lanes in (1, 2, 3):
         monkeypatch.setattr("tamis._kernels.threads.parts", lambda _, lanes=lanes: lanes)
-        found.append(model.guess(evidence, start))
+        statistic = model.observe(evidence, start)
+        found.append((statistic, statistic.log_likelihood))
     assert found[0] == found[1] == found[2]
 
 
@@ -80,21 +84,21 @@ def test_the_fused_step_is_the_step_in_any_shape(
     model = mixture(k, x=GaussianVectors(covariance=covariance, estimate="mean"))
     evidence = unlabelled(model, rng.normal(size=(n, d)))
     given = random_start(model, evidence, k, rng)
-    fused, likelihood = model.guess(evidence, given)
+    fused = model.observe(evidence, given)
     expected, by_scores = generic(model, evidence, given)
     close(fused["x"], expected["x"], 1e-9)  # type: ignore[arg-type]  # Moments
-    assert likelihood == pytest.approx(by_scores, rel=1e-11)
+    assert fused.log_likelihood == pytest.approx(by_scores, rel=1e-11)
 
 
 def test_a_rough_step_has_all_squares(rng: np.random.Generator) -> None:
     model, data = gaussian("tied"), clouds(rng, 5000)
     evidence = unlabelled(model, data)
     start = random_start(model, evidence, 3, rng)
-    rough, whole = (next(em.steps(model, evidence, start, rough=rough)) for rough in (True, False))
+    rough, whole = (next(em.steps(model, evidence, start, pool_squares=pool)) for pool in (True, False))
     ours: Any = rough.posterior.densities["x"]
     theirs: Any = whole.posterior.densities["x"]
     np.testing.assert_allclose(ours.covariance, theirs.covariance, rtol=1e-10)
-    assert rough.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-12)
+    assert rough.objective == pytest.approx(whole.objective, rel=1e-12)
     outcome: Any = em.run(model, evidence, start, 5, 0.0)
     exact: Any = list(islice(em.steps(model, evidence, start), 5))[-1]
     close(outcome.statistic["x"], exact.statistic["x"], 1e-9)
@@ -106,7 +110,7 @@ def test_narrow_gaussians_far_apart_are_left_to_the_long_way(rng: np.random.Gene
     rows = model.encode(Table.of(data))
     given = model.infer(model.observe(LabelledRows(rows, Labels.of(np.repeat([0, 1], 100)))))
     evidence = unlabelled(model, data)
-    ready = model.prepare(evidence, given)
+    ready = model.prepare(evidence).fast
     assert ready is not None
     assert ready.expect(given.densities["x"], given.log_prior) is None
     outcome: Any = em.run(model, evidence, given, 3, 0.0)
@@ -135,8 +139,8 @@ def test_a_class_that_has_nothing_disturbs_no_one(rng: np.random.Generator) -> N
     model, data = mixture(3, x=GaussianColumns(estimate="mle")), clouds(rng, 300) + 1e8
     evidence = unlabelled(model, data)
     parts = np.append(rng.dirichlet(np.ones(2), 300), np.zeros((300, 1)), axis=1)
-    start = model.infer(model.gather(evidence.rows, Responsibilities(classes(3), parts)))
-    ready = model.prepare(evidence, start)
+    start = model.infer(observe_blocks(model.blocks, evidence.rows, Responsibilities(classes(3), parts)))
+    ready = model.prepare(evidence).fast
     assert ready is not None
     assert ready.expect(start.densities["x"], start.log_prior) is not None
     outcome = em.run(model, evidence, start, 10, 0.0)

@@ -1,0 +1,333 @@
+"""rows, responsibilities of classes → Moments by class: the expectation step of Gaussian columns.
+
+`sum_vectors` and `sum_columns` take responsibilities that are known, and sum about the mean of each class.
+`PreparedRows` finds responsibilities and sums in one pass, at the speed of BLAS: about an origin o near the
+rows, a Gaussian's log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ.
+Each is one product of matrices for all classes together, of blocks of φ that stay in the cache. The Gaussians
+of a tied covariance share their squares, so that φ = [x − o, 1] is enough.
+
+The loss to rounding grows with the terms that cancel; where these are large, None sends the caller back to
+scores and responsibilities, class by class. `test_the_fused_step_is_the_step` keeps the two equal.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis._kernels import threads
+from tamis.arrays import Array
+from tamis.models.generative.block import Density, Expectation, Responsibilities
+from tamis.stats import Keys, Moments
+from tamis.tables import runs
+
+Products = Literal["full", "diagonal", "none"]  # those in φ
+
+_BLOCK = 4096  # rows whose centred copy is in memory at a time
+_FAR = 1e6  # terms of a log-density that cancel: ten digits are left of its unit
+_SMALL = 10**6  # rows · classes · terms up to which OpenBLAS multiplies without packing: twice as fast
+_FEWEST, _CELLS, _MOST = 256, 1 << 19, 4096  # rows at a time, and cells of φ where there is no small product
+_WIDEST = 2500  # terms of φ, for 69 columns: blocks of wider ones have too few rows for BLAS
+_CHUNKS = 8  # in which sums are made, whatever the number of threads: the result must not depend on that
+_SQUARABLE = 1e140  # and then summed, and weighted
+_LEAST_LOG = -1e300  # log 0, for sums that must not meet ∞ · 0
+
+
+def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
+    """Full Moments of rows without gaps, each class about its own mean."""
+    r = responsibilities.values
+    centre, weight = _centres(rows, r), r.sum(axis=0)
+    k, d = centre.shape
+    first, second = np.zeros((k, d)), np.zeros((k, d, d))
+    for at in runs(len(rows), 1, _BLOCK):
+        for own in range(k):
+            about, w = _drop_weightless(rows[at], r[at, own])
+            about = about - centre[own]
+            first[own] += w @ about
+            second[own] += sum_products(about, w)
+    return Moments.about(centre, weight, first, second, "full", responsibilities.keys)
+
+
+def sum_columns(rows: Array, responsibilities: Responsibilities) -> Moments:
+    """Diagonal Moments, each class about its own mean; a missing value is left out of its column alone."""
+    r = responsibilities.values
+    centre = _centres(rows, r)
+    k, d = centre.shape
+    weight, first, second = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d))
+    for at in runs(len(rows), 1, _BLOCK):
+        present = ~np.isnan(rows[at])
+        complete = bool(present.all())
+        weight += r[at].sum(axis=0)[:, None] if complete else r[at].T @ present
+        for own in range(k):
+            about, w = _drop_weightless(rows[at], r[at, own])
+            about = about - centre[own]
+            if not complete:
+                about[np.isnan(about)] = 0.0
+            first[own] += w @ about
+            second[own] += w @ np.square(about)
+    return Moments.about(centre, weight, first, second, keys=responsibilities.keys)
+
+
+def _centres(rows: Array, responsibilities: Array) -> Array:
+    """The mean of each class (K, d), by sums about the mean of all: near enough to take squares about."""
+    if not len(rows):
+        return np.zeros((responsibilities.shape[1], rows.shape[1]))
+    present = ~np.isnan(rows)
+    complete = bool(present.all())
+    values = rows if complete else np.where(present, rows, 0.0)
+    centre = values.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    about = rows - centre
+    if not complete:
+        about[~present] = 0.0
+    weight = responsibilities.sum(axis=0)[:, None] if complete else responsibilities.T @ present
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shift = (responsibilities.T @ about) / weight
+    return np.asarray(centre + np.where(np.isfinite(shift), shift, 0.0))
+
+
+def _drop_weightless(rows: Array, weights: Array) -> tuple[Array, Array]:
+    """Without the rows that have no weight, if they are many: of classes far apart, each row is in one."""
+    positive = weights != 0
+    return (rows[positive], weights[positive]) if 2 * positive.sum() < len(rows) else (rows, weights)
+
+
+def sum_products(about: Array, weights: Array) -> Array:
+    """Σ w x xᵀ (d, d); with no weight below zero by half the work, as BLAS sees YᵀY."""
+    if (weights < 0).any():
+        return np.asarray((about * weights[:, None]).T @ about)
+    root = about * np.sqrt(weights)[:, None]
+    return np.asarray(root.T @ root)
+
+
+class Natural(NamedTuple):
+    """Log-densities about an origin: constant + linear · x + quadratic · products of x."""
+
+    form: Literal["full", "tied", "diagonal"]
+    constant: Array  # (K,)
+    linear: Array  # (K, d)
+    quadratic: Array  # (K, d, d); (d, d) if tied, one for all classes; (K, d) if diagonal
+    cancelling: Array  # (K,): the sum of the terms' magnitudes, for a usual row of the class
+
+
+class Gaussian(Density[Array]):
+    """A Gaussian in each class, with parameters that are known."""
+
+    @abstractmethod
+    def natural(self, origin: Array) -> Natural:
+        """The density about an origin."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """Rows without labels, prepared for many expectation steps."""
+
+    rows: Array  # (n, d), nothing missing
+    weights: Array | None  # (n,)
+    origin: Array  # (d,)
+
+    @classmethod
+    def of(cls, rows: Array, weights: Array | None) -> "PreparedRows | None":
+        """None if a value is missing, or too large to be squared."""
+        if not rows.size or not max(rows.max(), -rows.min()) < _SQUARABLE:  # nor is NaN
+            return None
+        return cls(rows, weights, rows.mean(axis=0))  # rounded or not, it is near the rows, and stays
+
+    def expect(
+        self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
+    ) -> Expectation | None:
+        """See `block.Preparation`; None if the density is not Gaussian, or too narrow to be near o.
+
+        With `pool_squares`, classes of a tied covariance get their weights and means, and each a part of all
+        squares in proportion to its weight: their sum is right, and `infer` uses nothing else of them.
+        """
+        if not isinstance(density, Gaussian):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # and then it is too narrow
+            natural = density.natural(self.origin)
+        if not (natural.cancelling <= _FAR)[log_prior > -np.inf].all():
+            return None
+        products: Products = "diagonal" if natural.form == "diagonal" else "full"
+        if natural.form == "tied" and pool_squares:
+            products = "none"
+        d = self.rows.shape[1]
+        width = _count_products(products, d)
+        if 1 + d + width > _WIDEST:
+            return None
+        terms = [natural.linear, (natural.constant + np.maximum(log_prior, _LEAST_LOG))[:, None]]
+        if products != "none":
+            quadratic = _pair_factors(natural.quadratic) if products == "full" else natural.quadratic
+            terms.insert(1, np.broadcast_to(quadratic, (len(log_prior), width)))
+        sums, log_likelihood = self._sum_features(np.concatenate(terms, axis=1), products, hard)
+        first, second, weight = sums[:, :d], sums[:, d:-1], sums[:, -1]
+        if products == "none":
+            log_likelihood += float((natural.quadratic * self.squares).sum())
+            second = _divide_squares(weight, first, self.squares)
+        elif products == "full":
+            left, right = pairs(d)
+            matrices = np.empty((len(second), d, d))
+            matrices[:, left, right] = matrices[:, right, left] = second
+            second = matrices
+        return Expectation(
+            self._moments(weight, first, second, density.keys, products), weight, log_likelihood
+        )
+
+    def _moments(self, weight: Array, first: Array, second: Array, keys: Keys, products: Products) -> Moments:
+        diagonal = products == "diagonal"
+        return Moments.about(
+            centre=np.broadcast_to(self.origin, first.shape),
+            weight=np.ascontiguousarray(
+                np.broadcast_to(weight[:, None], first.shape) if diagonal else weight
+            ),
+            first=np.ascontiguousarray(first),
+            second=np.ascontiguousarray(second),
+            form="diagonal" if diagonal else "full",
+            keys=keys,
+        )
+
+    @cached_property
+    def about(self) -> Array:
+        """x − o (d, n), columns first: rows lie side by side, and so do the products of two columns."""
+        differences = np.empty((len(self.origin), len(self.rows)))
+        for start in range(0, len(self.rows), _MOST):
+            rows = slice(start, start + _MOST)
+            np.subtract(self.rows[rows].T, self.origin[:, None], out=differences[:, rows])
+        return differences
+
+    @cached_property
+    def squares(self) -> Array:
+        """Σ w (x − o)(x − o)ᵀ (d, d)."""
+        squares = np.zeros((len(self.origin), len(self.origin)))
+        with threads.one_blas_thread:
+            for start in range(0, len(self.rows), _MOST):
+                x = self.about[:, start : start + _MOST]
+                wx = x if self.weights is None else x * self.weights[start : start + _MOST]
+                squares += wx @ x.T
+        return squares
+
+    def _sum_features(self, theta: Array, products: Products, hard: bool) -> tuple[Array, float]:
+        """Σ r φ (K, terms) and log p(rows); chunks are summed by themselves, and added in their order."""
+        n, count = self.about.shape[1], _CHUNKS
+        workers = threads.parts(self.rows.size * len(theta))
+        cuts = [n * c // count for c in range(count + 1)]
+        spans = list(pairwise(cuts))
+        with threads.one_blas_thread:
+            results = threads.together(
+                [_Worker(self, theta, products, hard, spans[i::workers]).sum_chunks for i in range(workers)]
+            )
+        ordered = [results[c % workers][c // workers] for c in range(count)]
+        return np.sum([sums for sums, _ in ordered], axis=0), sum(likelihood for _, likelihood in ordered)
+
+
+class _Worker(NamedTuple):
+    """The chunks that one thread sums, in buffers of its own."""
+
+    prepared: PreparedRows
+    theta: Array
+    products: Products
+    hard: bool
+    spans: Sequence[tuple[int, int]]
+
+    def sum_chunks(self) -> list[tuple[Array, float]]:
+        k, p = self.theta.shape
+        step = _SMALL // (k * p)
+        step = min(step if step >= _FEWEST else max(_FEWEST, _CELLS // p), _MOST)
+        buffers = _Buffers.of(self, step)
+        results = []
+        for begin, end in self.spans:
+            sums, log_likelihood = np.zeros((k, p)), 0.0
+            for start in range(begin, end, step):
+                rows = slice(start, min(start + step, end))
+                own = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
+                own.fill(self.prepared.about[:, rows], self.products)
+                np.matmul(self.theta, own.features, out=own.joint)
+                log_likelihood += self._divide_rows(own.joint, rows)
+                np.copyto(own.responsibilities, own.joint.T)
+                sums += np.matmul(own.responsibilities.T, own.features.T, out=own.product)
+            results.append((sums, log_likelihood))
+        return results
+
+    def _divide_rows(self, joint: Array, rows: slice) -> float:
+        """Turn log p(x, class) (K, n) into weighted responsibilities; return Σ w log p(x).
+
+        If hard, p(x) is that of the row and its most probable class together.
+        """
+        weights = None if self.prepared.weights is None else self.prepared.weights[rows]
+        most = joint.max(axis=0)
+        if self.hard:
+            best = joint.argmax(axis=0)
+            joint[:] = 0.0
+            joint[best, np.arange(len(best))] = 1.0
+            log_density = most
+        else:
+            joint -= most
+            np.exp(joint, out=joint)
+            density = joint.sum(axis=0)
+            joint /= density
+            log_density = np.log(density, out=density)
+            log_density += most
+        if weights is None:
+            return float(log_density.sum())
+        joint *= weights
+        return float(weights @ log_density)
+
+
+class _Buffers(NamedTuple):
+    """For a block of rows; contiguous arrays, for NumPy goes through them in one loop."""
+
+    table: Array  # x twice, products, 1
+    features: Array  # (terms, n): the table from its second x on
+    joint: Array  # (K, n)
+    responsibilities: Array  # (n, K): so BLAS wants them beside φ
+    product: Array  # (K, terms)
+
+    @classmethod
+    def of(cls, worker: _Worker, size: int) -> "_Buffers":
+        k, p = worker.theta.shape
+        d = worker.prepared.rows.shape[1]
+        table = np.empty((d + p, size))
+        table[-1] = 1.0
+        return cls(table, table[d:], np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
+
+    def fill(self, about: Array, products: Products) -> None:
+        """φ of these columns (d, n); each times the one `turn` places on, so that d products are one call."""
+        d = len(about)
+        np.copyto(self.features[:d], about)
+        if products == "diagonal":
+            np.square(self.features[:d], out=self.features[d : 2 * d])
+        elif products == "full":
+            x, at, end = self.table[:d], d, d + d * (d + 1) // 2
+            np.copyto(x, about)
+            for turn in range(d // 2 + 1):
+                size = min(d, end - at)
+                np.multiply(x[:size], self.table[turn : turn + size], out=self.features[at : at + size])
+                at += size
+
+
+@lru_cache(maxsize=4)
+def pairs(d: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The columns of each product, in the order of `_Buffers.fill`."""
+    place = np.arange(d * (d + 1) // 2)
+    return place % d, (place % d + place // d) % d
+
+
+def _pair_factors(matrices: Array) -> Array:
+    """Symmetric (..., d, d) → a factor for each product (..., d(d+1)/2): those of two columns count twice."""
+    left, right = pairs(matrices.shape[-1])
+    return np.asarray(matrices[..., left, right] * np.where(left == right, 1.0, 2.0))
+
+
+def _count_products(products: Products, d: int) -> int:
+    return {"full": d * (d + 1) // 2, "diagonal": d, "none": 0}[products]
+
+
+def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
+    """Second moments (K, d, d) whose sum is right: each class its mean's, and its part of the rest."""
+    mean = np.where(weight[:, None] > 0, first, 0.0) / np.where(weight > 0, weight, 1.0)[:, None]
+    own = first[:, :, None] * mean[:, None, :]
+    rest = squares - own.sum(axis=0)
+    return np.asarray(own + rest * (weight / weight.sum())[:, None, None])
