@@ -49,10 +49,10 @@ class HeldOut:
     @property
     def log_losses(self) -> Array:
         """−log p(true class | row), (n,); a row that every class calls impossible says nothing: log K."""
-        evidence = _kernels.log_sum_rows(np.ascontiguousarray(self.log_joint))
+        log_density = _kernels.log_sum_rows(np.ascontiguousarray(self.log_joint))
         own = self.log_joint[np.arange(len(self.group)), self.group]
-        impossible = np.isneginf(evidence)
-        return np.where(impossible, np.log(len(self.keys)), np.where(impossible, 0.0, evidence) - own)
+        impossible = np.isneginf(log_density)
+        return np.where(impossible, np.log(len(self.keys)), np.where(impossible, 0.0, log_density) - own)
 
     @property
     def log_loss(self) -> float:
@@ -122,52 +122,48 @@ def _refuse_unless_one_each(given: int, n: int, what: str) -> None:
         raise ValueError(f"got {given} {what} for {n} rows, expected one per row")
 
 
-def cross_validate(model: Generative, evidence: LabelledRows, fold: ArrayLike) -> HeldOut:
+def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> HeldOut:
     """Score each fold by the model of all others, from one pass over the rows."""
-    _refuse_unless_labelled(evidence)
+    _refuse_unless_labelled(data)
     part_of = np.asarray(fold, dtype=np.int64)
-    _refuse_unless_one_each(len(part_of), len(evidence.rows), "folds")
+    _refuse_unless_one_each(len(part_of), len(data.rows), "folds")
     rows = [np.flatnonzero(part_of == one) for one in np.unique(part_of).tolist()]
     if len(rows) < 2:
         raise ValueError(f"got {len(rows)} folds, expected at least 2: the model learns from the others")
-    folds = [_narrowed(evidence.take(index)) for index in rows]
+    folds = [_narrowed(data.take(index)) for index in rows]
     parts = [model.observe(each) for each in folds]
     whole = total(parts)
     keys = model.keys(whole)
     joint = np.full((len(part_of), len(keys)), -np.inf)
-    for index, data, part in zip(rows, folds, parts, strict=True):
+    for index, held, part in zip(rows, folds, parts, strict=True):
         posterior = model.infer(whole - part)
-        joint[np.ix_(index, keys.find(posterior.keys))] = posterior.log_joint(data.rows)
-    return HeldOut(keys, joint, _own_classes(keys, evidence), part_of, evidence.weights)
+        joint[np.ix_(index, keys.find(posterior.keys))] = posterior.log_joint(held.rows)
+    return HeldOut(keys, joint, _own_classes(keys, data), part_of, data.weights)
 
 
-def _narrowed(evidence: LabelledRows) -> LabelledRows:
+def _narrowed(data: LabelledRows) -> LabelledRows:
     """With the keys alone that have rows."""
-    group = evidence.labels.group
-    present = np.zeros(len(evidence.labels.keys), dtype=np.bool_)
+    group = data.labels.group
+    present = np.zeros(len(data.labels.keys), dtype=np.bool_)
     present[group] = True
     place = np.cumsum(present) - 1
-    return LabelledRows(
-        evidence.rows, Labels(evidence.labels.keys.keep(present), place[group]), evidence.weights
-    )
+    return LabelledRows(data.rows, Labels(data.labels.keys.keep(present), place[group]), data.weights)
 
 
-def leave_one_out(model: Generative, evidence: LabelledRows, statistic: Joint | None = None) -> HeldOut:
+def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None = None) -> HeldOut:
     """Score each row by the model of all others.
 
     The statistic is that of the rows, or of these and more; it is observed if it is not given.
     """
-    _refuse_unless_labelled(evidence)
-    whole = model.observe(evidence) if statistic is None else statistic
+    _refuse_unless_labelled(data)
+    whole = model.observe(data) if statistic is None else statistic
     keys = model.keys(whole)
-    filed = Labels(keys, _own_classes(keys, evidence))
+    labels = Labels(keys, _own_classes(keys, data))
     counts: Any = whole[CLASSES]
-    joint = left_out.log_priors(model, counts, filed, evidence.weight())
+    joint = left_out.log_priors(model, counts, labels, data.weight())
     for name, block in model.blocks.items():
-        joint += left_out.scores(
-            block, whole[name], keys, evidence.rows.blocks[name], filed, evidence.weights
-        )
-    return HeldOut(keys, joint, filed.group, np.arange(len(filed)), evidence.weights)
+        joint += left_out.scores(block, whole[name], keys, data.rows.blocks[name], labels, data.weights)
+    return HeldOut(keys, joint, labels.group, np.arange(len(labels)), data.weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +203,7 @@ def choose(
         scores = {key: -leave_one_out(model, data, statistic).log_loss for key, model in candidates.items()}
     else:
         raise TypeError(
-            "got a statistic alone, expected rows to leave out: give the evidence, or by='evidence'"
+            "got a statistic alone, expected rows to leave out: give labelled rows, or by='evidence'"
         )
     return Choice(max(scores, key=scores.__getitem__), scores)
 
@@ -256,17 +252,17 @@ def check(
     return Check(float(observed), replicated)
 
 
-def _own_classes(keys: Keys, evidence: LabelledRows) -> Indices:
+def _own_classes(keys: Keys, data: LabelledRows) -> Indices:
     """The index of each row's class among the keys."""
-    place = keys.find(evidence.labels.keys)[evidence.labels.group]
+    place = keys.find(data.labels.keys)[data.labels.group]
     if (place < 0).any():
-        label = evidence.labels.keys[int(evidence.labels.group[place.argmin()])]
+        label = data.labels.keys[int(data.labels.group[place.argmin()])]
         raise ValueError(
             f"class {label!r} has no weight in the statistic, expected that of these rows and more"
         )
     return np.asarray(place)
 
 
-def _refuse_unless_labelled(evidence: LabelledRows) -> None:
-    if (evidence.labels.group < 0).any():
-        raise ValueError("some labels are missing, expected all of them: validate on `evidence.known()`")
+def _refuse_unless_labelled(data: LabelledRows) -> None:
+    if (data.labels.group < 0).any():
+        raise ValueError("some labels are missing, expected all of them: validate on `data.known()`")

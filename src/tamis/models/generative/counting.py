@@ -35,35 +35,35 @@ def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
     return np.broadcast_to(given, (columns,))
 
 
-def tallied(rows: Rows, filed: Labels, weights: Array | None) -> Tally:
+def tallied(rows: Rows, labels: Labels, weights: Array | None) -> Tally:
     """Σ w x by label, exactly: weight (K,), total (K, d)."""
     if not isinstance(rows, Sparse):
-        return Tally.observe(rows, weights, filed)
+        return Tally.observe(rows, weights, labels)
     return Tally(
-        weight=filed_weight(filed, weights), total=sparse_total(rows, filed, weights), keys=filed.keys
+        weight=filed_weight(labels, weights), total=sparse_total(rows, labels, weights), keys=labels.keys
     )._pruned()
 
 
-def sparse_total(rows: Sparse, filed: Labels, weights: Array | None) -> Exact:
+def sparse_total(rows: Sparse, labels: Labels, weights: Array | None) -> Exact:
     """Σ w x by label (K, d), exactly."""
     words, low = _kernels.deposit_sparse(
         rows.indptr,
         rows.indices,
         rows.values,
         np.zeros(0) if weights is None else weights,
-        filed.group,
-        len(filed.keys),
+        labels.group,
+        len(labels.keys),
         rows.columns,
     )
-    return Exact(words.reshape(len(words), len(filed.keys), rows.columns), low)
+    return Exact(words.reshape(len(words), len(labels.keys), rows.columns), low)
 
 
-def filed_weight(filed: Labels, weights: Array | None) -> Exact:
+def filed_weight(labels: Labels, weights: Array | None) -> Exact:
     """Σ w by label (K,), exactly."""
     return (
-        Tally.observe(np.zeros((len(filed), 0)), weights, filed).weight
+        Tally.observe(np.zeros((len(labels), 0)), weights, labels).weight
         if weights is not None
-        else (Exact.from_integers(np.bincount(filed.group, minlength=len(filed.keys)).astype(np.int64)))
+        else (Exact.of_integers(np.bincount(labels.group, minlength=len(labels.keys)).astype(np.int64)))
     )
 
 

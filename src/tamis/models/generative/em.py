@@ -160,7 +160,7 @@ def _split_unlabelled(data: LabelledRows, classes: int) -> Iterator[LabelledRows
 
 def _weight(model: Generative, data: LabelledRows) -> float:
     """Of all rows."""
-    factors = np.where(data.filed.group < 0, model.unlabelled_weight, 1.0)
+    factors = np.where(data.labels.group < 0, model.unlabelled_weight, 1.0)
     return float((factors * data.weight()).sum())
 
 

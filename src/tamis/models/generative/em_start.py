@@ -139,7 +139,7 @@ def _covariances(covariance: str, precisions: ArrayLike, k: int, width: int) -> 
 
 def start(
     model: Generative,
-    evidence: LabelledRows,
+    data: LabelledRows,
     k: int,
     rng: np.random.Generator,
     method: Method = "kmeans",
@@ -152,24 +152,24 @@ def start(
     ("random_from_data"); with "random" there are none, and every row has responsibilities drawn at random.
     Where labels are known, infer a start from the rows that have them instead.
     """
-    if (evidence.labels.group >= 0).any():
+    if (data.labels.group >= 0).any():
         raise ValueError(
-            "got rows with labels, expected none: start from model.infer(model.observe(evidence.known()))"
+            "got rows with labels, expected none: start from model.infer(model.observe(data.known()))"
         )
-    if not 1 <= k <= len(evidence.rows):
+    if not 1 <= k <= len(data.rows):
         raise ValueError(
-            f"got k={k} classes for {len(evidence.rows)} rows, expected 1 or more, and no more than rows"
+            f"got k={k} classes for {len(data.rows)} rows, expected 1 or more, and no more than rows"
         )
     if method not in METHODS:
         raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
     given = Initial() if initial is None else initial
     keys = Keys(tuple(range(k)))
-    n = len(evidence.rows)
-    sample = evidence.take(np.sort(rng.permutation(n)[: max(_SAMPLE, _EACH * k)]))
+    n = len(data.rows)
+    sample = data.take(np.sort(rng.permutation(n)[: max(_SAMPLE, _EACH * k)]))
     assign = _assignment(model, sample, k, rng, method, given)
     # The sample has all means and squares that numbers need, but not all words that texts may hold.
     numeric = all(isinstance(block, GaussianColumns | GaussianVectors) for block in model.blocks.values())
-    chosen = sample if numeric else evidence
+    chosen = sample if numeric else data
     parts = []
     for run_of_rows in runs(len(chosen.rows), max(_width_of(model, sample.rows), k), _CELLS):
         part = chosen.take(run_of_rows)

@@ -57,9 +57,9 @@ def discriminant(
     ((2, 1), [[0.0]])
     """
     if statistic.keys is None or statistic.form != "full":
-        filed = "without" if statistic.keys is None else "by"
+        order = "without" if statistic.keys is None else "by"
         raise ValueError(
-            f"got {statistic.form} Moments {filed} label, expected full ones by label: observe with "
+            f"got {statistic.form} Moments {order} label, expected full ones by label: observe with "
             "form='full' and by=labels"
         )
     refuse_shrinkage(shrinkage)

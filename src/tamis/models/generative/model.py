@@ -46,23 +46,23 @@ class LabelledRows:
     """Rows, their labels as far as these are known, and their weights."""
 
     rows: Encoded
-    filed: Labels  # -1 where the label is missing
+    labels: Labels  # -1 where the label is missing
     weights: Array | None = None  # (n,)
 
     def take(self, rows: Rows) -> "LabelledRows":
         """These rows, in this order."""
         index = np.arange(len(self.rows))[rows]
         weights = None if self.weights is None else self.weights[index]
-        return LabelledRows(self.rows.take(rows), self.filed.take(index), weights)
+        return LabelledRows(self.rows.take(rows), self.labels.take(index), weights)
 
     def known(self) -> "LabelledRows":
         """The rows whose label is known."""
-        labelled = self.filed.group >= 0
+        labelled = self.labels.group >= 0
         return self if labelled.all() else self.take(labelled)
 
     def unknown(self) -> "LabelledRows | None":
         """The rows whose label is missing; None if there are none."""
-        missing = self.filed.group < 0
+        missing = self.labels.group < 0
         if missing.all():
             return self if len(self.rows) else None
         return self.take(missing) if missing.any() else None
@@ -127,7 +127,7 @@ class Generative:
         known, unknown = data.known(), data.unknown()
         statistic = None
         if len(known.rows) or unknown is None:
-            statistic = observe_blocks(self.blocks, known.rows, known.filed, known.weights)
+            statistic = observe_blocks(self.blocks, known.rows, known.labels, known.weights)
         fast = None
         if unknown is not None and len(self.blocks) == 1:
             ((name, block),) = self.blocks.items()
@@ -190,7 +190,7 @@ class Generative:
     def choose(self, data: LabelledRows, statistic: Joint) -> "Generative":
         """The model with what its blocks choose from rows with labels, of which they have this statistic."""
         blocks = {
-            name: block.choose(data.rows.blocks[name], data.filed, data.weights, statistic[name])
+            name: block.choose(data.rows.blocks[name], data.labels, data.weights, statistic[name])
             for name, block in self.blocks.items()
         }
         return replace(self, blocks=blocks)
@@ -277,7 +277,7 @@ def log_likelihood_of_labels(known: LabelledRows, posterior: "Posterior") -> flo
     """Σ w log p(x, y) of rows that all have a label."""
     if not len(known.rows):
         return 0.0
-    place = posterior.keys.find(known.filed.keys)[known.filed.group]
+    place = posterior.keys.find(known.labels.keys)[known.labels.group]
     joint = posterior.log_joint(known.rows)[np.arange(len(place)), place]
     return float(known.weight() @ joint)
 

@@ -28,18 +28,18 @@ class LedoitWolf:
     overall: float  # of all rows together, about one mean
 
     @classmethod
-    def choose(cls, rows: Array, filed: Labels, weights: Array | None, statistic: Moments) -> "LedoitWolf":
+    def choose(cls, rows: Array, labels: Labels, weights: Array | None, statistic: Moments) -> "LedoitWolf":
         """Choose the coefficients from the rows (n, d) that the statistic is of, in two passes over them.
 
         >>> rows = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [4.0, 5.0], [5.0, 4.0], [7.0, 9.0]])
-        >>> filed = Labels.of(["a", "a", "a", "b", "b", "b"])
-        >>> chosen = LedoitWolf.choose(rows, filed, None, Moments.observe(rows, by=filed, form="full"))
+        >>> labels = Labels.of(["a", "a", "a", "b", "b", "b"])
+        >>> chosen = LedoitWolf.choose(rows, labels, None, Moments.observe(rows, by=labels, form="full"))
         >>> chosen.by_class.round(3).tolist(), round(chosen.overall, 3)
         ([1.0, 0.444], 0.389)
         """
         keys, pooled = statistic.keys, statistic.pooled()
         assert keys is not None  # a block observes by label
-        weight, place = statistic.weight.value, keys.find(filed.keys)[filed.group]
+        weight, place = statistic.weight.value, keys.find(labels.keys)[labels.group]
         each = np.ones(len(rows)) if weights is None else weights
         found = np.array(
             [

@@ -34,17 +34,17 @@ _DENSE = 1 << 22  # cells of sparse rows that may be made dense at a time
 
 
 def scores(
-    block: Block[Any, Any], statistic: Sums, keys: Keys, rows: Any, filed: Labels, weights: Array | None
+    block: Block[Any, Any], statistic: Sums, keys: Keys, rows: Any, labels: Labels, weights: Array | None
 ) -> Array:
-    """log p(row | class) without the row, (n, K); `filed` is over these keys."""
-    n = len(filed)
+    """log p(row | class) without the row, (n, K); `labels` are over these keys."""
+    n = len(labels)
     found, doubtful = np.empty((n, len(keys))), np.ones(n, dtype=np.bool_)
     if (formula := formula_of(block, statistic, keys)) is not None:
         each = np.ones(n) if weights is None else weights
         for run in _runs(block, rows, len(keys)):
-            found[run], doubtful[run] = formula(taken(rows, run), filed.group[run], each[run])
+            found[run], doubtful[run] = formula(taken(rows, run), labels.group[run], each[run])
     for i in np.flatnonzero(doubtful).tolist():
-        found[i] = exactly(block, statistic, keys, rows, filed, weights, i)
+        found[i] = exactly(block, statistic, keys, rows, labels, weights, i)
     return found
 
 
@@ -53,7 +53,7 @@ def exactly(
     statistic: Sums,
     keys: Keys,
     rows: Any,
-    filed: Labels,
+    labels: Labels,
     weights: Array | None,
     i: int,
 ) -> Array:
@@ -61,7 +61,7 @@ def exactly(
     index = np.array([i])
     row = taken(rows, index)
     weight = None if weights is None else weights[index]
-    alone = Labels(Keys((keys[int(filed.group[i])],)), np.zeros(1, dtype=np.int64))
+    alone = Labels(Keys((keys[int(labels.group[i])],)), np.zeros(1, dtype=np.int64))
     left = (
         statistic
         if weight is not None and not weight.any()
@@ -71,9 +71,9 @@ def exactly(
     return found
 
 
-def log_priors(model: Generative, counts: Tally, filed: Labels, w: Array) -> Array:
+def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
     """log p(class) without each row, (n, K), as `infer` would have it: a class may be gone with its row."""
-    keys, own = filed.keys, filed.group
+    keys, own = labels.keys, labels.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))
     place = keys.find(counts.terms or ())
     high[place], rest[place] = counts.total.pair
