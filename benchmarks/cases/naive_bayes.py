@@ -99,7 +99,7 @@ def _multinomial(classes: int) -> tuple[AnyCase, ...]:
             name=f"multinomial-nb-infer-{classes}",
             what=f"observe and infer only: counts, {size}, against scikit-learn's MultinomialNB().fit",
             setup=lambda: _texts(classes),
-            ours=lambda rows: _density(rows).log_shares,
+            ours=lambda rows: _density(rows).log_probabilities,
             peer=peer,
             agree=_near,
         ),

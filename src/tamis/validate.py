@@ -162,7 +162,9 @@ def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None
     counts: Any = whole[CLASSES]
     joint = left_out.log_priors(model, counts, labels, data.weight())
     for name, block in model.blocks.items():
-        joint += left_out.scores(block, whole[name], keys, data.rows.blocks[name], labels, data.weights)
+        joint += left_out.score_without_row(
+            block, whole[name], keys, data.rows.blocks[name], labels, data.weights
+        )
     return HeldOut(keys, joint, labels.group, np.arange(len(labels)), data.weights)
 
 
@@ -265,4 +267,4 @@ def _own_classes(keys: Keys, data: LabelledRows) -> Indices:
 
 def _refuse_unless_labelled(data: LabelledRows) -> None:
     if (data.labels.group < 0).any():
-        raise ValueError("some labels are missing, expected all of them: validate on `data.known()`")
+        raise ValueError("some labels are missing, expected all of them: use `data.select_labelled()`")

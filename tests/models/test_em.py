@@ -66,11 +66,11 @@ def test_known_labels_are_never_doubted(rng: np.random.Generator) -> None:
     labels = np.repeat([0, 1], [50, 60])
     group = np.where(rng.random(110) < 0.5, labels, -1)
     evidence = LabelledRows(model.encode(Table.of(rows)), Labels(classes(2), group))
-    start = model.infer(model.observe(evidence.known()))
+    start = model.infer(model.observe(evidence.select_labelled()))
     step = next(em.steps(model, evidence, start))
-    missing = evidence.unknown()
+    missing = evidence.select_unlabelled()
     assert missing is not None
-    expected = model.observe(evidence.known()) + model.observe(missing, start)
+    expected = model.observe(evidence.select_labelled()) + model.observe(missing, start)
     close(step.statistic["x"], expected["x"], 1e-12)  # type: ignore[arg-type]  # Moments
     assert step.objective == pytest.approx(em.log_likelihood(evidence, start), rel=1e-12)
     likelihoods = em.run(model, evidence, start, 30, 0.0).log_likelihoods
@@ -83,7 +83,7 @@ def test_rows_without_labels_may_weigh_less(rng: np.random.Generator) -> None:
     plain = mixture(3, x=GaussianColumns(estimate="mle"))
     evidence = LabelledRows(plain.encode(Table.of(data)), Labels(classes(3), group))
     weighted = LabelledRows(evidence.rows, evidence.labels, np.where(group < 0, 0.25, 1.0))
-    start = plain.infer(plain.observe(evidence.known()))
+    start = plain.infer(plain.observe(evidence.select_labelled()))
     ours, theirs = em.run(light, evidence, start, 5, 0.0), em.run(plain, weighted, start, 5, 0.0)
     np.testing.assert_allclose(ours.log_likelihoods, theirs.log_likelihoods, rtol=1e-12)
     assert em.log_likelihood(evidence, start, 0.25) == pytest.approx(ours.log_likelihoods[0], rel=1e-12)
@@ -108,7 +108,7 @@ def test_a_step_raises_the_bound_and_so_the_likelihood(rng: np.random.Generator)
     model = gaussian("full", 2)
     rows = model.encode(Table.of(clouds(rng, 150, k=2)))
     evidence = LabelledRows(rows, Labels(classes(2), rng.integers(-1, 2, 150)))
-    start = model.infer(model.observe(evidence.known()))
+    start = model.infer(model.observe(evidence.select_labelled()))
     after = next(em.steps(model, evidence, start)).posterior
     before, bound = em.log_likelihood(evidence, start), em.lower_bound(evidence, after, start)
     assert before < bound < em.log_likelihood(evidence, after)

@@ -126,12 +126,12 @@ class MultinomialNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """What each column came to in each class."""
-        return self._density("feature_count_").seen.total.value  # type: ignore[no-any-return]
+        return self._density("feature_count_").class_sums.total.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
         """log p(column | class)."""
-        return self._density("feature_log_prob_").log_shares  # type: ignore[no-any-return]
+        return self._density("feature_log_prob_").log_probabilities  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -246,7 +246,7 @@ class BernoulliNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """How often each column was present in each class."""
-        return self._density("feature_count_").seen.first.value  # type: ignore[no-any-return]
+        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
@@ -305,7 +305,7 @@ class PoissonNB(DiscreteClassifier):
     @property
     def feature_count_(self) -> Array:
         """What each column came to in each class."""
-        return self._density("feature_count_").seen.first.value  # type: ignore[no-any-return]
+        return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def rate_(self) -> Array:

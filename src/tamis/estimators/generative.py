@@ -73,7 +73,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         model = self._model(schema, filed.keys, Keys(()))
         self._refuse_classes(schema, filed.keys)
         evidence = LabelledRows(model.encode(table), filed, weighed)
-        known = evidence.known()
+        known = evidence.select_labelled()
         statistic = model.observe(known)
         model = model.choose(known, statistic)
         posterior = model.infer(statistic)

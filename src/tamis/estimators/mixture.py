@@ -160,7 +160,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             "gaussian": GaussianVectors(
                 covariance=self.covariance,
                 missing=True,
-                apart=True,
+                within_classes=True,
                 estimate=self.estimate,
                 prior=self.prior,
                 strength=self.strength,

@@ -223,7 +223,7 @@ def _summed(kind: type[S], table: pa.Table) -> S:
             raise _altered(f"{problem} of {name!r}") from None
     if not FITS[kind](**{**_ABSENT.get(kind, {}), **sums, **header["traits"]}):
         raise _altered("sums whose shapes do not fit each other")
-    return kind(**sums, **header["traits"])._pruned()
+    return kind(**sums, **header["traits"]).prune()
 
 
 def _terms(statistic: Sums) -> Keys | None:

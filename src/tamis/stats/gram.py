@@ -70,7 +70,7 @@ class Gram(Sums):
             targets=z.values.shape[1],
             keys=rows.keys,
             rounded=rounded,
-        )._pruned()
+        ).prune()
 
     @property
     def features(self) -> Floats:

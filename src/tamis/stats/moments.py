@@ -79,7 +79,7 @@ class Moments(Sums):
         moments = cls(weight=weight, first=first, second=second, form=form, keys=rows.keys, rounded=rounded)
         if rows.table.flat and form != "full":
             moments = moments._with(**{name: _without_column(part) for name, part in moments.parts().items()})
-        return moments._pruned()
+        return moments.prune()
 
     @classmethod
     def about(
@@ -107,7 +107,7 @@ class Moments(Sums):
         if second is not None and form == "full":
             rounded = np.diagonal(second, axis1=-2, axis2=-1)
         moments = cls(weight=n, first=shifted, second=squares, form=form, keys=keys)
-        return moments._with(rounded=None if rounded is None else np.abs(rounded))._pruned()
+        return moments._with(rounded=None if rounded is None else np.abs(rounded)).prune()
 
     def refuse_impossible(self) -> None:
         """Raise if no rows have these moments: more was taken away than was there, and than was rounded."""

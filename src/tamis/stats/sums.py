@@ -71,7 +71,7 @@ class Sums:
         row = self.keys.values.index(key)
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
         rounded = None if self.rounded is None else self.rounded[row]
-        return self._with(keys=None, rounded=rounded, **rows)._pruned()
+        return self._with(keys=None, rounded=rounded, **rows).prune()
 
     def over(self, keys: Keys) -> Self:
         """The same statistic over these keys, its own among them, with nothing under the others."""
@@ -95,7 +95,7 @@ class Sums:
             raise ValueError(f"this {type(self).__name__} is not filed by label: it is pooled already")
         sums = {name: part.sum(axis=0) for name, part in self.parts().items()}
         rounded = None if self.rounded is None else self.rounded.sum(axis=0)
-        return self._with(keys=None, rounded=rounded, **sums)._pruned()
+        return self._with(keys=None, rounded=rounded, **sums).prune()
 
     def to_arrow(self) -> Any:
         """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
@@ -149,8 +149,8 @@ class Sums:
             rounded[index] = self.rounded
         return self._with(keys=keys, rounded=rounded, **parts)
 
-    def _pruned(self) -> Self:
-        """Less the labels of which nothing is there: every `observe` ends here."""
+    def prune(self) -> Self:
+        """Drop the labels of which nothing was seen: every `observe` ends here."""
         return self if self.keys is None else self._rebuilt(self.parts())
 
     def _rebuilt(self, parts: dict[str, Exact]) -> Self:

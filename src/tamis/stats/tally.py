@@ -37,7 +37,7 @@ class Tally(Sums):
         """From numbers: weights of the batch's shape, totals with one axis more; filed and named if asked."""
         summed = Exact.of(total)
         weighed = Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1]))
-        return cls(weight=weighed, total=summed, keys=keys, terms=terms)._pruned()
+        return cls(weight=weighed, total=summed, keys=keys, terms=terms).prune()
 
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
@@ -46,14 +46,14 @@ class Tally(Sums):
         array = None if plain else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
             rows = Rows.of(values if array is None else array, weights, by)
-            return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys)._pruned()
+            return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys).prune()
         inner = array.shape[1:]
         rows = Rows.of(array.reshape(len(array), math.prod(inner)), weights, by)
         return cls(
             weight=rows.weight().reindex(lambda w: _widened(w, inner[:-1])),
             total=rows.first().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),
             keys=rows.keys,
-        )._pruned()
+        ).prune()
 
     @classmethod
     def count(cls, values: object, weights: object = None, by: object = None) -> Self:
@@ -72,7 +72,7 @@ class Tally(Sums):
             column = np.ascontiguousarray(weighed[:, None])
             words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, cells)
             total = Exact(words.reshape(words.shape[0], *shape), low)
-        return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms)._pruned()
+        return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).prune()
 
     @property
     def mean(self) -> Floats:
@@ -102,7 +102,7 @@ class Tally(Sums):
     def _spread_terms(self, terms: Keys, index: NDArray[np.int64]) -> Self:
         return self._with(terms=terms, total=self.total.place(index, len(terms), axis=-1))
 
-    def _pruned(self) -> Self:
+    def prune(self) -> Self:
         return self._rebuilt(self.parts())
 
     def _rebuilt(self, parts: dict[str, Exact]) -> Self:

@@ -14,7 +14,7 @@ from sklearn.utils import ClassifierTags, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
-from tamis.models.generative.counting import refuse_negative, tallied
+from tamis.models.generative.counting import refuse_negative, sum_counts
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_too_much
 from tamis.tables import Sparse
 from tamis.text.weighing import Counts, Learned, LearnedWeights, Weights
@@ -229,7 +229,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         matrix = counts.matrix
         values = np.ones(len(matrix.data)) if self.binary else matrix.data
         indptr = matrix.indptr.astype(np.int64)
-        return tallied(Sparse(indptr, matrix.indices, values, matrix.shape[1]), filed, None)
+        return sum_counts(Sparse(indptr, matrix.indices, values, matrix.shape[1]), filed, None)
 
     def _refuse(self, learned: Learned) -> None:
         keys = _classes(learned)

@@ -2,12 +2,11 @@
 
 from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
 from tamis.models.generative.category_columns import CategoryColumns
-from tamis.models.generative.complement_counts import ComplementCounts
 from tamis.models.generative.fisher import Projection, discriminant
 from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.gaussian_vectors import GaussianVectors
 from tamis.models.generative.model import Encoded, Generative, LabelledRows, Posterior
-from tamis.models.generative.multinomial_counts import MultinomialCounts
+from tamis.models.generative.multinomial_counts import ComplementCounts, MultinomialCounts
 from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumns
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""columns → statistic by class → their density in each: what naive Bayes, discriminants and mixtures share.
+"""columns → statistic by class → density by class: the base of naive Bayes, discriminants and mixtures.
 
 A block is some columns and the family they follow. It is a pair (observe, infer) for those columns; a model
-of whole rows is blocks side by side and a distribution of classes (`generative.py`).
+of rows is blocks side by side and a distribution of classes (`model.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -31,8 +31,7 @@ S = TypeVar("S", bound=Sums)
 class Codes:
     """Columns of categories as indices of their values, -1 where one is missing.
 
-    Either the values are named, or they are whole numbers and count up from `least`, which needs no names
-    until somebody asks for them.
+    Either the values are named, or they are integers that count up from `least`, and are named when asked.
     """
 
     codes: NDArray[np.int64]  # (n, d)
@@ -88,7 +87,7 @@ class Block(ABC, Generic[E, S]):
         """The block's columns as it keeps them, checked; more strictly if they are to be learned."""
 
     def admits(self, values: Array) -> bool:
-        """Whether rows of plain numbers (n, d) are sure to be learned without a complaint."""
+        """Whether rows of plain numbers (n, d) are sure to be learned without an error."""
         return False
 
     @abstractmethod
@@ -135,10 +134,10 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def refuse_impossible(self, statistic: S) -> None:
-        """Raise if no rows have this statistic: what is left when more was taken away than was there."""
+        """Raise if no rows can have this statistic: more was subtracted than was there."""
 
     def sums_like(self, other: "Block[Any, Any]") -> bool:
-        """Whether both sum the same of the same columns: one may infer from what the other observed."""
+        """Whether both observe the same sums of the same columns, so that one may infer from the other's."""
         return type(other) is type(self) and other.columns == self.columns
 
     def places(self, table: Table) -> Sequence[int]:
@@ -147,19 +146,19 @@ class Block(ABC, Generic[E, S]):
 
     def values(self, table: Table) -> Array:
         """The block's columns as float64, NaN where missing; ∞ is refused."""
-        found = table.numbers(self.columns)
+        values = table.numbers(self.columns)
         with np.errstate(invalid="ignore", over="ignore"):
-            suspect = not isfinite(found.sum())
-        if suspect and (broken := np.isinf(found)).any():
-            row, j = np.argwhere(broken)[0].tolist()
+            suspect = not isfinite(values.sum())
+        if suspect and (infinite := np.isinf(values)).any():
+            row, j = np.argwhere(infinite)[0].tolist()
             raise ValueError(
-                f"{table.name(self.places(table)[j])} holds {found[row, j]} in row {row}, expected finite "
+                f"{table.name(self.places(table)[j])} holds {values[row, j]} in row {row}, expected finite "
                 "numbers or NaN: mend that row"
             )
-        return found
+        return values
 
     def sparse(self, table: Table) -> Sparse | None:
-        """The block's columns as they are, if they are sparse and finite."""
+        """The block's columns if they are sparse, else None; infinite values are refused."""
         chosen = table if self.columns is None else table.select(self.columns)
         rows = chosen.sparse
         if rows is not None and not np.isfinite(rows.values.sum()) and np.isinf(rows.values).any():
@@ -172,7 +171,7 @@ class Block(ABC, Generic[E, S]):
 
 
 def refuse_strength(strength: object) -> None:
-    """Raise unless it is a number, as what a prior is worth in observations must be."""
+    """Raise unless the strength of a prior, in observations, is a number."""
     if not isinstance(strength, Real):
         raise TypeError(f"got strength={one_line(strength)}, expected a number above 0")
 
@@ -200,9 +199,9 @@ class Preparation(Protocol):
 
 
 class Contrast(NamedTuple):
-    """What speaks for one class against another: `terms` and `rest` of a row sum to its log-odds."""
+    """Log-odds of one class against another: `terms` and `rest` of a row sum to them."""
 
-    terms: Any  # (n, d): of each column; sparse if the rows are, and then less what zeros say
+    terms: Any  # (n, d): of each column; sparse if the rows are, and then without the terms of zeros
     rest: Array  # (n,): of no column alone
 
 
@@ -213,7 +212,7 @@ class Density(ABC, Generic[E]):
 
     @abstractmethod
     def scores(self, rows: E) -> Array:
-        """log p(x | class), all columns together, (n, K); what is missing is left out."""
+        """log p(x | class), all columns together, (n, K); missing values are left out."""
 
     @abstractmethod
     def contrasts(self, rows: E, for_: int, against: int) -> "Contrast":
@@ -228,6 +227,6 @@ class Density(ABC, Generic[E]):
         """log p(columns | classes), with the parameters integrated out."""
 
 
-def taken(rows: Any, index: Rows) -> Any:
+def take_rows(rows: Any, index: Rows) -> Any:
     """Some of a block's rows."""
     return rows.take(index) if isinstance(rows, Codes | Sparse) else np.ascontiguousarray(rows[index])

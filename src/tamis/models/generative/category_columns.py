@@ -1,4 +1,4 @@
-"""categories → counts by class → how often each value of a column comes, in each class."""
+"""categories → counts by class → the probability of each value of a column, in each class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,44 +11,44 @@ from scipy.special import gammaln
 from tamis import _kernels
 from tamis.arrays import Array, one_line
 from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
-from tamis.models.generative.counting import NoEvidenceError, filed_weight, refuse_negative
+from tamis.models.generative.counting import NoEvidenceError, refuse_negative, sum_weights
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Table
 
-_WHOLE = 2**52  # integers below are floats, too
+_LARGEST = 2**52  # integers below are floats, too
 _RANGE = 1 << 16  # integers of a narrower range are their own codes
 
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryColumns(Block[Codes, Tally]):
-    """Each column a category, of its own distribution in each class.
+    """Each column holds categories, with a distribution of its own in each class.
 
     One Tally holds all columns; its terms are pairs of a column's place and a value. A value that no class
-    has seen gets the pseudo-count that every value has; without one it says nothing.
+    has seen gets the pseudo-count that every value has; without one it is left out.
     """
 
     kind: ClassVar[str] = "categorical"
 
     alpha: float = 1.0
-    numbered: bool = False  # whether numbers are 0, 1, 2 … up to the largest seen, as scikit-learn has them
+    numbered: bool = False  # whether numbers are 0, 1, 2 … up to the largest seen, as in scikit-learn
     least: ArrayLike | None = None  # at least so many values, of every column or of each
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.places(table)
-        found = _integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
-        if found is not None:
-            return self._checked(found, table, columns) if learn else found
+        integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
+        if integers is not None:
+            return self._check(integers, table, columns) if learn else integers
         pairs = [table.categories(j) for j in columns]
         codes = np.empty((table.rows, len(columns)), dtype=np.int64)
         for j, (_, column) in enumerate(pairs):
             codes[:, j] = column
-        found = Codes(codes, tuple(keys for keys, _ in pairs))
-        return self._checked(found, table, columns) if learn else found
+        named = Codes(codes, tuple(keys for keys, _ in pairs))
+        return self._check(named, table, columns) if learn else named
 
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < _RANGE)  # not so if any is NaN
 
-    def _checked(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
+    def _check(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
         if not self.numbered:
             return codes
         firsts = (
@@ -82,19 +82,19 @@ class CategoryColumns(Block[Codes, Tally]):
             rows.codes, offsets, np.zeros(0) if weights is None else weights, by.group, len(by.keys)
         )
         total = Exact(words.reshape(len(words), len(by.keys), count), low)
-        return self._name_terms(Tally(weight=filed_weight(by, weights), total=total, keys=by.keys), terms)
+        return self._name_terms(Tally(weight=sum_weights(by, weights), total=total, keys=by.keys), terms)
 
     def _name_terms(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
         """With its terms named, in their order, less those of which nothing was seen."""
         keys, place = Keys.of(terms)
-        total = tally.total.place(place, len(keys), axis=-1)
-        return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys)._pruned()
+        total = tally.total.spread(place, len(keys), axis=-1)
+        return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).prune()
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:
         seen = statistic.over(keys)
         counts = seen.total.value  # (K, terms)
-        columns = self._columns(statistic)
-        sizes = self._sizes(columns)
+        columns = self.columns_of(statistic)
+        sizes = self.count_values(columns)
         if self.estimate == "map" and self.alpha < 1:
             raise ValueError(
                 f"estimate='map' needs alpha of at least 1, got {self.alpha}: raise it, or use 'mean'"
@@ -104,11 +104,11 @@ class CategoryColumns(Block[Codes, Tally]):
         tables, absent = [], []
         for (places, _), size in zip(columns, sizes, strict=True):
             own = counts[:, places] + pseudo
-            whole = counts[:, places].sum(axis=1) + pseudo * size
-            empty = whole == 0
+            total = counts[:, places].sum(axis=1) + pseudo * size
+            empty = total == 0
             with np.errstate(divide="ignore", invalid="ignore"):
-                logs = np.where(empty[:, None], -np.log(max(size, 1)), np.log(own) - np.log(whole)[:, None])
-                rest = np.log(pseudo) - np.log(whole) if pseudo > 0 else np.zeros(len(keys))
+                logs = np.where(empty[:, None], -np.log(max(size, 1)), np.log(own) - np.log(total)[:, None])
+                rest = np.log(pseudo) - np.log(total) if pseudo > 0 else np.zeros(len(keys))
             tables.append(logs)
             absent.append(np.where(empty, -np.log(max(size, 1)), rest))
         return Values.of(
@@ -121,7 +121,7 @@ class CategoryColumns(Block[Codes, Tally]):
             sizes,
         )
 
-    def _columns(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
+    def columns_of(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
         """Of each column, where its terms are, and their values."""
         width = self._width(statistic)
         places: list[list[int]] = [[] for _ in range(width)]
@@ -137,28 +137,30 @@ class CategoryColumns(Block[Codes, Tally]):
             return len(self.columns)
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
 
-    def _sizes(self, columns: list[tuple[list[int], tuple[Any, ...]]]) -> NDArray[np.int64]:
+    def count_values(self, columns: list[tuple[list[int], tuple[Any, ...]]]) -> NDArray[np.int64]:
         """How many values each column has."""
-        found = [
-            1 + int(max(values)) if self.numbered and all(map(_is_whole, values)) and values else len(values)
+        counts = [
+            1 + int(max(values))
+            if self.numbered and all(map(_is_integer, values)) and values
+            else len(values)
             for _, values in columns
         ]
         if self.least is None:
-            return np.array(found, dtype=np.int64)
+            return np.array(counts, dtype=np.int64)
         least = np.asarray(self.least)
         written = f"got min_categories={one_line(self.least)}, expected"
         if least.dtype.kind not in "iu":
             raise ValueError(f"'min_categories' should have integral type: {written} whole numbers")
-        if least.shape not in ((), (len(found),)) or (least < 0).any():
+        if least.shape not in ((), (len(counts),)) or (least < 0).any():
             raise ValueError(
-                f"{written} one number of at least 0, or one for each of the {len(found)} columns"
+                f"{written} one number of at least 0, or one for each of the {len(counts)} columns"
             )
-        return np.asarray(np.maximum(found, least), dtype=np.int64)
+        return np.asarray(np.maximum(counts, least), dtype=np.int64)
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
         counts, weight = statistic.total.value, statistic.weight.value
-        for places, _ in self._columns(statistic):
+        for places, _ in self.columns_of(statistic):
             if (counts[:, places].sum(axis=1) > weight * (1.0 + 1e-9)).any():  # but for rounding
                 raise ValueError(
                     "a class would have more values than rows, expected rows that were learned, with their "
@@ -168,20 +170,20 @@ class CategoryColumns(Block[Codes, Tally]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Tables of whole numbers laid out so that a number is its own place: no dictionary is asked."""
+    """Tables of integers laid out so that a number is its own place, without a dictionary."""
 
     least: NDArray[np.int64]  # (d,)
     widths: NDArray[np.int64]  # (d,): from the least to the largest number seen
-    offsets: NDArray[np.int64]  # (d + 1,): a cell more than the width, for what was not seen
+    offsets: NDArray[np.int64]  # (d + 1,): a cell more than the width, for values that were not seen
     table: Array  # (cells, K)
 
     @classmethod
     def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
-        """None if some value is no whole number, or they lie too far apart."""
-        found, least, widths = [], [], []
+        """None if some value is not an integer, or their range is too wide."""
+        grids, least, widths = [], [], []
         for keys, table, rest in zip(values, tables, absent, strict=True):
             named: list[Any] = list(keys)
-            if not named or not all(map(_is_whole, named)):
+            if not named or not all(map(_is_integer, named)):
                 return None
             numbers = np.array([int(key) for key in named])
             start, width = int(numbers.min()), int(numbers.max() - numbers.min()) + 1
@@ -189,11 +191,11 @@ class Grid:
                 return None
             cells = np.repeat(rest[None, :], width + 1, axis=0)
             cells[numbers - start] = table.T
-            found.append(cells)
+            grids.append(cells)
             least.append(start)
             widths.append(width)
         offsets = np.concatenate([[0], np.cumsum(np.array(widths) + 1)]).astype(np.int64)
-        return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(found)))
+        return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(grids)))
 
     def codes(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
         """Places in the grid of numbers that count up from `least`; -1 stays -1."""
@@ -205,8 +207,8 @@ class Grid:
         return np.ascontiguousarray(places)
 
 
-def _integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
-    """Whole numbers of a narrow range, as their own codes; None if they are not that."""
+def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
+    """Integers of a narrow range, as their own codes; None if the values are something else."""
     values = data if len(columns) == data.shape[1] else data[:, list(columns)]
     if not len(values) or values.dtype.kind not in "iubf":
         return None
@@ -214,17 +216,17 @@ def _integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
         return None
     least, most = values.min(axis=0), values.max(axis=0)
     spans = most.astype(np.float64) - least.astype(np.float64)
-    if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > _WHOLE:
+    if spans.max(initial=0.0) > _RANGE or np.abs(least.astype(np.float64)).max(initial=0.0) > _LARGEST:
         return None
-    whole = values.astype(np.int64, copy=False)
+    integers = values.astype(np.int64, copy=False)
     start = least.astype(np.int64)
     if start.any():
-        whole = whole - start
-    return Codes(np.ascontiguousarray(whole), least=start)
+        integers = integers - start
+    return Codes(np.ascontiguousarray(integers), least=start)
 
 
-def _is_whole(value: Any) -> bool:
-    return _is_number(value) and abs(value) < _WHOLE and value == int(value)
+def _is_integer(value: Any) -> bool:
+    return _is_number(value) and abs(value) < _LARGEST and value == int(value)
 
 
 def _is_number(value: object) -> bool:
@@ -262,39 +264,39 @@ class Values(Density[Codes]):
         alpha: float,
         sizes: NDArray[np.int64],
     ) -> "Values":
-        """With a grid, if all values are whole numbers of a narrow range."""
+        """With a grid, if all values are integers of a narrow range."""
         return cls(keys, values, tables, absent, counts, alpha, sizes, Grid.of(values, tables, absent))
 
     def scores(self, rows: Codes) -> Array:
-        codes, offsets, table = self._gathered(rows)
+        codes, offsets, table = self._arrange(rows)
         return _kernels.gather_scores(codes, offsets, table, np.zeros(len(self.keys)))
 
     def contrasts(self, rows: Codes, for_: int, against: int) -> Contrast:
-        codes, offsets, table = self._gathered(rows)
+        codes, offsets, table = self._arrange(rows)
         with np.errstate(invalid="ignore"):
             difference = table[:, for_] - table[:, against]
         difference = np.append(np.where(np.isnan(difference), 0.0, difference), 0.0)
         terms = difference[np.where(codes < 0, len(difference) - 1, codes + offsets[:-1])]
         return Contrast(terms, np.zeros(len(terms)))
 
-    def _gathered(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    def _arrange(self, rows: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """The rows' codes, and a table (cells, K) in the order of the rows' own keys, or of the grid."""
         if rows.least is not None and self.grid is not None and len(self.values) == len(rows.least):
             return self.grid.codes(rows.codes, rows.least), self.grid.offsets, self.grid.table
-        found = []
+        tables = []
         for j, keys in enumerate(rows.keys):
-            if j >= len(self.values):  # a last column of which nothing was seen says nothing
-                found.append(np.zeros((len(keys), len(self.keys))))
+            if j >= len(self.values):  # a last column of which nothing was seen is left out
+                tables.append(np.zeros((len(keys), len(self.keys))))
                 continue
             values, table, rest = self.values[j], self.tables[j], self.absent[j]
             if keys == values:
-                found.append(table.T)
+                tables.append(table.T)
                 continue
             place = values.find(keys)
             wide = np.concatenate([table, rest[:, None]], axis=1)
-            found.append(wide[:, place].T)  # -1 is the last: of no value seen
+            tables.append(wide[:, place].T)  # -1 is the last: of no value seen
         offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)
-        stacked = np.concatenate(found) if found else np.zeros((0, len(self.keys)))
+        stacked = np.concatenate(tables) if tables else np.zeros((0, len(self.keys)))
         return rows.codes, offsets, np.ascontiguousarray(stacked)
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
@@ -305,9 +307,9 @@ class Values(Density[Codes]):
                 drawn.append(column)
                 continue
             for k in np.unique(group).tolist():
-                shares = np.exp(table[k])
+                probabilities = np.exp(table[k])
                 here = group == k
-                chosen = rng.choice(len(values), size=int(here.sum()), p=shares / shares.sum())
+                chosen = rng.choice(len(values), size=int(here.sum()), p=probabilities / probabilities.sum())
                 column[here] = np.array([*values, None], dtype=object)[chosen]
             drawn.append(column)
         return drawn
@@ -315,9 +317,9 @@ class Values(Density[Codes]):
     def log_evidence(self) -> float:
         if not self.alpha > 0:
             raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-        found = 0.0
+        log_evidence = 0.0
         for counts, size in zip(self.counts, self.sizes.tolist(), strict=True):
-            whole = self.alpha * size
-            found += float((gammaln(counts + self.alpha) - gammaln(self.alpha)).sum())
-            found -= float((gammaln(counts.sum(axis=1) + whole) - gammaln(whole)).sum())
-        return found
+            total = self.alpha * size
+            log_evidence += float((gammaln(counts + self.alpha) - gammaln(self.alpha)).sum())
+            log_evidence -= float((gammaln(counts.sum(axis=1) + total) - gammaln(total)).sum())
+        return log_evidence

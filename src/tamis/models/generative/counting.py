@@ -1,26 +1,28 @@
-"""What blocks that count have in common: exact sums of sparse rows, and what no counts can be."""
+"""counts, dense or sparse → exact sums by label, linear scores: functions that blocks of counts share."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis import _kernels
 from tamis.arrays import Array, one_line
-from tamis.models.generative.linear_scores import Rows
 from tamis.stats import Exact, Labels, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
+
+Rows = Array | Sparse
 
 _INFINITE = np.array(np.inf).view(np.uint64)
 LARGEST = 2.0**52  # a count above has no fraction left to be exact about
 
 
 class NoEvidenceError(ValueError, AttributeError):
-    """The parameters cannot be integrated out; `hasattr` takes it for an attribute that is not there."""
+    """The parameters cannot be integrated out; an AttributeError too, so that `hasattr` is False."""
 
 
 def are_counts(values: Array) -> bool:
-    """Whether all are finite and at least 0, by one look at their bits: a sign, ∞ and NaN make them large."""
+    """Whether all are finite and at least 0, by their bits: a sign, ∞ and NaN make them large integers."""
     return not values.size or bool(values.view(np.uint64).max() < _INFINITE)
 
 
@@ -35,16 +37,16 @@ def pseudo_counts(alpha: ArrayLike, columns: int) -> Array:
     return np.broadcast_to(given, (columns,))
 
 
-def tallied(rows: Rows, labels: Labels, weights: Array | None) -> Tally:
+def sum_counts(rows: Rows, labels: Labels, weights: Array | None) -> Tally:
     """Σ w x by label, exactly: weight (K,), total (K, d)."""
     if not isinstance(rows, Sparse):
         return Tally.observe(rows, weights, labels)
     return Tally(
-        weight=filed_weight(labels, weights), total=sparse_total(rows, labels, weights), keys=labels.keys
-    )._pruned()
+        weight=sum_weights(labels, weights), total=sum_sparse(rows, labels, weights), keys=labels.keys
+    ).prune()
 
 
-def sparse_total(rows: Sparse, labels: Labels, weights: Array | None) -> Exact:
+def sum_sparse(rows: Sparse, labels: Labels, weights: Array | None) -> Exact:
     """Σ w x by label (K, d), exactly."""
     words, low = _kernels.deposit_sparse(
         rows.indptr,
@@ -58,21 +60,19 @@ def sparse_total(rows: Sparse, labels: Labels, weights: Array | None) -> Exact:
     return Exact(words.reshape(len(words), len(labels.keys), rows.columns), low)
 
 
-def filed_weight(labels: Labels, weights: Array | None) -> Exact:
+def sum_weights(labels: Labels, weights: Array | None) -> Exact:
     """Σ w by label (K,), exactly."""
-    return (
-        Tally.observe(np.zeros((len(labels), 0)), weights, labels).weight
-        if weights is not None
-        else (Exact.of_integers(np.bincount(labels.group, minlength=len(labels.keys)).astype(np.int64)))
-    )
+    if weights is None:
+        return Exact.of_integers(np.bincount(labels.group, minlength=len(labels.keys)).astype(np.int64))
+    return Tally.observe(np.zeros((len(labels), 0)), weights, labels).weight
 
 
 def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) -> None:
     """Raise for the first count below zero, naming its place if the rows are dense."""
-    wrong = np.argwhere(values < 0)[0].tolist()
-    place = "" if len(wrong) == 1 else f" in row {wrong[0]} of {table.name(columns[wrong[1]])}"
+    index = np.argwhere(values < 0)[0].tolist()
+    place = "" if len(index) == 1 else f" in row {index[0]} of {table.name(columns[index[1]])}"
     raise ValueError(
-        f"Negative values in data: got {values[tuple(wrong)]:g}{place}, expected counts of at least 0"
+        f"Negative values in data: got {values[tuple(index)]:g}{place}, expected counts of at least 0"
     )
 
 
@@ -85,3 +85,36 @@ def refuse_negative(statistic: Tally) -> None:
             weight.negative.any() or total.negative.any() or (nothing.any() and total.words[:, nothing].any())
         )
     )
+
+
+def score_linearly(rows: Rows, table: Array, has_zeros: bool = True) -> Array:
+    """rows (n, d) · tableᵀ (K, d) → (n, K); 0 · −∞ is 0. `has_zeros` is False if the table holds no log 0."""
+    matrix: Any = rows.matrix() if isinstance(rows, Sparse) else rows
+    if not has_zeros:
+        return np.asarray(matrix @ table.T)
+    impossible = np.isneginf(table)
+    if not impossible.any():
+        return np.asarray(matrix @ table.T)
+    scores = np.asarray(matrix @ np.where(impossible, 0.0, table).T)
+    met = np.asarray((matrix != 0).astype(np.float64) @ impossible.T.astype(np.float64))
+    return np.where(met > 0, -np.inf, scores)
+
+
+def multiply_columns(rows: Rows, factors: Array) -> Any:
+    """x_j · factor_j, entry by entry (n, d), sparse if the rows are; 0 · ∞ is 0."""
+    if isinstance(rows, Sparse):
+        sparse = rows.matrix()
+        sparse.data = _multiply(rows.values, factors[rows.indices])
+        return sparse
+    return _multiply(rows, np.broadcast_to(factors, rows.shape))
+
+
+def _multiply(x: Array, factors: Array) -> Array:
+    return np.asarray(np.multiply(x, factors, out=np.zeros(x.shape), where=x != 0))
+
+
+def sum_responsible(rows: Rows, responsibilities: Array) -> Array:
+    """responsibilitiesᵀ (K, n) · rows (n, d) → (K, d)."""
+    if isinstance(rows, Sparse):
+        return np.ascontiguousarray((rows.matrix().T @ responsibilities).T)
+    return np.asarray(responsibilities.T @ rows)

@@ -123,7 +123,7 @@ def run(
 
 def log_likelihood(data: LabelledRows, posterior: Posterior, unlabelled_weight: float = 1.0) -> float:
     """Σ w log p(x, y) of rows that have a label and Σ w log p(x) of the others, whose weights are scaled."""
-    likelihood = log_likelihood_of_labels(data.known(), posterior)
+    likelihood = log_likelihood_of_labels(data.select_labelled(), posterior)
     for part in _split_unlabelled(data, len(posterior.keys)):
         log_density = _kernels.log_sum_rows(posterior.log_joint(part.rows))
         likelihood += unlabelled_weight * float(part.weight() @ log_density)
@@ -141,7 +141,7 @@ def lower_bound(
         raise ValueError(
             f"got posteriors of {posterior.keys!r} and {given.keys!r}, expected the same classes"
         )
-    bound = log_likelihood_of_labels(data.known(), posterior)
+    bound = log_likelihood_of_labels(data.select_labelled(), posterior)
     for part in _split_unlabelled(data, len(given.keys)):
         joint, before = posterior.log_joint(part.rows), given.log_joint(part.rows)
         log_r = before - _kernels.log_sum_rows(before)[:, None]
@@ -153,7 +153,7 @@ def lower_bound(
 
 
 def _split_unlabelled(data: LabelledRows, classes: int) -> Iterator[LabelledRows]:
-    unknown = data.unknown()
+    unknown = data.select_unlabelled()
     if unknown is not None:
         yield from map(unknown.take, runs(len(unknown.rows), classes, _CELLS))
 

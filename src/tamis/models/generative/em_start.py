@@ -56,7 +56,7 @@ class Initial:
     ) -> Self:
         """Check what was given for `k` components of `width` Gaussian columns."""
         if means is None and precisions is None:
-            return cls(None if weights is None else _checked_weights(weights, k))
+            return cls(None if weights is None else _check_weights(weights, k))
         name = "means_init" if means is not None else "precisions_init"
         block = _gaussian_block(model)
         if block is None:
@@ -67,8 +67,8 @@ class Initial:
                 "drop it, or set estimate='map'"
             )
         return cls(
-            None if weights is None else _checked_weights(weights, k),
-            None if means is None else _checked_array("means_init", means, (k, width)),
+            None if weights is None else _check_weights(weights, k),
+            None if means is None else _check_array("means_init", means, (k, width)),
             None if precisions is None else _covariances(block.covariance, precisions, k, width),
         )
 
@@ -96,7 +96,7 @@ class Initial:
             if self.covariances is not None:
                 own = self.covariances if self.covariances.ndim == 2 else self.covariances[:, None]
                 variance = np.broadcast_to(own, variance.shape)
-            return type(density).of(density.keys, mean, variance, density.belief, density.seen)
+            return type(density).of(density.keys, mean, variance, density.prior, density.class_sums)
         return density
 
 
@@ -104,7 +104,7 @@ def _gaussian_block(model: Generative) -> GaussianVectors | None:
     return next((block for block in model.blocks.values() if isinstance(block, GaussianVectors)), None)
 
 
-def _checked_array(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
+def _check_array(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
     values = floats(given, name)
     if values.shape != shape:
         raise ValueError(f"got {name} of shape {values.shape}, expected {shape}")
@@ -113,8 +113,8 @@ def _checked_array(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array
     return values
 
 
-def _checked_weights(given: ArrayLike, k: int) -> Array:
-    values = _checked_array("weights_init", given, (k,))
+def _check_weights(given: ArrayLike, k: int) -> Array:
+    values = _check_array("weights_init", given, (k,))
     if (values < 0).any():
         raise ValueError(f"weights_init holds {values.min():g}, expected probabilities between 0 and 1")
     if not abs(values.sum() - 1.0) <= 1e-6:
@@ -125,7 +125,7 @@ def _checked_weights(given: ArrayLike, k: int) -> Array:
 def _covariances(covariance: str, precisions: ArrayLike, k: int, width: int) -> Array:
     """The inverses of precisions of the shape that goes with the form of the covariance."""
     shapes = {"full": (k, width, width), "tied": (width, width), "diag": (k, width), "spherical": (k,)}
-    values = _checked_array("precisions_init", precisions, shapes[covariance])
+    values = _check_array("precisions_init", precisions, shapes[covariance])
     if covariance in ("diag", "spherical"):
         if not (values > 0).all():
             raise ValueError(f"precisions_init holds {values.min():g}, expected numbers above zero")
@@ -154,7 +154,7 @@ def start(
     """
     if (data.labels.group >= 0).any():
         raise ValueError(
-            "got rows with labels, expected none: start from model.infer(model.observe(data.known()))"
+            "got rows with labels, expected none: start from the posterior of the rows that have one"
         )
     if not 1 <= k <= len(data.rows):
         raise ValueError(
@@ -174,7 +174,7 @@ def start(
     for run_of_rows in runs(len(chosen.rows), max(_width_of(model, sample.rows), k), _CELLS):
         part = chosen.take(run_of_rows)
         responsibilities = Responsibilities(keys, assign(part.rows) * part.weight()[:, None])
-        parts.append(observe_blocks(model.blocks, _filled(model, part.rows), responsibilities))
+        parts.append(observe_blocks(model.blocks, _fill_vectors(model, part.rows), responsibilities))
     return given.replace_in(model.infer(total(parts)))
 
 
@@ -199,18 +199,18 @@ def _assignment(
         name for name, block in model.blocks.items() if not by_means or isinstance(block, GaussianVectors)
     ]
     features = _Features.of(names, sample.rows, rng)
-    rows, weights = features.of_rows(sample.rows), sample.weight()
+    rows, weights = features.compute(sample.rows), sample.weight()
     if given.means is not None:
-        centres = features.scaled(names[0], given.means[:, features.columns[names[0]]])
+        centres = features.scale_values(names[0], given.means[:, features.columns[names[0]]])
     elif method == "random_from_data":
-        centres = _without_gaps(rows)[rng.choice(len(rows), k, replace=False)]
+        centres = _fill_gaps(rows)[rng.choice(len(rows), k, replace=False)]
     else:
         centres = kmeans_plus_plus(rows, k, rng, weights)
         if method == "kmeans":
             centres = _lloyd(rows, centres, weights)
 
     def assign(rows: Encoded) -> Array:
-        nearest = _distances(features.of_rows(rows), centres).argmin(axis=1)
+        nearest = _distances(features.compute(rows), centres).argmin(axis=1)
         return np.asarray(np.eye(k)[nearest] * (1.0 - _SOFT) + _SOFT / k)
 
     return assign
@@ -221,20 +221,20 @@ def _width_of(model: Generative, rows: Encoded) -> int:
     return sum(min(_width(rows.blocks[name]), _WIDEST) for name in model.blocks)
 
 
-def _filled(model: Generative, rows: Encoded) -> Encoded:
+def _fill_vectors(model: Generative, rows: Encoded) -> Encoded:
     """What is missing among vectors, which have no one yet to guess it, is the mean of its column."""
     filled = dict(rows.blocks)
     for name, block in model.blocks.items():
         values = filled[name]
         if isinstance(block, GaussianVectors) and np.isnan(values).any():
-            filled[name] = _without_gaps(values)
+            filled[name] = _fill_gaps(values)
     return Encoded(filled, len(rows))
 
 
-def _without_gaps(rows: Array) -> Array:
+def _fill_gaps(rows: Array) -> Array:
     """Rows with the mean of its column wherever a value is missing."""
-    seen = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
-    return np.where(np.isnan(rows), np.nansum(rows, axis=0) / seen, rows)
+    counts = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+    return np.where(np.isnan(rows), np.nansum(rows, axis=0) / counts, rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,19 +253,20 @@ class _Features:
             width = _width(rows.blocks[name])
             columns[name] = np.sort(rng.permutation(width)[:_WIDEST])
             values = _numbers(rows.blocks[name], columns[name])
-            seen = np.maximum((~np.isnan(values)).sum(axis=0), 1)
-            centre[name] = np.nansum(values, axis=0) / seen
-            spread = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / seen)
+            counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
+            centre[name] = np.nansum(values, axis=0) / counts
+            spread = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / counts)
             scale[name] = np.where(spread > 0, spread, 1.0)
         return cls(columns, centre, scale)
 
-    def of_rows(self, rows: Encoded) -> Array:
+    def compute(self, rows: Encoded) -> Array:
         parts = [
-            self.scaled(name, _numbers(rows.blocks[name], columns)) for name, columns in self.columns.items()
+            self.scale_values(name, _numbers(rows.blocks[name], columns))
+            for name, columns in self.columns.items()
         ]
         return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
 
-    def scaled(self, name: str, values: Array) -> Array:
+    def scale_values(self, name: str, values: Array) -> Array:
         """Values of a block's columns, about their mean and in units of their spread."""
         return np.asarray((values - self.centre[name]) / self.scale[name])
 
@@ -303,7 +304,7 @@ def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Arr
         chosen = rng.choice(len(rows), most, replace=False)
         rows, weights = rows[chosen], None if weights is None else weights[chosen]
     w = np.ones(len(rows)) if weights is None else weights
-    filled = _without_gaps(rows)
+    filled = _fill_gaps(rows)
     first = rng.choice(len(rows), p=w / w.sum())
     centres = [filled[first]]
     nearest = _distances(rows, filled[first][None])[:, 0]

@@ -1,4 +1,4 @@
-"""full Moments by class → the directions in which the classes stand apart, Fisher's discriminants."""
+"""full Moments by class → the directions that separate the classes, Fisher's discriminants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from tamis.arrays import Array, matrix, one_line
 from tamis.linalg import eigen, whitening
-from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, refuse_shrinkage, shrunk
+from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, refuse_shrinkage, shrink
 from tamis.stats import Keys, Moments
 
 
@@ -19,10 +19,10 @@ class Projection:
     keys: Keys
     directions: Array  # (d, components): the entry of largest size is positive
     values: Array  # (components,): variance between classes over that within
-    ratios: Array  # (components,): the values' shares of their sum over all directions
-    centre: Array  # (d,): what is projected to zero
+    ratios: Array  # (components,): the values over their sum in all directions
+    centre: Array  # (d,): the point that is projected to zero
     means: Array  # (K, d)
-    scatter: Array  # (d, d): within classes, summed and neither weighed nor shrunk
+    scatter: Array  # (d, d): summed within classes, without priors or shrinkage
 
     def transform(self, x: object) -> Array:
         """Rows (n, d) along the directions, about the centre (n, components)."""
@@ -36,8 +36,8 @@ class Projection:
         if len(self.keys) != 2:
             raise ValueError(f"got {len(self.keys)} classes, expected two: for more, see `values`")
         w = self.directions[:, 0] if direction is None else np.asarray(direction, dtype=np.float64)
-        apart = (self.means[1] - self.means[0]) @ w
-        return float(apart * apart / (w @ self.scatter @ w))
+        difference = (self.means[1] - self.means[0]) @ w
+        return float(difference * difference / (w @ self.scatter @ w))
 
 
 def discriminant(
@@ -48,38 +48,38 @@ def discriminant(
 ) -> Projection:
     """Maximise the variance between classes over that within.
 
-    Classes are weighed by `priors`, or by how much was seen of them. `shrinkage` acts on both covariances,
-    within classes and in all, as in scikit-learn's solver "eigen"; for "auto", give what `LedoitWolf` chose.
+    Classes are weighted by `priors`, or by their rows. `shrinkage` acts on both covariances, within classes
+    and in all, as in scikit-learn's solver "eigen"; for "auto", give the coefficients of `LedoitWolf`.
 
     >>> rows = [[0.0, 0.0], [2.0, 1.0], [0.0, 4.0], [2.0, 5.0]]
-    >>> found = discriminant(Moments.observe(rows, by=["a", "a", "b", "b"], form="full"), shrinkage=0.5)
-    >>> found.directions.shape, found.transform([[1.0, 2.5]]).tolist()
+    >>> projection = discriminant(Moments.observe(rows, by=["a", "a", "b", "b"], form="full"), shrinkage=0.5)
+    >>> projection.directions.shape, projection.transform([[1.0, 2.5]]).tolist()
     ((2, 1), [[0.0]])
     """
     if statistic.keys is None or statistic.form != "full":
-        order = "without" if statistic.keys is None else "by"
+        word = "without" if statistic.keys is None else "by"
         raise ValueError(
-            f"got {statistic.form} Moments {order} label, expected full ones by label: observe with "
+            f"got {statistic.form} Moments {word} label, expected full ones by label: observe with "
             "form='full' and by=labels"
         )
     refuse_shrinkage(shrinkage)
     count = count_components(n_components, len(statistic.keys), statistic.first.shape[-1])
     scatter, weight = statistic.scatter, statistic.weight.value
-    share = _shares(statistic.keys, weight, priors)
+    prior = _class_priors(statistic.keys, weight, priors)
     # from the pooled mean, which is rounded once, so that a large one costs the differences nothing
-    middle = statistic.pooled().mean
-    apart = statistic.mean - middle
-    shift = share @ apart
-    spread = np.sqrt(share)[:, None] * (apart - shift)
-    within, between = np.tensordot(share / weight, scatter, axes=1), spread.T @ spread
+    centre = statistic.pooled().mean
+    means = statistic.mean - centre
+    shift = prior @ means
+    spread = np.sqrt(prior)[:, None] * (means - shift)
+    within, between = np.tensordot(prior / weight, scatter, axes=1), spread.T @ spread
     if isinstance(shrinkage, LedoitWolf):
         pooled = statistic.pooled()
         n = pooled.weight.value
         total = shrinkage.shrink_all(n * (within + between), pooled) / n
-        within = np.tensordot(share / weight, shrinkage.shrink_classes(statistic), axes=1)
+        within = np.tensordot(prior / weight, shrinkage.shrink_classes(statistic), axes=1)
         between = total - within
     else:
-        within, between = shrunk(within, shrinkage), shrunk(between, shrinkage)
+        within, between = shrink(within, shrinkage), shrink(between, shrinkage)
     white = whitening(within, "covariance within classes")
     values, vectors = eigen(white.T @ between @ white)
     count = min(count, len(values))
@@ -93,14 +93,14 @@ def discriminant(
         np.ascontiguousarray(directions),
         values[best],
         values[best] / sum_of_values if sum_of_values > 0 else np.zeros(count),
-        middle + shift,
+        centre + shift,
         statistic.mean,
         scatter.sum(axis=0),
     )
 
 
 def count_components(n_components: object, classes: int, columns: int) -> int:
-    """How many directions to find, of classes and columns so many; all of them if None is given."""
+    """The number of directions for so many classes and columns; all of them if None is given."""
     most = min(classes - 1, columns)
     given = most if n_components is None else n_components
     if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= most:
@@ -111,13 +111,13 @@ def count_components(n_components: object, classes: int, columns: int) -> int:
     return int(given)
 
 
-def _shares(keys: Keys, weight: Array, priors: Mapping[Any, float] | None) -> Array:
+def _class_priors(keys: Keys, weight: Array, priors: Mapping[Any, float] | None) -> Array:
     if priors is None:
         return np.asarray(weight / weight.sum())
     missing = [key for key in keys if key not in priors]
     if missing:
         raise ValueError(f"got no prior for class {missing[0]!r}, expected one for each of {keys!r}")
-    found = np.array([priors[key] for key in keys], dtype=np.float64)
-    if not ((found >= 0).all() and found.sum() > 0):
-        raise ValueError(f"got priors {found.tolist()}, expected numbers not below zero, and some above")
-    return np.asarray(found / found.sum())
+    values = np.array([priors[key] for key in keys], dtype=np.float64)
+    if not ((values >= 0).all() and values.sum() > 0):
+        raise ValueError(f"got priors {values.tolist()}, expected numbers not below zero, and some above")
+    return np.asarray(values / values.sum())

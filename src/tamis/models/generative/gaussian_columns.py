@@ -23,7 +23,7 @@ _LOG_TAU = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianColumns(Block[Array, Moments]):
-    """Each column a Gaussian of its own in each class.
+    """Each column has a Gaussian of its own in each class.
 
     `smoothing` times the largest variance of any column is added to every variance, as scikit-learn does.
     The prior, unless one is given, has the mean and variance of all classes together, worth `strength`
@@ -64,60 +64,63 @@ class GaussianColumns(Block[Array, Moments]):
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         pooled = statistic.pooled()
         with np.errstate(invalid="ignore", divide="ignore"):
-            spread = pooled.variance
-        belief = self._prior(pooled, spread)
-        flat = ~(spread > _LEAST) & (self.prior is None)
-        seen = statistic.over(keys)
+            pooled_variance = pooled.variance
+        prior = self._prior(pooled, pooled_variance)
+        constant = ~(pooled_variance > _LEAST) & (self.prior is None)
+        class_sums = statistic.over(keys)
         if self.estimate == "predictive":
-            after = _updated(belief, seen, flat)
-            return Student(keys, after.predictive(), belief, seen)
+            posterior = _update(prior, class_sums, constant)
+            return Student(keys, posterior.predictive(), prior, class_sums)
         if self.estimate == "mle":
             with np.errstate(invalid="ignore", divide="ignore"):
-                mean, variance = seen.mean, seen.variance
-            nothing = ~(seen.weight.value > 0)
+                mean, variance = class_sums.mean, class_sums.variance
+            nothing = ~(class_sums.weight.value > 0)
             mean, variance = np.where(nothing, 0.0, mean), np.where(nothing, 1.0, variance)
-            variance = variance + self.smoothing * _largest(spread)
+            variance = variance + self.smoothing * _largest(pooled_variance)
         else:
-            after = _updated(belief, seen, flat)
-            mean, variance = after.mode if self.estimate == "map" else after.mean
-            variance = np.where(np.isfinite(variance), variance, after.scale / after.shape)
-        return Normal.of(keys, mean, np.maximum(variance, _LEAST), belief, seen)
+            posterior = _update(prior, class_sums, constant)
+            mean, variance = posterior.mode if self.estimate == "map" else posterior.mean
+            variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
+        return Normal.of(keys, mean, np.maximum(variance, _LEAST), prior, class_sums)
 
-    def _prior(self, pooled: Moments, spread: Array) -> NormalInverseGamma:
+    def _prior(self, pooled: Moments, pooled_variance: Array) -> NormalInverseGamma:
         if self.prior is not None:
             return self.prior
         mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
-        return NormalInverseGamma.from_mean(mean, self.strength, known_spread(spread))
+        return NormalInverseGamma.from_mean(mean, self.strength, replace_zero_variances(pooled_variance))
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
 
 
-def known_spread(spread: Array) -> Array:
-    """Variances of all rows together, 1 in columns that never varied: of these nothing is known, and no other
-    column's unit may stand in."""
-    return np.where(spread > _LEAST, spread, 1.0)
+def replace_zero_variances(pooled_variance: Array) -> Array:
+    """Variances of all rows together, with 1 in columns that never varied: no other column's unit fits."""
+    return np.where(pooled_variance > _LEAST, pooled_variance, 1.0)
 
 
-def _updated(belief: NormalInverseGamma, seen: Moments, flat: NDArray[np.bool_]) -> NormalInverseGamma:
-    """(K, d); the belief itself where nothing was seen, and in columns that never varied.
+def _update(
+    prior: NormalInverseGamma, class_sums: Moments, constant: NDArray[np.bool_]
+) -> NormalInverseGamma:
+    """The posterior (K, d); the prior itself where nothing was observed, and in columns that never varied.
 
-    All classes then think the same of such a column; else the class of most rows would be surest of it.
+    All classes then agree on such a column; else the class with most rows would have the narrowest density.
     """
     before = [
-        np.broadcast_to(part, seen.first.shape)
-        for part in (belief.location, belief.strength, belief.shape, belief.scale)
+        np.broadcast_to(part, class_sums.first.shape)
+        for part in (prior.location, prior.strength, prior.shape, prior.scale)
     ]
-    after = NormalInverseGamma(*before).update(seen.drop_keys())
-    if not flat.any():
-        return after
-    parts = zip(before, (after.location, after.strength, after.shape, after.scale), strict=True)
-    return NormalInverseGamma(*(np.where(flat, ours, theirs) for ours, theirs in parts))
+    posterior = NormalInverseGamma(*before).update(class_sums.unfiled())
+    if not constant.any():
+        return posterior
+    parts = zip(
+        before, (posterior.location, posterior.strength, posterior.shape, posterior.scale), strict=True
+    )
+    return NormalInverseGamma(*(np.where(constant, ours, theirs) for ours, theirs in parts))
 
 
-def _largest(spread: Array) -> float:
-    """The largest variance of any column, all classes together; 0 if nothing was seen."""
-    return float(np.nanmax(spread, initial=0.0))
+def _largest(pooled_variance: Array) -> float:
+    """The largest variance of any column, all classes together; 0 if nothing was observed."""
+    return float(np.nanmax(pooled_variance, initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,19 +130,19 @@ class Normal(Gaussian):
     keys: Keys
     mean: Array  # (K, d)
     variance: Array  # (K, d)
-    belief: NormalInverseGamma
-    seen: Moments
+    prior: NormalInverseGamma
+    class_sums: Moments
     _precision: Array  # (K, d): 1 / variance
     _log_scale: Array  # (K, d): log of the density at the mean
     _nothing: Array  # (K,): zeros
 
     @classmethod
     def of(
-        cls, keys: Keys, mean: Array, variance: Array, belief: NormalInverseGamma, seen: Moments
+        cls, keys: Keys, mean: Array, variance: Array, prior: NormalInverseGamma, class_sums: Moments
     ) -> "Normal":
-        """With what every score needs worked out."""
+        """Compute the terms that every score needs."""
         log_scale = -0.5 * (np.log(variance) + _LOG_TAU)
-        return cls(keys, mean, variance, belief, seen, 1.0 / variance, log_scale, np.zeros(len(keys)))
+        return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_scale, np.zeros(len(keys)))
 
     def scores(self, rows: Array) -> Array:
         return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_scale, self._nothing)
@@ -163,7 +166,7 @@ class Normal(Gaussian):
         return list((self.mean[group] + np.sqrt(self.variance[group]) * noise).T)
 
     def log_evidence(self) -> float:
-        return _log_evidence(self.belief, self.seen)
+        return _log_evidence(self.prior, self.class_sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,8 +175,8 @@ class Student(Density[Array]):
 
     keys: Keys
     members: StudentT  # (K, d)
-    belief: NormalInverseGamma
-    seen: Moments
+    prior: NormalInverseGamma
+    class_sums: Moments
 
     @property
     def mean(self) -> Array:
@@ -186,10 +189,10 @@ class Student(Density[Array]):
         return self.members.variance
 
     def scores(self, rows: Array) -> Array:
-        found = np.empty((len(rows), len(self.keys)))
+        scores = np.empty((len(rows), len(self.keys)))
         for k in range(len(self.keys)):
-            found[:, k] = self._terms(rows, k).sum(axis=1)
-        return found
+            scores[:, k] = self._terms(rows, k).sum(axis=1)
+        return scores
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         return Contrast(self._terms(rows, for_) - self._terms(rows, against), np.zeros(len(rows)))
@@ -206,8 +209,8 @@ class Student(Density[Array]):
         return list(each.sample(rng).T)
 
     def log_evidence(self) -> float:
-        return _log_evidence(self.belief, self.seen)
+        return _log_evidence(self.prior, self.class_sums)
 
 
-def _log_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
-    return float(belief.log_evidence(seen.drop_keys()).sum())
+def _log_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
+    return float(prior.log_evidence(class_sums.unfiled()).sum())

@@ -1,7 +1,7 @@
-"""means and covariances by class → log p(vector | class), what is missing left out.
+"""means and covariances by class → log p(vector | class), without the values that are missing.
 
-A row that misses some columns is scored by the marginal of the others: rows are taken pattern by pattern, and
-each pattern has factors of its own.
+A row that misses some columns is scored by the marginal of the others: rows go pattern by pattern, and each
+pattern has factors of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from tamis.tables import runs
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
 _BLOCK = 4096  # rows whose whitened copy is in memory at a time
-_FEW = 16  # rows for which whatever can be worked out beforehand is
+_FEW = 16  # rows that are scored by matrices kept from one call to the next
 _FAR = 1e6  # squared distance of two means past which the one product for all classes costs the tenth digit
 
 
@@ -35,7 +35,7 @@ class Pattern(NamedTuple):
 
     rows: NDArray[np.int64] | slice
     columns: NDArray[np.int64]  # those that are present
-    whole: bool  # whether all are
+    complete: bool  # whether all columns are
 
 
 def patterns(rows: Array) -> Iterator[Pattern]:
@@ -62,23 +62,23 @@ class _Marginal(NamedTuple):
 
 
 def _marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Iterator[_Marginal]:
-    for at, columns, whole in patterns(rows):
-        x = rows if whole and isinstance(at, slice) else rows[at][:, columns]
+    for at, columns, complete in patterns(rows):
+        x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
         for k in range(len(mean)):
-            own = Cholesky(factor.lower[k]) if whole else marginal_factor(matrix[k], columns)
-            square = squares(own, x, mean[k, columns])
+            own = Cholesky(factor.lower[k]) if complete else marginal_factor(matrix[k], columns)
+            square = measure_distances(own, x, mean[k, columns])
             yield _Marginal(at, k, len(columns), square, float(own.log_determinant()))
 
 
-def squares(factor: Cholesky, rows: Array, centre: Array) -> Array:
+def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
     """(x − c)ᵀM⁻¹(x − c) of each row (n,)."""
-    found = np.zeros(len(rows))
+    distances = np.zeros(len(rows))
     if not len(centre):
-        return found
+        return distances
     for at in runs(len(rows), 1, _BLOCK):
         z = factor.whiten(rows[at] - centre)
-        found[at] = np.einsum("ij,ij->i", z, z)
-    return found
+        distances[at] = np.einsum("ij,ij->i", z, z)
+    return distances
 
 
 def marginal_factor(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
@@ -101,14 +101,14 @@ class FullNormal(Gaussian):
             inverse, constant = self._ready
             z = (inverse @ (rows[:, None] - self.mean)[..., None])[..., 0]  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", z, z))
-        found = np.empty((len(rows), len(self.keys)))
+        scores = np.empty((len(rows), len(self.keys)))
         for part in _marginals(rows, self.mean, self.covariance, self.factor):
-            found[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_TAU)
-        return found
+            scores[part.rows, part.k] = -0.5 * (part.square + part.log_determinant + part.d * _LOG_TAU)
+        return scores
 
     @cached_property
     def _ready(self) -> tuple[Array, Array]:
-        """L⁻¹ (K, d, d) and log of the density at the mean (K,), for those who ask row by row."""
+        """L⁻¹ (K, d, d) and log of the density at the mean (K,), to score few rows at a time."""
         d = self.mean.shape[1]
         return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
 
@@ -123,11 +123,11 @@ class FullNormal(Gaussian):
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         noise = rng.standard_normal((len(group), self.mean.shape[1]))
-        found = self.mean[group]
+        rows = self.mean[group]
         for k in np.unique(group).tolist():
             at = group == k
-            found[at] += noise[at] @ self.factor.lower[k].T
-        return list(found.T)
+            rows[at] += noise[at] @ self.factor.lower[k].T
+        return list(rows.T)
 
     def log_evidence(self) -> float:
         return self.evidence()
@@ -160,16 +160,16 @@ class TiedNormal(Gaussian):
     def scores(self, rows: Array) -> Array:
         if len(rows) <= _FEW and isfinite(rows.sum()):
             centre, inverse, m, constant = self._ready
-            apart = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
-            return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", apart, apart))
-        found = np.zeros((len(rows), len(self.keys)))
-        for at, columns, whole in patterns(rows):
+            differences = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
+            return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", differences, differences))
+        scores = np.zeros((len(rows), len(self.keys)))
+        for at, columns, complete in patterns(rows):
             if not len(columns):
                 continue
-            x = rows if whole and isinstance(at, slice) else rows[at][:, columns]
-            factor = self.factor if whole else marginal_factor(self.covariance, columns)
-            found[at] = self._scores(x, self.mean[:, columns], factor)
-        return found
+            x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
+            factor = self.factor if complete else marginal_factor(self.covariance, columns)
+            scores[at] = self._scores(x, self.mean[:, columns], factor)
+        return scores
 
     @cached_property
     def _ready(self) -> tuple[Array, Array, Array, float]:
@@ -185,18 +185,18 @@ class TiedNormal(Gaussian):
         m = factor.whiten(mean - centre)
         lengths = np.einsum("ij,ij->i", m, m)
         far = bool((lengths > _FAR).any())
-        found = np.empty((len(rows), len(mean)))
+        scores = np.empty((len(rows), len(mean)))
         for at in runs(len(rows), 1, _BLOCK):
             z = factor.whiten(rows[at] - centre)
-            block = found[at]
+            block = scores[at]
             if far:
                 for k in range(len(mean)):
                     block[:, k] = -0.5 * np.square(z - m[k]).sum(axis=1)
             else:
                 np.matmul(z, m.T, out=block)
                 block -= 0.5 * (np.einsum("ij,ij->i", z, z)[:, None] + lengths)
-        found -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
-        return found
+        scores -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
+        return scores
 
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("tied", self.mean - origin, self.covariance, self.factor)
@@ -204,14 +204,14 @@ class TiedNormal(Gaussian):
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ'), of the columns that are present."""
         terms = np.zeros(rows.shape)
-        for at, columns, whole in patterns(rows):
-            factor = self.factor if whole else marginal_factor(self.covariance, columns)
+        for at, columns, complete in patterns(rows):
+            factor = self.factor if complete else marginal_factor(self.covariance, columns)
             one, other = self.mean[for_, columns], self.mean[against, columns]
             w = factor.solve((one - other)[:, None])[:, 0]
             x = rows[at][:, columns]
-            found = np.zeros((len(x), rows.shape[1]))
-            found[:, columns] = 0.5 * w * ((x - one) + (x - other))
-            terms[at] = found
+            part = np.zeros((len(x), rows.shape[1]))
+            part[:, columns] = 0.5 * w * ((x - one) + (x - other))
+            terms[at] = part
         return Contrast(terms, np.zeros(len(rows)))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
@@ -259,22 +259,22 @@ class SphericalNormal(Normal):
         return self.variance[:, 0]
 
     def log_evidence(self) -> float:
-        return spherical_evidence(self.belief, self.seen)
+        return spherical_evidence(self.prior, self.class_sums)
 
 
-def pooled_growth(belief: NormalInverseGamma, seen: Moments) -> tuple[Array, Array]:
-    """What shape and scale of one variance for all columns grow by (K,)."""
-    weight = seen.weight.value
-    shift = normals.shift_of(seen.weight, seen.first, belief.location)
-    pull = belief.strength * weight / (belief.strength + weight)
-    return 0.5 * weight.sum(axis=1), 0.5 * (seen.scatter + pull * np.square(shift)).sum(axis=1)
+def sum_growth(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
+    """The growth of shape and scale of one variance for all columns (K,)."""
+    weight = class_sums.weight.value
+    shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
+    pull = prior.strength * weight / (prior.strength + weight)
+    return 0.5 * weight.sum(axis=1), 0.5 * (class_sums.scatter + pull * np.square(shift)).sum(axis=1)
 
 
-def spherical_evidence(belief: NormalInverseGamma, seen: Moments) -> float:
-    weight = seen.weight.value
-    shape, scale = pooled_growth(belief, seen)
-    ratio = log_gamma_ratio(belief.shape[0], belief.scale[0], shape, scale)
-    means = np.log1p(weight / belief.strength).sum(axis=1)
+def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
+    weight = class_sums.weight.value
+    shape, scale = sum_growth(prior, class_sums)
+    ratio = log_gamma_ratio(prior.shape[0], prior.scale[0], shape, scale)
+    means = np.log1p(weight / prior.strength).sum(axis=1)
     return float((ratio - 0.5 * means - shape * _LOG_TAU).sum())
 
 
@@ -298,15 +298,15 @@ class VectorStudent(Density[Array]):
 
     def scores(self, rows: Array) -> Array:
         members = self.members
-        found = np.empty((len(rows), len(self.keys)))
+        scores = np.empty((len(rows), len(self.keys)))
         for part in _marginals(rows, members.location, members.scale, members.factor):
             freedom = members.freedom[part.k]
-            found[part.rows, part.k] = (
+            scores[part.rows, part.k] = (
                 log_gamma_half(freedom, part.d)
                 - 0.5 * part.log_determinant
                 - 0.5 * (freedom + part.d) * log_one_plus_square(np.sqrt(part.square / freedom))
             )
-        return found
+        return scores
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         raise ValueError(
@@ -316,21 +316,21 @@ class VectorStudent(Density[Array]):
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         members = self.members
-        found = np.empty((len(group), members.location.shape[1]))
+        rows = np.empty((len(group), members.location.shape[1]))
         for k in np.unique(group).tolist():
             at = group == k
             one = MultivariateT(members.freedom[k], members.location[k], members.scale[k])
-            found[at] = one.sample(rng, int(at.sum()))
-        return list(found.T)
+            rows[at] = one.sample(rng, int(at.sum()))
+        return list(rows.T)
 
     def log_evidence(self) -> float:
         return self.evidence()
 
 
 def refuse_collapse(density: Any) -> None:
-    """Raise if a class lies on rows that do not vary: without a prior its density has no bounds.
+    """Raise if a class has a variance of zero: without a prior its density has no bounds.
 
-    Of full matrices, those that are singular were refused before.
+    Full matrices that are singular were refused before.
     """
     if not isinstance(density, DiagonalNormal | SphericalNormal):
         return

@@ -6,28 +6,27 @@ Fisher's directions (`fisher.py`); one of the diagonal form gives "diag" and "sp
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from tamis.arrays import Array, one_line
-from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart
+from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
 from tamis.models.generative.block import Block, Density, Responsibilities, refuse_strength
-from tamis.models.generative.gaussian_columns import Student, known_spread
+from tamis.models.generative.gaussian_columns import Student, replace_zero_variances
 from tamis.models.generative.gaussian_densities import (
     DiagonalNormal,
     FullNormal,
     SphericalNormal,
     TiedNormal,
     VectorStudent,
-    pooled_growth,
     spherical_evidence,
+    sum_growth,
     sum_incomplete_vectors,
 )
 from tamis.models.generative.gaussian_expectation import PreparedRows, sum_columns, sum_vectors
-from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrunk
-from tamis.models.generative.tied_belief import expected_covariance, tied_evidence, update_tied
+from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrink
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
@@ -40,20 +39,21 @@ _REMEDY = (
     "set shrinkage (of a discriminant) or reg_covar (of a mixture), use another estimate than 'mle', give "
     "more rows than columns, or drop columns that repeat others"
 )
+_LOG_PI = float(np.log(np.pi))
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianVectors(Block[Array, Moments]):
-    """All columns together one Gaussian in each class.
+    """All columns together have one Gaussian in each class.
 
-    `covariance` is "full" (one a class), "tied" (one for all), "diag" or "spherical" (one variance a class).
-    The estimate "mle" may be mended by `shrinkage` toward the identity times the mean variance, or with
-    "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA, by a `floor` that
-    is added to every variance, as in its GaussianMixture, and be `unbiased`. The other estimates have a prior
-    for that: the one given, or one with the variances of all classes together, without correlations, worth
-    `strength` observations. If classes lie far `apart`, as the components of a mixture do, it has the
-    variances within them, and pulls their means as much less.
+    `covariance` is "full" (one per class), "tied" (one for all), "diag" or "spherical" (one variance per
+    class). The estimate "mle" may be regularised: by `shrinkage` toward the identity times the mean variance,
+    or with "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA; by a
+    `floor` that is added to every variance, as in its GaussianMixture; and it may be `unbiased`. The other
+    estimates have a prior instead: the one given, or one with the variances of all classes together, without
+    correlations, worth `strength` observations. If `within_classes`, the default prior has the variances
+    within classes, and pulls their means as much less: for components of a mixture, which lie far apart.
     """
 
     kind: ClassVar[str] = "gaussian vectors"
@@ -64,16 +64,18 @@ class GaussianVectors(Block[Array, Moments]):
     unbiased: bool = False
     prior: NormalInverseWishart | None = None
     strength: float = 1.0
-    apart: bool = False
+    within_classes: bool = False
     exact: bool = False  # of the full form: see `Moments.observe`
-    missing: bool = False  # whether rows with gaps are taken, for EM to fill, with a full or tied covariance
+    missing: bool = (
+        False  # whether rows with gaps are allowed, for EM to fill, with a full or tied covariance
+    )
 
     def __post_init__(self) -> None:
         Block.__post_init__(self)
         if self.covariance not in COVARIANCES:
             raise ValueError(f"got covariance={self.covariance!r}, expected one of {', '.join(COVARIANCES)}")
         refuse_shrinkage(self.shrinkage)
-        if not self._squares and isinstance(self.shrinkage, str | LedoitWolf):
+        if not self.has_matrices and isinstance(self.shrinkage, str | LedoitWolf):
             raise ValueError(
                 f"got shrinkage='auto' with covariance={self.covariance!r}, expected 'tied' or 'full': there "
                 "is no correlation to shrink; give a number, or None"
@@ -94,7 +96,8 @@ class GaussianVectors(Block[Array, Moments]):
             raise ValueError(f"got a prior of batch {self.prior.batch}, expected one for all classes: ()")
 
     @property
-    def _squares(self) -> bool:
+    def has_matrices(self) -> bool:
+        """Whether the statistic holds all products of two columns."""
         return self.covariance in ("full", "tied")
 
     def encode(self, table: Table, learn: bool = True) -> Array:
@@ -103,7 +106,7 @@ class GaussianVectors(Block[Array, Moments]):
             if np.isfinite(rows.sum()):  # as nearly always; each pass over many rows is expensive
                 return rows
         rows = self.values(table)
-        if self._squares and not self.missing:
+        if self.has_matrices and not self.missing:
             self._refuse_missing(rows)
         return rows
 
@@ -124,7 +127,7 @@ class GaussianVectors(Block[Array, Moments]):
         """
         if isinstance(by, Responsibilities):
             return self._observe_responsible(rows, by, given)
-        if not self._squares:
+        if not self.has_matrices:
             return Moments.observe(rows, weights, by, missing=True)
         try:
             return Moments.observe(rows, weights, by, form="full", exact=self.exact)
@@ -135,7 +138,7 @@ class GaussianVectors(Block[Array, Moments]):
     def _observe_responsible(
         self, rows: Array, responsibilities: Responsibilities, given: Density[Array] | None
     ) -> Moments:
-        if not self._squares:
+        if not self.has_matrices:
             return sum_columns(rows, responsibilities)
         incomplete = np.asarray(np.isnan(rows).any(axis=1))
         if not incomplete.any():
@@ -167,17 +170,17 @@ class GaussianVectors(Block[Array, Moments]):
         return (
             isinstance(other, GaussianVectors)
             and super().sums_like(other)
-            and other._squares == self._squares
+            and other.has_matrices == self.has_matrices
             and other.exact == self.exact
         )
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Array]:
-        seen = statistic.over(keys)
-        if self._squares:
-            return self._infer_vectors(statistic, seen, keys)
-        return self._infer_columns(statistic, seen, keys)
+        class_sums = statistic.over(keys)
+        if self.has_matrices:
+            return self._infer_vectors(statistic, class_sums, keys)
+        return self._infer_columns(statistic, class_sums, keys)
 
-    def _infer_vectors(self, statistic: Moments, seen: Moments, keys: Keys) -> Density[Array]:
+    def _infer_vectors(self, statistic: Moments, class_sums: Moments, keys: Keys) -> Density[Array]:
         tied = self.covariance == "tied"
         evidence = partial(self.log_evidence, statistic)
         if self.estimate == "mle":
@@ -186,63 +189,70 @@ class GaussianVectors(Block[Array, Moments]):
                     "got shrinkage='auto', which fit chooses from rows, expected a number from 0 to 1 for "
                     "what was learned without: call fit, or give a number"
                 )
-            mean, covariance = self._most_likely(seen, statistic.pooled())
+            mean, covariance = self._maximise_likelihood(class_sums, statistic.pooled())
         elif tied:
-            after = update_tied(self.believed(statistic), seen)
+            posterior = update_tied(self.make_prior(statistic), class_sums)
             if self.estimate == "predictive":
-                return VectorStudent(keys, after.predictive(), evidence)
-            mean, covariance = after.location, after.covariance(self.estimate == "map")
+                return VectorStudent(keys, posterior.predictive(), evidence)
+            mean, covariance = posterior.location, posterior.covariance(self.estimate == "map")
         else:
-            belief = self.believed(statistic).update(seen.drop_keys())
+            updated = self.make_prior(statistic).update(class_sums.unfiled())
             if self.estimate == "predictive":
-                return VectorStudent(keys, belief.predictive(), evidence)
-            mean, covariance = belief.mode
+                return VectorStudent(keys, updated.predictive(), evidence)
+            mean, covariance = updated.mode
             if self.estimate == "mean":
-                covariance = expected_covariance(belief.scale, belief.freedom[:, None, None], mean.shape[1])
+                covariance = mean_covariance(updated.scale, updated.freedom[:, None, None], mean.shape[1])
         if tied:
             factor = _factor(covariance, "covariance that the classes share")
             return TiedNormal(keys, mean, covariance, factor, evidence)
-        weight = seen.weight.value
+        weight = class_sums.weight.value
         lowers = [
             _factor(one, f"covariance of class {key!r}, of weight {n:g},").lower
             for key, one, n in zip(keys, covariance, weight, strict=True)
         ]
         return FullNormal(keys, mean, covariance, Cholesky(np.stack(lowers)), evidence)
 
-    def _infer_columns(self, statistic: Moments, seen: Moments, keys: Keys) -> Density[Array]:
+    def _infer_columns(self, statistic: Moments, class_sums: Moments, keys: Keys) -> Density[Array]:
         spherical = self.covariance == "spherical"
-        belief = _by_column(self.believed(statistic), spherical)
+        prior = _split_prior(self.make_prior(statistic), spherical)
         evidence = partial(self.log_evidence, statistic)
         if self.estimate == "mle":
-            mean, variance = self._most_likely(seen, statistic.pooled())
+            mean, variance = self._maximise_likelihood(class_sums, statistic.pooled())
         else:
-            after = _one_variance(belief, seen) if spherical else belief.update(seen.drop_keys())
+            posterior = (
+                _update_spherical(prior, class_sums) if spherical else prior.update(class_sums.unfiled())
+            )
             if self.estimate == "predictive":
                 if not spherical:
-                    return Student(keys, after.predictive(), belief, seen)
-                return VectorStudent(keys, _spherical_predictive(after), evidence)
-            mean = after.location
+                    return Student(keys, posterior.predictive(), prior, class_sums)
+                return VectorStudent(keys, _spherical_predictive(posterior), evidence)
+            mean = posterior.location
             d = mean.shape[1] if spherical else 1
             if self.estimate == "map":
-                variance = after.scale / (after.shape + 1.0 + 0.5 * d)
+                variance = posterior.scale / (posterior.shape + 1.0 + 0.5 * d)
             else:
-                left = after.shape - 1.0
-                variance = after.scale / np.where(left > 0, left, after.shape)
+                left = posterior.shape - 1.0
+                variance = posterior.scale / np.where(left > 0, left, posterior.shape)
         variance = np.maximum(variance, _LEAST)
         if spherical:
-            return SphericalNormal.of(keys, mean, variance, belief, seen)
-        return DiagonalNormal.of(keys, mean, variance, belief, seen)
+            return SphericalNormal.of(keys, mean, variance, prior, class_sums)
+        return DiagonalNormal.of(keys, mean, variance, prior, class_sums)
 
-    def _most_likely(self, seen: Moments, pooled: Moments) -> tuple[Array, Array]:
-        """Means (K, d) and covariances: (d, d) tied, (K, d, d) full, (K, d) else. The unseen is like all."""
-        weight = seen.weight.value  # (K,) full, (K, d) diagonal
+    def _maximise_likelihood(self, class_sums: Moments, pooled: Moments) -> tuple[Array, Array]:
+        """Means (K, d) and covariances: (d, d) tied, (K, d, d) full, (K, d) else.
+
+        A class without rows gets the mean and covariance of all rows.
+        """
+        weight = class_sums.weight.value  # (K,) full, (K, d) diagonal
         nothing = ~(weight > 0)
         fewer = np.where(nothing, 0.0, 1.0 if self.unbiased else 0.0)
-        own = weight[:, None] if self._squares else weight
+        own = weight[:, None] if self.has_matrices else weight
         scatter = (
-            self.shrinkage.shrink_classes(seen) if isinstance(self.shrinkage, LedoitWolf) else seen.scatter
+            self.shrinkage.shrink_classes(class_sums)
+            if isinstance(self.shrinkage, LedoitWolf)
+            else class_sums.scatter
         )
-        mean = np.where(own > 0, seen.mean, np.where(pooled.weight.value > 0, pooled.mean, 0.0))
+        mean = np.where(own > 0, class_sums.mean, np.where(pooled.weight.value > 0, pooled.mean, 0.0))
         if self.covariance == "tied":
             weight, fewer, scatter, nothing = (
                 weight.sum(),
@@ -262,46 +272,46 @@ class GaussianVectors(Block[Array, Moments]):
                 f"a class has a weight of {np.min(weight):g}, expected above 1 for unbiased=True: give more "
                 "rows, or use unbiased=False"
             )
-        if self._squares:
+        if self.has_matrices:
             left, nothing = left[..., None, None], nothing[..., None, None]
         covariance = scatter / left
         if nothing.any():
-            covariance = np.where(nothing, self._of_all(pooled), covariance)
-        return mean, self._mended(covariance)
+            covariance = np.where(nothing, self._covariance_of_all(pooled), covariance)
+        return mean, self._regularise(covariance)
 
-    def _of_all(self, pooled: Moments) -> Array:
+    def _covariance_of_all(self, pooled: Moments) -> Array:
         """The covariance, or the variances, of all classes together; the identity if nothing was seen."""
         if not (pooled.weight.value > 0).any():
-            return np.eye(pooled.first.shape[-1]) if self._squares else np.ones(pooled.first.shape)
-        if self._squares and isinstance(self.shrinkage, LedoitWolf):
+            return np.eye(pooled.first.shape[-1]) if self.has_matrices else np.ones(pooled.first.shape)
+        if self.has_matrices and isinstance(self.shrinkage, LedoitWolf):
             return self.shrinkage.shrink_all(pooled.scatter, pooled) / pooled.weight.value
-        if self._squares:
+        if self.has_matrices:
             return pooled.covariance
         variance = np.where(pooled.weight.value > 0, pooled.variance, 1.0)
         return np.full_like(variance, variance.mean()) if self.covariance == "spherical" else variance
 
-    def _mended(self, covariance: Array) -> Array:
-        if self._squares:
+    def _regularise(self, covariance: Array) -> Array:
+        if self.has_matrices:
             if not isinstance(self.shrinkage, LedoitWolf):  # which has shrunk each class's
-                covariance = shrunk(covariance, self.shrinkage)
+                covariance = shrink(covariance, self.shrinkage)
             return covariance + self.floor * np.eye(covariance.shape[-1])
         if self.shrinkage and not isinstance(self.shrinkage, LedoitWolf):
             s = float(self.shrinkage)
             covariance = (1.0 - s) * covariance + s * covariance.mean(axis=-1, keepdims=True)
         return np.asarray(covariance + self.floor)
 
-    def believed(self, statistic: Moments) -> NormalInverseWishart:
-        """The prior: the one given, or the default, made of the statistic."""
+    def make_prior(self, statistic: Moments) -> NormalInverseWishart:
+        """The prior that was given, or the default, which is made of the statistic."""
         if self.prior is not None:
             return self.prior
         pooled = statistic.pooled()
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
-            spread = known_spread(pooled.variance)
-        if not self.apart:
+            spread = replace_zero_variances(pooled.variance)
+        if not self.within_classes:
             return NormalInverseWishart.from_mean(mean, self.strength, np.diag(spread))
         scatter = statistic.scatter
-        if self._squares:
+        if self.has_matrices:
             scatter = np.diagonal(scatter, axis1=-2, axis2=-1)
         weight = np.maximum(pooled.weight.value, _LEAST)
         within = scatter.sum(axis=0) / weight
@@ -312,25 +322,25 @@ class GaussianVectors(Block[Array, Moments]):
 
     def log_evidence(self, statistic: Moments) -> float:
         """log p(columns | classes) of rows with this statistic, the parameters integrated out."""
-        belief, seen = self.believed(statistic), statistic.drop_keys()
+        prior, class_sums = self.make_prior(statistic), statistic.unfiled()
         if self.covariance == "full":
-            return float(belief.log_evidence(seen).sum())
+            return float(prior.log_evidence(class_sums).sum())
         if self.covariance == "tied":
-            return tied_evidence(belief, seen)
-        by_column = _by_column(belief, self.covariance == "spherical")
+            return log_evidence_of_tied(prior, class_sums)
+        by_column = _split_prior(prior, self.covariance == "spherical")
         if self.covariance == "diag":
-            return float(by_column.log_evidence(seen).sum())
-        return spherical_evidence(by_column, seen)
+            return float(by_column.log_evidence(class_sums).sum())
+        return spherical_evidence(by_column, class_sums)
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
         if statistic.rounded is not None:
-            known = 0.0 if self.estimate == "mle" else np.diagonal(self.believed(statistic).scale)
+            known = 0.0 if self.estimate == "mle" else np.diagonal(self.make_prior(statistic).scale)
             statistic.refuse_lost(known, pooled=self.covariance == "tied")
 
 
 def _factor(covariance: Array, what: str) -> Cholesky:
-    """Refused also where only rounding makes a singular matrix look definite."""
+    """The Cholesky factor; a matrix that only rounding makes definite is refused, too."""
     d = len(covariance)
     factor = Cholesky.of(covariance, what, _REMEDY)
     left = np.square(np.diagonal(factor.lower)) / np.diagonal(covariance)
@@ -341,32 +351,98 @@ def _factor(covariance: Array, what: str) -> Cholesky:
     return factor
 
 
-def _by_column(belief: NormalInverseWishart, spherical: bool) -> NormalInverseGamma:
-    """The belief in each column by itself; or in one variance, with the mean and the worth of all of them."""
-    d, freedom = belief.dimension, belief.freedom
-    scale = np.diagonal(belief.scale)
+def _split_prior(prior: NormalInverseWishart, spherical: bool) -> NormalInverseGamma:
+    """The prior of each column by itself; or of one variance, with the mean and the strength of all."""
+    d, freedom = prior.dimension, prior.freedom
+    scale = np.diagonal(prior.scale)
     if not spherical:
-        return NormalInverseGamma(belief.location, belief.strength, 0.5 * (freedom - d + 1.0), 0.5 * scale)
+        return NormalInverseGamma(prior.location, prior.strength, 0.5 * (freedom - d + 1.0), 0.5 * scale)
     shape = 1.0 + 0.5 * d * (freedom - d - 1.0)
     if not shape > 0:
         raise ValueError(
             f"got a prior with freedom {freedom:g} for covariance='spherical', expected above "
-            f"{d + 1 - 2 / d:g}, for one variance to have a belief"
+            f"{d + 1 - 2 / d:g}, for one variance to have a prior"
         )
-    return NormalInverseGamma(belief.location, belief.strength, shape, 0.5 * scale.sum())
+    return NormalInverseGamma(prior.location, prior.strength, shape, 0.5 * scale.sum())
 
 
-def _one_variance(belief: NormalInverseGamma, seen: Moments) -> NormalInverseGamma:
-    """(K, d), with shape and scale the same for all columns of a class: they share the variance."""
-    each = belief.update(seen.drop_keys())
-    shape, scale = pooled_growth(belief, seen)
+def _update_spherical(prior: NormalInverseGamma, class_sums: Moments) -> NormalInverseGamma:
+    """The posterior (K, d); all columns of a class share a variance, so its shape and scale."""
+    columns = prior.update(class_sums.unfiled())
+    shape, scale = sum_growth(prior, class_sums)
     return NormalInverseGamma(
-        each.location, each.strength, belief.shape + shape[:, None], belief.scale + scale[:, None]
+        columns.location, columns.strength, prior.shape + shape[:, None], prior.scale + scale[:, None]
     )
 
 
-def _spherical_predictive(after: NormalInverseGamma) -> MultivariateT:
-    variances = after.scale / after.shape * (1.0 + 1.0 / after.strength)
+def _spherical_predictive(posterior: NormalInverseGamma) -> MultivariateT:
+    variances = posterior.scale / posterior.shape * (1.0 + 1.0 / posterior.strength)
     return MultivariateT(
-        2.0 * after.shape[:, 0], after.location, variances[:, :, None] * np.eye(variances.shape[1])
+        2.0 * posterior.shape[:, 0], posterior.location, variances[:, :, None] * np.eye(variances.shape[1])
+    )
+
+
+def mean_covariance(scale: Array, freedom: Array, d: int) -> Array:
+    """E[covariance] of an inverse Wishart; where it is infinite, the scale over the remaining freedom."""
+    left = freedom - (d + 1.0)
+    return np.asarray(scale / np.where(left > 0, left, freedom - (d - 1.0)))
+
+
+class TiedPosterior(NamedTuple):
+    """One covariance for all classes, and means that are normal about their locations given it."""
+
+    location: Array  # (K, d)
+    strength: Array  # (K,)
+    freedom: Array  # ()
+    scale: Array  # (d, d)
+    classes: int  # those of which there were rows
+
+    def covariance(self, mode: bool) -> Array:
+        """The mode or the mean. The mode counts a factor |Σ|^(−½) of each mean that was updated."""
+        d = len(self.scale)
+        if mode:
+            return np.asarray(self.scale / (self.freedom + d + 1.0 + self.classes))
+        return mean_covariance(self.scale, self.freedom, d)
+
+    def predictive(self) -> MultivariateT:
+        freedom = self.freedom - (len(self.scale) - 1.0)
+        spread = (1.0 + 1.0 / self.strength) / freedom
+        return MultivariateT(freedom, self.location, spread[:, None, None] * self.scale)
+
+
+def _gather(prior: NormalInverseWishart, class_sums: Moments) -> normals.Gathered:
+    weight = class_sums.weight.reindex(lambda words: words[..., None])
+    shift = normals.shift_of(weight, class_sums.first, prior.location)
+    return normals.gathered(prior.strength, class_sums.weight.value, shift, class_sums.scatter)
+
+
+def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosterior:
+    data = _gather(prior, class_sums)
+    total = prior.strength + data.weight
+    return TiedPosterior(
+        prior.location + (data.weight / total)[:, None] * data.shift,
+        total,
+        prior.freedom + data.weight.sum(),
+        prior.scale + data.growth.sum(axis=0),
+        int((data.weight > 0).sum()),
+    )
+
+
+def log_evidence_of_tied(prior: NormalInverseWishart, class_sums: Moments) -> float:
+    """|S + W + UUᵀ| by the determinant lemma: means far from the location then cost no digits."""
+    data = _gather(prior, class_sums)
+    d, n = prior.dimension, data.weight.sum()
+    within = data.scatter.sum(axis=0)
+    total = Cholesky.of(prior.scale + within, "scale matrix with the scatter")
+    shifts = total.whiten(np.sqrt(data.pull)[:, None] * data.shift)  # (K, d)
+    products = shifts @ shifts.T if len(shifts) < d else shifts.T @ shifts
+    rise = (
+        normals.log_determinant_rise(prior.factor, prior.scale, within)
+        + Cholesky.of(np.eye(len(products)) + products).log_determinant()
+    )
+    return float(
+        normals.log_multigamma_rise(prior.freedom, n, d)
+        - 0.5 * (prior.freedom + n) * rise
+        - 0.5 * n * (prior.factor.log_determinant() + d * _LOG_PI)
+        - 0.5 * d * np.log1p(data.weight / prior.strength).sum()
     )

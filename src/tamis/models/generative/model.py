@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.generative.block import Block, Contrast, Density, Preparation, Responsibilities, taken
+from tamis.models.generative.block import Block, Contrast, Density, Preparation, Responsibilities, take_rows
 from tamis.protocols import total
 from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_too_much
 from tamis.tables import Rows, Table, runs
@@ -35,7 +35,7 @@ class Encoded:
     def take(self, rows: Rows) -> "Encoded":
         """These rows, in this order."""
         count = len(np.arange(self.rows)[rows])
-        return Encoded({name: taken(block, rows) for name, block in self.blocks.items()}, count)
+        return Encoded({name: take_rows(block, rows) for name, block in self.blocks.items()}, count)
 
     def __len__(self) -> int:
         return self.rows
@@ -55,12 +55,12 @@ class LabelledRows:
         weights = None if self.weights is None else self.weights[index]
         return LabelledRows(self.rows.take(rows), self.labels.take(index), weights)
 
-    def known(self) -> "LabelledRows":
+    def select_labelled(self) -> "LabelledRows":
         """The rows whose label is known."""
         labelled = self.labels.group >= 0
         return self if labelled.all() else self.take(labelled)
 
-    def unknown(self) -> "LabelledRows | None":
+    def select_unlabelled(self) -> "LabelledRows | None":
         """The rows whose label is missing; None if there are none."""
         missing = self.labels.group < 0
         if missing.all():
@@ -88,7 +88,7 @@ class Generative:
     """Blocks of columns, independent of each other given the class, and the distribution of classes.
 
     `prior` gives the classes' probabilities by label; else they are counted, with `alpha` pseudo-counts each,
-    or even if `even`. `classes` are there whether or not they were seen. If `hard`, each row without a label
+    or even if `even`. `classes` exist even if they have no rows. If `hard`, each row without a label
     belongs to its most probable class alone, and its likelihood is that of the row and the class together:
     k-means, if the classes are balls of one size and equally likely.
     """
@@ -106,13 +106,13 @@ class Generative:
         return Encoded({name: block.encode(table, learn) for name, block in self.blocks.items()}, table.rows)
 
     def sums_like(self, other: "Generative") -> bool:
-        """Whether both sum rows in the same way, so that one may infer from what the other observed."""
+        """Whether both observe the same sums, so that one may infer from the other's statistic."""
         return self.blocks.keys() == other.blocks.keys() and all(
             block.sums_like(other.blocks[name]) for name, block in self.blocks.items()
         )
 
     def admits(self, values: Array) -> bool:
-        """Whether rows of plain numbers are sure to be learned without a complaint."""
+        """Whether rows of plain numbers are sure to be learned without an error."""
         return all(
             (block.columns is None or len(block.columns) == values.shape[1]) and block.admits(values)
             for block in self.blocks.values()
@@ -124,7 +124,7 @@ class Generative:
         With `pool_squares`, observing rows for a tied covariance is several times as fast, and the statistic
         holds all squares, but not which class they are of: enough for `infer`, not for what is kept.
         """
-        known, unknown = data.known(), data.unknown()
+        known, unknown = data.select_labelled(), data.select_unlabelled()
         statistic = None
         if len(known.rows) or unknown is None:
             statistic = observe_blocks(self.blocks, known.rows, known.labels, known.weights)
@@ -188,7 +188,7 @@ class Generative:
         return statistic.log_likelihood
 
     def choose(self, data: LabelledRows, statistic: Joint) -> "Generative":
-        """The model with what its blocks choose from rows with labels, of which they have this statistic."""
+        """The model with parameters that its blocks choose from labelled rows, whose statistic is given."""
         blocks = {
             name: block.choose(data.rows.blocks[name], data.labels, data.weights, statistic[name])
             for name, block in self.blocks.items()
@@ -210,33 +210,33 @@ class Generative:
         return Posterior(keys, self.log_prior(statistic, keys), densities)
 
     def keys(self, statistic: Joint) -> Keys:
-        """All classes: seen or declared."""
+        """All classes: those that have rows, and those declared."""
         return all_classes(statistic, self.classes)
 
     def log_prior(self, statistic: Joint, keys: Keys) -> Array:
         """log p(class), of the classes these keys name."""
         if self.prior is not None:
-            shares = np.array([self.prior[key] for key in keys], dtype=np.float64)
+            weights = np.array([self.prior[key] for key in keys], dtype=np.float64)
         elif self.even:
-            shares = np.ones(len(keys))
+            weights = np.ones(len(keys))
         else:
-            counted: Any = statistic[CLASSES]
-            shares = np.full(len(keys), float(self.alpha))
-            shares[keys.find(counted.terms)] += counted.total.value
+            counts: Any = statistic[CLASSES]
+            weights = np.full(len(keys), float(self.alpha))
+            weights[keys.find(counts.terms)] += counts.total.value
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(shares) - np.log(shares.sum()))
+            return np.asarray(np.log(weights) - np.log(weights.sum()))
 
     def refuse_impossible(self, statistic: Joint) -> None:
         """Raise if no rows have this statistic."""
-        counted: Any = statistic[CLASSES]
-        refuse_too_much(bool((counted.total.value < 0).any()))
-        weights = dict(zip(counted.terms, counted.total.value.tolist(), strict=True))
+        counts: Any = statistic[CLASSES]
+        refuse_too_much(bool((counts.total.value < 0).any()))
+        weights = dict(zip(counts.terms, counts.total.value.tolist(), strict=True))
         for name, block in self.blocks.items():
             part: Any = statistic[name]
             known = weights.keys() >= set(part.keys)
             weight = part.weight.value  # of the class, or of each column
             columns = weight if weight.ndim == 1 else weight.max(axis=1, initial=0.0)
-            # sums of shares are rounded, each block's in its own way
+            # sums of responsibilities are rounded, in each block differently
             refuse_too_much(
                 not known
                 or any(weights[key] * (1 + 1e-9) < most for key, most in zip(part.keys, columns, strict=True))
@@ -283,14 +283,14 @@ def log_likelihood_of_labels(known: LabelledRows, posterior: "Posterior") -> flo
 
 
 def classes_of(statistic: Joint) -> Keys:
-    """The classes of which something was seen."""
-    counted: Any = statistic[CLASSES]
-    found: Keys = counted.terms
-    return found
+    """The classes that have rows."""
+    counts: Any = statistic[CLASSES]
+    classes: Keys = counts.terms
+    return classes
 
 
 def all_classes(statistic: Joint, declared: Keys) -> Keys:
-    """Those of which something was seen, and those declared."""
+    """The classes that have rows, and those declared."""
     return classes_of(statistic).union(declared)[0]
 
 
@@ -310,7 +310,7 @@ class Posterior:
         return joint
 
     def contrasts(self, rows: Encoded, for_: int, against: int) -> dict[str, Contrast]:
-        """Of each block, what speaks for one class against another."""
+        """The log-odds of one class against another, of each block."""
         return {
             name: density.contrasts(rows.blocks[name], for_, against)
             for name, density in self.densities.items()
@@ -320,8 +320,8 @@ class Posterior:
         self, rng: np.random.Generator, n: int
     ) -> tuple[NDArray[np.int64], dict[str, list[NDArray[Any]]]]:
         """Class indices (n,), and of each block its columns."""
-        shares = np.exp(self.log_prior)
-        group = rng.choice(len(self.keys), size=n, p=shares / shares.sum()).astype(np.int64)
+        prior = np.exp(self.log_prior)
+        group = rng.choice(len(self.keys), size=n, p=prior / prior.sum()).astype(np.int64)
         return group, {name: list(density.draw(rng, group)) for name, density in self.densities.items()}
 
     def log_evidence(self) -> float:

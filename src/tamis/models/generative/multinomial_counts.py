@@ -1,4 +1,4 @@
-"""counts → Tally by class → how often each column is the one that is counted: words in a text."""
+"""counts → Tally by class → the probability of each column in a draw: words in a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,20 @@ from scipy.special import gammaln
 from tamis._kernels.threads import in_row_chunks
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
-from tamis.models.generative import linear_scores
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import (
     LARGEST,
     NoEvidenceError,
+    Rows,
     are_counts,
+    multiply_columns,
     pseudo_counts,
     refuse_negative,
     refuse_negative_counts,
-    tallied,
+    score_linearly,
+    sum_counts,
+    sum_responsible,
 )
-from tamis.models.generative.linear_scores import Rows
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Sparse, Table
 
@@ -32,11 +34,11 @@ _TABLE = 1 << 20  # counts up to here have a table of their logarithms
 
 @dataclass(frozen=True, kw_only=True)
 class MultinomialCounts(Block[Rows, Tally]):
-    """All columns together are counts of draws from one distribution a class.
+    """All columns together are counts of draws from one distribution per class.
 
     The density is that of the draws in their order: the number of orders, which is the same for every class,
-    is left out. A missing count is refused: summed over what it may be, the probability of the other counts
-    depends on how many draws a row has, of which the model says nothing.
+    is left out. A missing count is refused: the probability of the other counts depends on the number of
+    draws in the row, which the model does not describe.
     """
 
     kind: ClassVar[str] = "multinomial"
@@ -46,7 +48,7 @@ class MultinomialCounts(Block[Rows, Tally]):
     def encode(self, table: Table, learn: bool = True) -> Rows:
         if not learn and isinstance(table.data, np.ndarray):
             plain = table.numbers(self.columns)
-            if isfinite(plain.sum()):  # as nearly always; one row feels each look at it
+            if isfinite(plain.sum()):  # as nearly always; for one row each check takes time
                 return plain
         if self.columns is None and table.sparse is not None and are_counts(table.sparse.values):
             return table.sparse
@@ -70,21 +72,21 @@ class MultinomialCounts(Block[Rows, Tally]):
         given: Density[Rows] | None = None,
     ) -> Tally:
         if isinstance(by, Responsibilities):
-            return Tally.of(by.values.sum(axis=0), linear_scores.total(rows, by.values), by.keys)
-        return tallied(rows, by, weights)
+            return Tally.of(by.values.sum(axis=0), sum_responsible(rows, by.values), by.keys)
+        return sum_counts(rows, by, weights)
 
     def convert_sums(self, sums: Tally) -> Tally:
         return sums
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
-        seen = statistic.over(keys)
-        alpha = pseudo_counts(self.alpha, seen.total.shape[-1])
+        class_sums = statistic.over(keys)
+        alpha = pseudo_counts(self.alpha, class_sums.total.shape[-1])
         if self.estimate == "predictive":
-            return Urn(keys, seen.total.value + alpha, alpha, seen)
+            return Urn(keys, class_sums.total.value + alpha, alpha, class_sums)
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
-        logs = log_shares(seen.total, pseudo)
-        certain = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
-        return Draws(keys, logs, seen, alpha, certain)
+        logs = log_probabilities(class_sums.total, pseudo)
+        has_zeros = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
+        return Draws(keys, logs, class_sums, alpha, has_zeros)
 
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
@@ -92,10 +94,10 @@ class MultinomialCounts(Block[Rows, Tally]):
 
 def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None:
     """Raise for the first count that is NaN, naming its place if the rows are dense."""
-    wrong = np.argwhere(np.isnan(values))[0].tolist()
-    dense = len(wrong) == 2
+    index = np.argwhere(np.isnan(values))[0].tolist()
+    dense = len(index) == 2
     place = (
-        f"{table.name(columns[wrong[1]])} holds NaN in row {wrong[0]}" if dense else "the matrix holds NaN"
+        f"{table.name(columns[index[1]])} holds NaN in row {index[0]}" if dense else "the matrix holds NaN"
     )
     raise ValueError(
         f"{place}, expected counts: a multinomial has no probability of some of its counts alone; fill in 0 "
@@ -103,23 +105,23 @@ def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None
     )
 
 
-def log_shares(total: Exact, pseudo: Array) -> Array:
-    """log of the shares of each row of totals and pseudo-counts (K, d); a row of nothing says nothing."""
-    if (found := _log_shares_of_integers(total, pseudo)) is not None:
-        return found
+def log_probabilities(total: Exact, pseudo: Array) -> Array:
+    """log of totals and pseudo-counts over their sums (K, d); all equal where the sum is 0."""
+    if (logs := _log_probabilities_of_integers(total, pseudo)) is not None:
+        return logs
     counts = total.value + pseudo
     if (counts < 0).any():
         raise ValueError(
             "estimate='map' needs alpha of at least 1 where a count is 0: raise it, or use 'mean'"
         )
-    whole = counts.sum(axis=-1, keepdims=True)
-    even = np.where(whole > 0, 0.0, 1.0)
+    sums = counts.sum(axis=-1, keepdims=True)
+    even = np.where(sums > 0, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(counts + even) - np.log(whole + even * counts.shape[-1]))
+        return np.asarray(np.log(counts + even) - np.log(sums + even * counts.shape[-1]))
 
 
-def _log_shares_of_integers(total: Exact, pseudo: Array) -> Array | None:
-    """As above, by a table of logarithms: whole numbers repeat; None if they are not whole, or too large."""
+def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
+    """The same by a table of logarithms, for integers repeat; None if some are no integers, or too large."""
     words = total.words[0]
     if (
         total.low != 0
@@ -134,61 +136,61 @@ def _log_shares_of_integers(total: Exact, pseudo: Array) -> Array | None:
         return None
     with np.errstate(divide="ignore"):
         table = np.log(np.arange(most + 1) + pseudo[0])
-        whole = np.log(words.sum(axis=-1) + pseudo[0] * words.shape[-1])
+        log_sums = np.log(words.sum(axis=-1) + pseudo[0] * words.shape[-1])
     logs = np.empty(words.shape)
 
     def fill(start: int, stop: int) -> None:
         rows = slice(start, stop)
         np.take(table, words[rows], out=logs[rows], mode="clip")
-        logs[rows] -= np.where(np.isneginf(whole[rows]), 0.0, whole[rows])[:, None]
+        logs[rows] -= np.where(np.isneginf(log_sums[rows]), 0.0, log_sums[rows])[:, None]
 
     in_row_chunks(len(words), words.size, fill)
-    logs[np.isneginf(whole)] = -np.log(words.shape[-1])
+    logs[np.isneginf(log_sums)] = -np.log(words.shape[-1])
     return logs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws(Density[Rows]):
-    """Shares that are known: the score of a row is linear in its counts."""
+    """Probabilities that are known: the score of a row is linear in its counts."""
 
     keys: Keys
-    log_shares: Array  # (K, d)
-    seen: Tally
+    log_probabilities: Array  # (K, d)
+    class_sums: Tally
     alpha: Array  # (d,)
-    certain: bool  # whether any share is 0
+    has_zeros: bool  # whether any probability is 0
 
     def scores(self, rows: Rows) -> Array:
-        return linear_scores.scores(rows, self.log_shares, self.certain)
+        return score_linearly(rows, self.log_probabilities, self.has_zeros)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
-            factors = self.log_shares[for_] - self.log_shares[against]
+            factors = self.log_probabilities[for_] - self.log_probabilities[against]
         n = len(rows)
         factors = np.where(np.isnan(factors), 0.0, factors)  # impossible in both
-        return Contrast(linear_scores.products(rows, factors), np.zeros(n))
+        return Contrast(multiply_columns(rows, factors), np.zeros(n))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        return _draws(rng, np.exp(self.log_shares[group]), _lengths(self.seen)[group])
+        return _draw_counts(rng, np.exp(self.log_probabilities[group]), _mean_lengths(self.class_sums)[group])
 
     def log_evidence(self) -> float:
-        return _log_evidence(self.seen.total.value, self.alpha)
+        return _log_evidence(self.class_sums.total.value, self.alpha)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Urn(Density[Rows]):
-    """Shares that are integrated out: each draw makes the next of its kind likelier (Pólya's urn)."""
+    """Probabilities that are integrated out: each draw makes the next of its kind likelier (Pólya's urn)."""
 
     keys: Keys
     concentration: Array  # (K, d)
     alpha: Array  # (d,)
-    seen: Tally
+    class_sums: Tally
 
     def scores(self, rows: Rows) -> Array:
-        found = np.empty((len(rows), len(self.keys)))
+        scores = np.empty((len(rows), len(self.keys)))
         for k in range(len(self.keys)):
             terms, rest = self._terms(rows, k)
-            found[:, k] = np.asarray(terms.sum(axis=1)).ravel() + rest
-        return found
+            scores[:, k] = np.asarray(terms.sum(axis=1)).ravel() + rest
+        return scores
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         (ours, our_rest), (theirs, their_rest) = self._terms(rows, for_), self._terms(rows, against)
@@ -208,31 +210,77 @@ class Urn(Density[Rows]):
         return terms, -log_rising(np.broadcast_to(own.sum(), length.shape), length)
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        shares = np.stack([rng.dirichlet(np.maximum(self.concentration[k], 1e-12)) for k in group])
-        return _draws(rng, shares, _lengths(self.seen)[group])
+        probabilities = np.stack([rng.dirichlet(np.maximum(self.concentration[k], 1e-12)) for k in group])
+        return _draw_counts(rng, probabilities, _mean_lengths(self.class_sums)[group])
 
     def log_evidence(self) -> float:
-        return _log_evidence(self.seen.total.value, self.alpha)
+        return _log_evidence(self.class_sums.total.value, self.alpha)
 
 
-def _lengths(seen: Tally) -> Array:
-    """The mean number of draws a row, of each class (K,)."""
-    weight = seen.weight.value
-    return np.asarray(seen.total.value.sum(axis=-1) / np.where(weight > 0, weight, 1.0))
+def _mean_lengths(class_sums: Tally) -> Array:
+    """The mean number of draws per row, of each class (K,)."""
+    weight = class_sums.weight.value
+    return np.asarray(class_sums.total.value.sum(axis=-1) / np.where(weight > 0, weight, 1.0))
 
 
-def _draws(rng: np.random.Generator, shares: Array, lengths: Array) -> Sequence[NDArray[Any]]:
-    """A row for each of the shares (n, d), its length a Poisson number about the class's mean length."""
-    found = [
-        rng.multinomial(rng.poisson(mean), row / row.sum()) for row, mean in zip(shares, lengths, strict=True)
+def _draw_counts(rng: np.random.Generator, probabilities: Array, lengths: Array) -> Sequence[NDArray[Any]]:
+    """Draw a row per row of probabilities (n, d); its length is Poisson about the class's mean length."""
+    counts = [
+        rng.multinomial(rng.poisson(mean), row / row.sum())
+        for row, mean in zip(probabilities, lengths, strict=True)
     ]
-    return list(np.array(found, dtype=np.float64).reshape(shares.shape).T)
+    return list(np.array(counts, dtype=np.float64).reshape(probabilities.shape).T)
 
 
 def _log_evidence(counts: Array, alpha: Array) -> float:
     """Of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
     if not (alpha > 0).all():
         raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-    whole = float(alpha.sum())
+    total = float(alpha.sum())
     rising = gammaln(counts + alpha).sum() - len(counts) * gammaln(alpha).sum()
-    return float(rising - (gammaln(counts.sum(axis=1) + whole) - gammaln(whole)).sum())
+    return float(rising - (gammaln(counts.sum(axis=1) + total) - gammaln(total)).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComplementCounts(MultinomialCounts):
+    """Weights from the counts of all other classes: steadier where classes differ in size.
+
+    Its scores are no densities, so the model has no evidence and its classes no prior (Rennie and others,
+    2003).
+    """
+
+    kind: ClassVar[str] = "complement"
+
+    norm: bool = False  # whether the weights of each class are divided by their sum
+
+    def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
+        class_sums = statistic.over(keys)
+        counts = class_sums.total.value
+        alpha = pseudo_counts(self.alpha, counts.shape[-1])
+        others = counts.sum(axis=0) + alpha - counts
+        others = np.where(
+            others.sum(axis=1, keepdims=True) > 0, others, 1.0
+        )  # of no others, nothing is known
+        if (others == 0).any():
+            label, column = np.argwhere(others == 0)[0].tolist()
+            raise ValueError(
+                f"column {column} has counts in no class but {keys[label]!r}, whose weight is infinite with "
+                "alpha=0, expected alpha above 0"
+            )
+        weights = -np.log(others / others.sum(axis=1, keepdims=True))
+        if self.norm:
+            sums = weights.sum(axis=1, keepdims=True)
+            weights = weights / np.where(sums > 0, sums, 1.0)  # a single column weighs 0, divided or not
+        return Complement(keys, weights, class_sums, alpha, has_zeros=True)
+
+
+class Complement(Draws):
+    """Linear weights in the place of log-probabilities."""
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        raise ValueError(
+            "complement naive Bayes has no rows to draw, for it is no model of the counts: use MultinomialNB"
+        )
+
+    def log_evidence(self) -> float:
+        raise NoEvidenceError("complement naive Bayes has no evidence: it is no model of the counts")

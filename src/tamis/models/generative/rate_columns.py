@@ -12,24 +12,26 @@ from scipy.special import gammaln
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma
 from tamis.families.stirling import log_rising
-from tamis.models.generative import linear_scores
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import (
     LARGEST,
     NoEvidenceError,
-    filed_weight,
+    Rows,
+    multiply_columns,
     pseudo_counts,
     refuse_negative_counts,
-    sparse_total,
+    score_linearly,
+    sum_responsible,
+    sum_sparse,
+    sum_weights,
 )
-from tamis.models.generative.linear_scores import Rows
 from tamis.stats import Exact, Keys, Labels, Moments, Tally, refuse_too_much
 from tamis.tables import Sparse, Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class RateColumns(Block[Rows, Moments]):
-    """Columns whose statistic is how much was seen and what it came to: Moments without squares."""
+    """Columns whose statistic is their weight and their sum: Moments without squares."""
 
     def sparse(self, table: Table) -> Sparse | None:
         rows = Block.sparse(self, table)
@@ -50,18 +52,18 @@ class RateColumns(Block[Rows, Moments]):
             return _sum_responsible(rows, by)
         if not isinstance(rows, Sparse):
             return Moments.observe(rows, weights, by, form="none", missing=True)
-        total, weight = sparse_total(rows, by, weights), filed_weight(by, weights)
+        total, weight = sum_sparse(rows, by, weights), sum_weights(by, weights)
         return self.convert_sums(Tally(weight=weight, total=total, keys=by.keys))
 
     def convert_sums(self, sums: Tally) -> Moments:
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
-        return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys)._pruned()
+        return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).prune()
 
     def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
         return self._density(keys, statistic.over(keys), statistic.pooled())
 
     @abstractmethod
-    def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
+    def _density(self, keys: Keys, class_sums: Moments, pooled: Moments) -> Density[Rows]:
         """The density from the sums of each class (K, d) and of all together (d,)."""
 
     def refuse_impossible(self, statistic: Moments) -> None:
@@ -72,11 +74,11 @@ class RateColumns(Block[Rows, Moments]):
 def _sum_responsible(rows: Rows, responsibilities: Responsibilities) -> Moments:
     """Σ r x and Σ r of each class and column."""
     r, present = responsibilities.values, _present(rows)
-    first = linear_scores.total(_filled(rows), r)
+    first = sum_responsible(_fill_missing(rows), r)
     weight = np.broadcast_to(r.sum(axis=0)[:, None], first.shape) if present is None else r.T @ present
     return Moments(
         weight=Exact.of(weight), first=Exact.of(first), form="none", keys=responsibilities.keys
-    )._pruned()
+    ).prune()
 
 
 def _present(rows: Rows) -> Array | None:
@@ -86,30 +88,30 @@ def _present(rows: Rows) -> Array | None:
     return (~np.isnan(rows)).astype(np.float64)
 
 
-def _filled(rows: Rows) -> Rows:
+def _fill_missing(rows: Rows) -> Rows:
     if isinstance(rows, Sparse) or not np.isnan(rows.sum()):
         return rows
     return np.nan_to_num(rows, nan=0.0)
 
 
-def _no_nan(contrast: Array) -> Array:
-    """∞ − ∞ is 0: what both classes call impossible tells them not apart."""
+def _ignore_nan(contrast: Array) -> Array:
+    """∞ − ∞ is 0: a value with zero probability under both classes is ignored."""
     return np.where(np.isnan(contrast), 0.0, contrast)
 
 
-def _tally(seen: Moments) -> Tally:
-    """As a batch of one-term tallies, which priors update on."""
-    return Tally(weight=seen.weight, total=seen.first.reindex(lambda w: w[..., None]))
+def _tally(class_sums: Moments) -> Tally:
+    """As a batch of tallies with one term, by which priors are updated."""
+    return Tally(weight=class_sums.weight, total=class_sums.first.reindex(lambda w: w[..., None]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BernoulliColumns(RateColumns):
-    """Each column a flag, of its own probability in each class; absence counts as presence does."""
+    """Each column holds flags, with a probability of its own in each class; absence counts, too."""
 
     kind: ClassVar[str] = "bernoulli"
 
     alpha: ArrayLike = 1.0  # pseudo-observations of either outcome, of every column or of each
-    threshold: float | None = None  # what is above it is present; None: the data says 0 or 1 itself
+    threshold: float | None = None  # a value above it is present; None: the data is 0 or 1
 
     def encode(self, table: Table, learn: bool = True) -> Rows:
         rows = self.sparse(table)
@@ -130,9 +132,9 @@ class BernoulliColumns(RateColumns):
         if self.threshold is not None:
             flags = (values > self.threshold).astype(np.float64)
             return np.where(missing, np.nan, flags) if missing.any() else flags
-        wrong = ~missing & (values != 0) & (values != 1)
-        if wrong.any():
-            row, j = np.argwhere(wrong)[0].tolist()
+        neither = ~missing & (values != 0) & (values != 1)
+        if neither.any():
+            row, j = np.argwhere(neither)[0].tolist()
             name = table.name(self.places(table)[j]) if table.sparse is None else "the sparse matrix"
             raise ValueError(
                 f"{name} holds {values[row, j]:g}, expected 0 or 1: turn it into flags first, as by x > 0"
@@ -150,8 +152,8 @@ class BernoulliColumns(RateColumns):
     def sums_like(self, other: Block[Any, Any]) -> bool:
         return super().sums_like(other) and self.threshold == getattr(other, "threshold", None)
 
-    def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
-        ones, weight = seen.first.value, seen.weight.value
+    def _density(self, keys: Keys, class_sums: Moments, pooled: Moments) -> Density[Rows]:
+        ones, weight = class_sums.first.value, class_sums.weight.value
         alpha = pseudo_counts(self.alpha, ones.shape[-1])
         pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(self.estimate, alpha)
         up, down = ones + pseudo, weight - ones + pseudo
@@ -164,10 +166,10 @@ class BernoulliColumns(RateColumns):
         with np.errstate(divide="ignore", invalid="ignore"):
             log_up = np.where(nothing, -np.log(2.0), np.log(up) - np.log(both))
             log_down = np.where(nothing, -np.log(2.0), np.log(down) - np.log(both))
-        certain = bool(np.isneginf(log_up).any() or np.isneginf(log_down).any())
+        has_zeros = bool(np.isneginf(log_up).any() or np.isneginf(log_down).any())
         with np.errstate(invalid="ignore"):
             slopes, floors = log_up - log_down, log_down.sum(axis=1)
-        return Flags(keys, log_up, log_down, seen, alpha, certain, slopes, floors)
+        return Flags(keys, log_up, log_down, class_sums, alpha, has_zeros, slopes, floors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,31 +179,31 @@ class Flags(Density[Rows]):
     keys: Keys
     log_up: Array  # (K, d)
     log_down: Array  # (K, d)
-    seen: Moments
+    class_sums: Moments
     alpha: Array  # (d,)
-    certain: bool  # whether any is −∞
-    slopes: Array  # (K, d): what a flag that is set adds
+    has_zeros: bool  # whether any is −∞: a probability of 0
+    slopes: Array  # (K, d): the score that a flag adds if it is set
     floors: Array  # (K,): the score of no flag set
 
     def scores(self, rows: Rows) -> Array:
         present = _present(rows)
-        if not self.certain:
-            found = linear_scores.scores(_filled(rows), self.slopes, certain=False)
-            return np.asarray(found + (self.floors if present is None else present @ self.log_down.T))
+        if not self.has_zeros:
+            scores = score_linearly(_fill_missing(rows), self.slopes, has_zeros=False)
+            return np.asarray(scores + (self.floors if present is None else present @ self.log_down.T))
         dense = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
         filled = np.nan_to_num(dense, nan=0.0)
         others = (1.0 if present is None else present) - filled
-        return linear_scores.scores(filled, self.log_up) + linear_scores.scores(others, self.log_down)
+        return score_linearly(filled, self.log_up) + score_linearly(others, self.log_down)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(invalid="ignore"):
-            up = _no_nan(self.log_up[for_] - self.log_up[against])
-            down = _no_nan(self.log_down[for_] - self.log_down[against])
+            up = _ignore_nan(self.log_up[for_] - self.log_up[against])
+            down = _ignore_nan(self.log_down[for_] - self.log_down[against])
         if isinstance(rows, Sparse):
             if np.isfinite(up).all() and np.isfinite(down).all():
                 rest = np.full(len(rows), down.sum())
-                return Contrast(linear_scores.products(rows, up - down), rest)
-            rows = rows.dense(slice(None))  # what no zero says can be taken from what all zeros say
+                return Contrast(multiply_columns(rows, up - down), rest)
+            rows = rows.dense(slice(None))  # terms of −∞ cannot be subtracted from the sum over all zeros
         terms = np.where(rows > 0, up, down)
         return Contrast(np.where(np.isnan(rows), 0.0, terms), np.zeros(len(rows)))
 
@@ -214,12 +216,12 @@ class Flags(Density[Rows]):
             raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
         alpha = np.broadcast_to(self.alpha, self.log_up.shape)
         prior = Beta(alpha, alpha)
-        return float(prior.log_evidence(_tally(self.seen)).sum())
+        return float(prior.log_evidence(_tally(self.class_sums)).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonColumns(RateColumns):
-    """Each column a count, of its own rate in each class.
+    """Each column holds counts, with a rate of its own in each class.
 
     The prior is a rate like that of all classes together, worth `alpha` observations, unless one is given.
     """
@@ -239,24 +241,24 @@ class PoissonColumns(RateColumns):
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < LARGEST)
 
-    def _density(self, keys: Keys, seen: Moments, pooled: Moments) -> Density[Rows]:
-        total, weight = seen.first.value, seen.weight.value
-        shape, rate = self._belief(pooled, total.shape)
+    def _density(self, keys: Keys, class_sums: Moments, pooled: Moments) -> Density[Rows]:
+        total, weight = class_sums.first.value, class_sums.weight.value
+        shape, rate = self._make_prior(pooled, total.shape)
         if self.estimate == "predictive":
-            return Overdispersed(keys, shape + total, rate + weight, seen, shape, rate)
+            return Overdispersed(keys, shape + total, rate + weight, class_sums, shape, rate)
         upper, lower = (total, weight) if self.estimate == "mle" else (shape + total, rate + weight)
         if self.estimate == "map":
             upper = np.maximum(upper - 1.0, 0.0)  # below 0 the density falls from 0 on, so its mode is 0
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = np.where(lower > 0, upper / lower, 0.0)
-        return Rates(keys, rates, seen, shape, rate)
+        return Rates(keys, rates, class_sums, shape, rate)
 
-    def _belief(self, pooled: Moments, size: tuple[int, ...]) -> tuple[Array, Array]:
+    def _make_prior(self, pooled: Moments, size: tuple[int, ...]) -> tuple[Array, Array]:
         """Shape and rate of the gamma distribution, (K, d)."""
         if self.prior is not None:
             return np.broadcast_to(self.prior.shape, size), np.broadcast_to(self.prior.rate, size)
         weight = pooled.weight.value
-        # half an event more than was seen, so that a count never seen is not thought impossible
+        # half an event more than was seen, so that a count never seen is not impossible
         rate = (pooled.first.value + 0.5) / np.where(weight > 0, weight, 1.0)
         return np.broadcast_to(self.alpha * rate, size), np.full(size, float(self.alpha))
 
@@ -267,23 +269,23 @@ class Rates(Density[Rows]):
 
     keys: Keys
     rates: Array  # (K, d)
-    seen: Moments
+    class_sums: Moments
     shape: Array  # (K, d) of the prior
     rate: Array  # (K, d)
 
     def scores(self, rows: Rows) -> Array:
         present = _present(rows)
         with np.errstate(divide="ignore"):
-            found = linear_scores.scores(_filled(rows), np.log(self.rates))
+            scores = score_linearly(_fill_missing(rows), np.log(self.rates))
         expected = self.rates.sum(axis=1) if present is None else present @ self.rates.T
         factorials = _log_factorials(rows)[:, None]  # ∞ for a negative count, which no rate explains
-        return np.asarray(np.where(np.isposinf(factorials), -np.inf, found - expected - factorials))
+        return np.asarray(np.where(np.isposinf(factorials), -np.inf, scores - expected - factorials))
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
         with np.errstate(divide="ignore", invalid="ignore"):
-            up = _no_nan(np.log(self.rates[for_]) - np.log(self.rates[against]))
+            up = _ignore_nan(np.log(self.rates[for_]) - np.log(self.rates[against]))
         step = self.rates[against] - self.rates[for_]
-        terms = linear_scores.products(_filled(rows), up)
+        terms = multiply_columns(_fill_missing(rows), up)
         if isinstance(rows, Sparse):
             return Contrast(terms, np.full(len(rows), step.sum()))
         return Contrast(np.where(np.isnan(rows), 0.0, terms + step), np.zeros(len(rows)))
@@ -292,7 +294,7 @@ class Rates(Density[Rows]):
         return list(rng.poisson(self.rates[group]).astype(np.float64).T)
 
     def log_evidence(self) -> float:
-        return _rate_evidence(self.seen, self.shape, self.rate)
+        return _rate_evidence(self.class_sums, self.shape, self.rate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,9 +302,9 @@ class Overdispersed(Density[Rows]):
     """The Poisson with its rate integrated out: negative binomial."""
 
     keys: Keys
-    shape: Array  # (K, d), of the belief after the data
+    shape: Array  # (K, d), of the posterior
     rate: Array  # (K, d)
-    seen: Moments
+    class_sums: Moments
     prior_shape: Array
     prior_rate: Array
 
@@ -315,27 +317,27 @@ class Overdispersed(Density[Rows]):
         return Contrast(self._terms(dense, for_) - self._terms(dense, against), np.zeros(len(dense)))
 
     def _terms(self, rows: Array, k: int) -> Array:
-        """Of a negative binomial, for whatever counts `fit` takes: halves, too."""
+        """log p of each cell by the negative binomial, which is defined for fractional counts, too."""
         shape, rate = self.shape[k], self.rate[k]
         x = np.nan_to_num(rows, nan=0.0)
         counts = np.abs(x)
-        found = log_rising(shape, counts) - gammaln(counts + 1.0)
-        found += shape * (np.log(rate) - np.log1p(rate)) - counts * np.log1p(rate)
-        return np.where(np.isnan(rows), 0.0, np.where(x < 0, -np.inf, found))
+        terms = log_rising(shape, counts) - gammaln(counts + 1.0)
+        terms += shape * (np.log(rate) - np.log1p(rate)) - counts * np.log1p(rate)
+        return np.where(np.isnan(rows), 0.0, np.where(x < 0, -np.inf, terms))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         rates = rng.gamma(self.shape[group]) / self.rate[group]
         return list(rng.poisson(rates).astype(np.float64).T)
 
     def log_evidence(self) -> float:
-        return _rate_evidence(self.seen, self.prior_shape, self.prior_rate)
+        return _rate_evidence(self.class_sums, self.prior_shape, self.prior_rate)
 
 
-def _rate_evidence(seen: Moments, shape: Array, rate: Array) -> float:
-    """But for −Σ log x!, which no prior changes and no statistic keeps."""
+def _rate_evidence(class_sums: Moments, shape: Array, rate: Array) -> float:
+    """Without −Σ log x!, which no prior changes and no statistic keeps."""
     if not ((shape > 0) & (rate > 0)).all():
         raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-    return float(Gamma(shape, rate).log_evidence(_tally(seen)).sum())
+    return float(Gamma(shape, rate).log_evidence(_tally(class_sums)).sum())
 
 
 def _log_factorials(rows: Rows) -> Array:

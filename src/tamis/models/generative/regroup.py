@@ -27,7 +27,7 @@ def regroup(statistic: Joint, before: Generative, after: Generative, width: int)
     for name, block in after.blocks.items():
         columns = _places(block, width)
         if name not in before.blocks:
-            parts[name] = _nothing(block, len(columns), counted)
+            parts[name] = _empty_statistic(block, len(columns), counted)
             continue
         known = {column: place for place, column in enumerate(_places(before.blocks[name], width))}
         parts[name] = _move_columns(statistic[name], [known.get(column, -1) for column in columns])
@@ -38,7 +38,7 @@ def _places(block: Block[Any, Any], width: int) -> Sequence[int]:
     return range(width) if block.columns is None else block.columns
 
 
-def _nothing(block: Block[Any, Any], width: int, counted: Tally) -> Sums:
+def _empty_statistic(block: Block[Any, Any], width: int, counted: Tally) -> Sums:
     """The statistic of rows of these classes, all of whose values are missing."""
     if isinstance(block, CategoryColumns) and counted.terms is not None:
         total = Exact.zeros((len(counted.terms), 0))

@@ -40,15 +40,15 @@ class LedoitWolf:
         keys, pooled = statistic.keys, statistic.pooled()
         assert keys is not None  # a block observes by label
         weight, place = statistic.weight.value, keys.find(labels.keys)[labels.group]
-        each = np.ones(len(rows)) if weights is None else weights
-        found = np.array(
+        row_weights = np.ones(len(rows)) if weights is None else weights
+        by_class = np.array(
             [
-                _coefficient(rows[place == k], each[place == k], mean, scatter)
+                _coefficient(rows[place == k], row_weights[place == k], mean, scatter)
                 for k, (mean, scatter) in enumerate(zip(statistic.mean, statistic.scatter, strict=True))
             ]
         )
-        overall = _coefficient(rows, each, pooled.mean, pooled.scatter)
-        return cls(keys, found, float(weight @ found / weight.sum()), overall)
+        overall = _coefficient(rows, row_weights, pooled.mean, pooled.scatter)
+        return cls(keys, by_class, float(weight @ by_class / weight.sum()), overall)
 
     def coefficients(self, keys: Keys) -> Array:
         """Of each of these classes (K,)."""
@@ -56,13 +56,13 @@ class LedoitWolf:
         return np.array([known.get(key, self.later) for key in keys])
 
     def shrink_classes(self, statistic: Moments) -> Array:
-        """The scatter of each class (K, d, d), shrunk."""
+        """Shrink the scatter of each class (K, d, d)."""
         assert statistic.keys is not None
         coefficients = self.coefficients(statistic.keys)
         return _shrink_scatter(statistic.scatter, coefficients, statistic.mean, statistic.weight.value)
 
     def shrink_all(self, scatter: Array, pooled: Moments) -> Array:
-        """A scatter about the mean of all rows together (d, d), shrunk."""
+        """Shrink a scatter about the mean of all rows together (d, d)."""
         return _shrink_scatter(scatter, np.asarray(self.overall), pooled.mean, pooled.weight.value)
 
 
@@ -70,7 +70,7 @@ Shrinkage = float | str | LedoitWolf | None
 
 
 def refuse_shrinkage(shrinkage: Shrinkage) -> None:
-    """Raise unless it is a number from 0 to 1, "auto", what was chosen for that, or None."""
+    """Raise unless it is a number from 0 to 1, "auto", coefficients chosen from rows, or None."""
     if shrinkage is None or isinstance(shrinkage, LedoitWolf) or is_automatic(shrinkage):
         return
     given: Any = shrinkage
@@ -83,7 +83,7 @@ def is_automatic(shrinkage: object) -> bool:
     return isinstance(shrinkage, str) and shrinkage == "auto"
 
 
-def shrunk(covariance: Array, shrinkage: Shrinkage) -> Array:
+def shrink(covariance: Array, shrinkage: Shrinkage) -> Array:
     """(1 − s) Σ + s tr(Σ)/d I, for matrices (..., d, d)."""
     refuse_shrinkage(shrinkage)
     if not shrinkage:
@@ -103,7 +103,7 @@ def _is_constant(variance: Array, mean: Array, weight: Array) -> Array:
 
 
 def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Array) -> Array:
-    """(1 − s) S + s μ diag(S): μ is the share of the columns that vary; the others' variance counts as 1."""
+    """(1 − s) S + s μ diag(S): μ is the fraction of columns that vary; the others' variance counts as 1."""
     squares, n = np.diagonal(scatter, axis1=-2, axis2=-1), weight[..., None]
     constant = _is_constant(squares / np.where(n > 0, n, 1.0), mean, weight)
     level = 1.0 - constant.mean(axis=-1, keepdims=True)
@@ -124,8 +124,8 @@ def _coefficient(rows: Array, weights: Array, mean: Array, scatter: Array) -> fl
     constant = _is_constant(variance, mean, np.asarray(n))
     scale = np.where(constant, 1.0, np.sqrt(variance))
     correlations = scatter / n / scale / scale[:, None]
-    apart = correlations - np.eye(d) * (np.trace(correlations) / d)
-    delta = float(np.square(apart).sum())
+    difference = correlations - np.eye(d) * (np.trace(correlations) / d)
+    delta = float(np.square(difference).sum())
     fourth = 0.0
     for run in runs(len(rows), d, _CELLS):
         lengths = np.square((rows[run] - mean) / scale).sum(axis=1)

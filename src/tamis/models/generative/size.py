@@ -14,11 +14,11 @@ from tamis.models.generative.rate_columns import RateColumns
 def parameters(model: Generative, posterior: Posterior) -> int:
     """Of all blocks in all classes, and of the classes' probabilities."""
     k = len(posterior.keys)
-    blocks = (_of_block(block, posterior.densities[name], k) for name, block in model.blocks.items())
+    blocks = (_count_in_block(block, posterior.densities[name], k) for name, block in model.blocks.items())
     return k - 1 + sum(blocks)
 
 
-def _of_block(block: Block[Any, Any], density: Density[Any], k: int) -> int:
+def _count_in_block(block: Block[Any, Any], density: Density[Any], k: int) -> int:
     found: Any = density
     if isinstance(block, GaussianVectors):
         d = int(found.mean.shape[1])
@@ -27,9 +27,9 @@ def _of_block(block: Block[Any, Any], density: Density[Any], k: int) -> int:
     if isinstance(block, CategoryColumns):
         return k * int(sum(max(0, size - 1) for size in found.sizes.tolist()))
     if isinstance(block, GaussianColumns):
-        return 2 * int(found.seen.first.value.size)
+        return 2 * int(found.class_sums.first.value.size)
     if isinstance(block, RateColumns):
-        return int(found.seen.first.value.size)
+        return int(found.class_sums.first.value.size)
     if isinstance(block, MultinomialCounts):
         return k * (int(found.alpha.shape[0]) - 1)
     raise TypeError(f"got a block of {type(block).__name__}, expected one whose parameters can be counted")

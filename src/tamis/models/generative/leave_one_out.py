@@ -1,0 +1,656 @@
+"""statistic, rows → log p(row | class), each row under parameters inferred without it, all rows at once.
+
+A statistic less one row is a statistic, so leaving a row out is a subtraction and an `infer`:
+`score_by_subtraction` does that for any block, row by row. Where a block has a closed form the same numbers
+come for all rows together: only the row's own class loses something, and what a block pools over classes (a
+prior, a smoothing, how many values a column has) loses the row too. A closed form marks the rows for which it
+would cancel; those are scored by subtraction.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from tamis import _kernels
+from tamis.arrays import Array
+from tamis.conjugate import NegativeBinomial, NormalInverseGamma
+from tamis.families.stirling import log_rising
+from tamis.models.generative.block import Block, Codes, take_rows
+from tamis.models.generative.category_columns import CategoryColumns, Values
+from tamis.models.generative.counting import Rows, pseudo_counts
+from tamis.models.generative.gaussian_columns import GaussianColumns, Normal, replace_zero_variances
+from tamis.models.generative.model import Generative
+from tamis.models.generative.multinomial_counts import ComplementCounts, MultinomialCounts
+from tamis.models.generative.rate_columns import BernoulliColumns, PoissonColumns
+from tamis.stats import Exact, Keys, Labels, Moments, Sums, Tally
+from tamis.tables import Sparse
+
+Marks = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are in doubt (b,)
+Formula = Callable[[Any, Indices, Array], Result]  # of rows, their own class (b,) and their weight (b,)
+
+CANCELLED = 1e-3  # of a sum that is left when its subtraction is no longer trusted: 1e-13 becomes 1e-10
+# Terms of scores that are in memory at a time. A core's cache holds them, and products of three times as many
+# terms are below 2**19, from where on OpenBLAS takes threads: on a busy machine that was 5 times slower.
+_CELLS = 1 << 17
+_DENSE = 1 << 22  # cells of sparse rows that may be made dense at a time
+_LEAST = 1e-300  # as in gaussian_columns.py
+_LOG_TAU = float(np.log(2.0 * np.pi))
+
+
+def score_without_row(
+    block: Block[Any, Any], statistic: Sums, keys: Keys, rows: Any, labels: Labels, weights: Array | None
+) -> Array:
+    """log p(row | class) without the row, (n, K); `labels` are over these keys."""
+    n = len(labels)
+    scores, doubtful = np.empty((n, len(keys))), np.ones(n, dtype=np.bool_)
+    if (formula := find_formula(block, statistic, keys)) is not None:
+        w = np.ones(n) if weights is None else weights
+        for run in _split_rows(block, rows, len(keys)):
+            scores[run], doubtful[run] = formula(take_rows(rows, run), labels.group[run], w[run])
+    for i in np.flatnonzero(doubtful).tolist():
+        scores[i] = score_by_subtraction(block, statistic, keys, rows, labels, weights, i)
+    return scores
+
+
+def score_by_subtraction(
+    block: Block[Any, Any],
+    statistic: Sums,
+    keys: Keys,
+    rows: Any,
+    labels: Labels,
+    weights: Array | None,
+    i: int,
+) -> Array:
+    """The scores (K,) of one row, whose statistic is subtracted before the block infers."""
+    index = np.array([i])
+    row = take_rows(rows, index)
+    weight = None if weights is None else weights[index]
+    alone = Labels(Keys((keys[int(labels.group[i])],)), np.zeros(1, dtype=np.int64))
+    weightless = weight is not None and not weight.any()
+    others = statistic if weightless else statistic - block.observe(row, alone, weight)
+    scores: Array = block.infer(others, keys).scores(row)[0]
+    return scores
+
+
+def log_priors(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
+    """log p(class) without each row, (n, K), as `infer` has it: a class may lose its only row."""
+    keys, own = labels.keys, labels.group
+    high, rest = np.zeros(len(keys)), np.zeros(len(keys))
+    place = keys.find(counts.terms or ())
+    high[place], rest[place] = counts.total.pair
+    left = (high[own] - w) + rest[own]
+    empty = (left == 0) & (model.classes.find(keys) < 0)[own]
+    if model.prior is not None or model.even:
+        class_weights = np.array([1.0 if model.prior is None else model.prior[key] for key in keys])
+        own_weight = class_weights[own]
+    else:
+        class_weights = high + rest + model.alpha
+        own_weight = left + model.alpha
+    own_weight = np.where(empty, 0.0, own_weight)
+    total = (class_weights.sum() - class_weights[own]) + own_weight
+    with np.errstate(divide="ignore"):
+        log_total = np.log(np.where(total > 0, total, 1.0))  # if nothing is left, all weights are zero
+        return replace_own(np.log(class_weights) - log_total[:, None], own, np.log(own_weight) - log_total)
+
+
+def _split_rows(block: Block[Any, Any], rows: Any, classes: int) -> Iterator[slice]:
+    """Rows in runs of about `_CELLS` terms."""
+    if isinstance(rows, Sparse):
+        poisson = isinstance(block, PoissonColumns)  # whose rates change everywhere
+        columns = rows.columns if poisson else 1 + len(rows.values) // max(1, len(rows))
+        step = max(1, min(_CELLS // max(1, classes * columns), _DENSE // max(1, rows.columns)))
+    else:
+        columns = (rows.codes if isinstance(rows, Codes) else rows).shape[1]
+        step = max(1, _CELLS // max(1, classes * columns))
+    for start in range(0, len(rows), step):
+        yield slice(start, min(start + step, len(rows)))
+
+
+@singledispatch
+def find_formula(block: Block[Any, Any], statistic: Any, keys: Keys) -> Formula | None:
+    """The block's closed form for this statistic; None if it has none."""
+    return None
+
+
+class Sum(NamedTuple):
+    """A sum in two floats, from which a product is subtracted without rounding either."""
+
+    high: Array  # (K, d), or fewer axes
+    rest: Array
+
+    @classmethod
+    def of(cls, total: Exact) -> "Sum":
+        return cls(*total.pair)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether all are integers that a float holds, so that their differences are exact."""
+        return bool((self.high == np.floor(self.high)).all() and not self.rest.any())
+
+    def select(self, *index: Any) -> "Sum":
+        return Sum(self.high[index], self.rest[index])
+
+    def subtract(self, w: Array, x: Array) -> Array:
+        """self − w · x, for x (b, m) and w (b, 1): zero if and only if that is."""
+        product, lost = _kernels.two_product(np.ascontiguousarray(x), np.ascontiguousarray(w))
+        return np.asarray((self.high - product) + (self.rest - lost))
+
+
+def replace_own(scores: Array, own: Indices, own_scores: Array) -> Array:
+    """Replace the score of each row in its own class, in place."""
+    scores[np.arange(len(own)), own] = own_scores
+    return scores
+
+
+def no_doubts(n: int) -> Marks:
+    """Marks of n rows none of which is in doubt."""
+    return np.zeros(n, dtype=np.bool_)
+
+
+# ── categories ──
+
+
+def categories(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula | None:
+    """Categories: the row's own values are one less in its class, and a column may lose a value."""
+    density = block.infer(statistic, keys)
+    if not isinstance(density, Values):
+        return None
+    pseudo = {"mle": 0.0, "map": block.alpha - 1.0}.get(block.estimate, block.alpha)
+    class_sums = statistic.over(keys)
+    columns = [
+        _Column.of(block, class_sums.total, places, values, int(size), pseudo)
+        for (places, values), size in zip(block.columns_of(statistic), density.sizes.tolist(), strict=True)
+    ]
+    tables = [
+        np.concatenate([table, rest[:, None], np.zeros((len(keys), 1))], axis=1).T
+        for table, rest in zip(density.tables, density.absent, strict=True)
+    ]
+
+    def formula(rows: Codes, own: Indices, w: Array) -> Result:
+        scores = np.zeros((len(own), len(keys)))
+        for j, (column, table) in enumerate(zip(columns, tables, strict=True)):
+            place = np.append(density.values[j].find(rows.keys[j]), -1)[rows.codes[:, j]]  # -1 where missing
+            missing = rows.codes[:, j] < 0
+            terms = table[np.where(missing, -1, np.where(place < 0, len(table) - 2, place))]
+            here = np.flatnonzero(place >= 0)
+            column.leave_out(terms, here, place[here], own[here], w[here])
+            scores += terms
+        return scores, no_doubts(len(own))
+
+    return formula
+
+
+class _Column(NamedTuple):
+    """One column of categories."""
+
+    counts: Sum  # (K, values)
+    sums: Sum  # (K,): over values
+    pooled: Sum  # (values,): over classes
+    size: int
+    sizes_without: Indices  # (values,): how many values there are if this one is not
+    pseudo: float
+
+    @classmethod
+    def of(
+        cls,
+        block: CategoryColumns,
+        total: Exact,
+        places: list[int],
+        values: tuple[Any, ...],
+        size: int,
+        pseudo: float,
+    ) -> "_Column":
+        own = total.reindex(lambda words: words[..., places])
+        sizes = [block.count_values([([], values[:v] + values[v + 1 :])])[0] for v in range(len(values))]
+        return cls(
+            counts=Sum.of(own),
+            sums=Sum.of(own.sum(axis=-1)),
+            pooled=Sum.of(own.sum(axis=0)),
+            size=size,
+            sizes_without=np.array(sizes, dtype=np.int64),
+            pseudo=pseudo,
+        )
+
+    def leave_out(self, terms: Array, here: Indices, v: Indices, own: Indices, w: Array) -> None:
+        """Correct log p(value | class) (n, K) of the rows `here`, each of value v and class `own`."""
+        left = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
+        sums = (self.sums.high[own] - w) + self.sums.rest[own]
+        terms[here, own] = self._logs(left, sums, np.full(len(v), self.size))
+        lost = np.flatnonzero((self.pooled.high[v] - w) + self.pooled.rest[v] == 0)
+        if len(lost):  # no other row has the value, so that its column has one value less
+            size = self.sizes_without[v[lost]]
+            class_sums = np.tile(self.sums.high + self.sums.rest, (len(lost), 1))
+            class_sums[np.arange(len(lost)), own[lost]] = sums[lost]
+            terms[here[lost]] = self._logs(None, class_sums, size[:, None])
+
+    def _logs(self, count: Array | None, total: Array, size: Indices) -> Array:
+        """log p of a value with this count; of one that was never seen if there is no count."""
+        total = total + self.pseudo * size
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if count is None and not self.pseudo > 0:
+                logs = np.zeros(total.shape)
+            else:
+                logs = np.log((0.0 if count is None else count) + self.pseudo) - np.log(total)
+        return np.where(total == 0, -np.log(np.maximum(size, 1)), logs)
+
+
+# ── counts, flags and rates ──
+#
+# A sum that loses a row is read in two floats, and so is the row's part: zero is left if and only if it is.
+
+
+def multinomial(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formula | None:
+    """Counts of draws: the row's own are subtracted from its class, and their number."""
+    density = block.infer(statistic, keys)
+    class_sums = statistic.over(keys)
+    total, length = Sum.of(class_sums.total), Sum.of(class_sums.total.sum(axis=-1))
+    alpha = pseudo_counts(block.alpha, class_sums.total.shape[-1])
+    if block.estimate == "map" and (alpha < 1).any():
+        return None  # it may be refused
+    pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)
+
+    def formula(rows: Rows, own: Indices, w: Array) -> Result:
+        row, column, x, n = _find_entries(rows)
+        left = (
+            total.select(own[row], column, None).subtract(w[row][:, None], x[:, None])[:, 0] if len(x) else x
+        )
+        lengths: Array = np.bincount(row, x, minlength=n).astype(np.float64)
+        sums = length.select(own).high - w * lengths
+        doubtful = (sums <= CANCELLED * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
+        sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
+        rise = log_rising if block.estimate == "predictive" else _log_power
+        with np.errstate(invalid="ignore"):  # of nothing left, which is in doubt
+            own_scores = np.bincount(row, rise(left + pseudo[column], x), minlength=n) - rise(sums, lengths)
+        return replace_own(density.scores(rows), own, own_scores), doubtful
+
+    return formula
+
+
+def _log_power(base: Array, exponent: Array) -> Array:
+    return np.asarray(xlogy(exponent, base), dtype=np.float64)
+
+
+def _find_entries(rows: Rows) -> tuple[Indices, Indices, Array, int]:
+    """Row, column and value of each number that is not zero, each cell once; and how many rows there are."""
+    if not isinstance(rows, Sparse):
+        row, column = np.nonzero(rows)
+        return row, column, rows[row, column], len(rows)
+    matrix = rows.matrix().copy()
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    row = np.repeat(np.arange(len(rows)), np.diff(matrix.indptr))
+    return row, matrix.indices.astype(np.int64), matrix.data, len(rows)
+
+
+def _fill_missing(rows: Rows) -> tuple[Array, Array]:
+    """Values with 0 where they are missing, and 1 where they are not."""
+    values = rows.dense(slice(None)) if isinstance(rows, Sparse) else rows
+    present = ~np.isnan(values)
+    return np.where(present, values, 0.0), present.astype(np.float64)
+
+
+class _Rates(NamedTuple):
+    """Σ w x and Σ w of each class and column, from which rows are subtracted."""
+
+    first: Sum  # (K, d), or (d,)
+    weight: Sum
+
+    @classmethod
+    def of(cls, moments: Moments) -> "_Rates":
+        return cls(Sum.of(moments.first), Sum.of(moments.weight))
+
+    def subtract(self, own: Any, x: Array, present: Array, w: Array) -> tuple[Array, Array]:
+        """Both without each row (b, d)."""
+        column = w[:, None]
+        return self.first.select(own).subtract(column, x), self.weight.select(own).subtract(column, present)
+
+
+def bernoulli(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
+    """Flags, up or down."""
+    alpha = pseudo_counts(block.alpha, statistic.first.shape[-1])
+    if block.estimate == "map" and (alpha < 1).any():
+        return None  # it may be refused
+    density = block.infer(statistic, keys)
+    classes = _Rates.of(statistic.over(keys))
+    pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
+    # unless sums are integers, the count of flags that are down, their difference, may be rounding alone
+    exact = classes.first.is_integer and classes.weight.is_integer
+    tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # for sparse rows, by their weight
+
+    def formula(rows: Rows, own: Indices, w: Array) -> Result:
+        scores = density.scores(rows)
+        if isinstance(rows, Sparse) and exact and (w == w[0]).all() and w[0] == np.floor(w[0]):
+            return replace_own(scores, own, tables(float(w[0])).scores(rows, own)), no_doubts(len(own))
+        x, present = _fill_missing(rows)
+        ones, weight = classes.subtract(own, x, present, w)
+        up = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
+        both = weight + 2.0 * pseudo
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(both == 0, -np.log(2.0), np.log(up) - np.log(both))
+        own_scores = np.where(present > 0, terms, 0.0).sum(axis=1)
+        cancelled = (x == 0) & (weight - ones < CANCELLED * weight) & (pseudo < 1e-6 * weight)
+        doubtful = cancelled.any(axis=1) & ((w != np.floor(w)) | (not exact))
+        return replace_own(scores, own, own_scores), doubtful
+
+    return formula
+
+
+class _Flags(NamedTuple):
+    """log p of flags in a class that has lost a row of this weight, in which they are up, or down."""
+
+    up: Array  # (K, d)
+    down: Array  # (K, d); 0 where it is impossible
+    all_down: Array  # (K,): over columns
+    impossible: Array  # (K, d): where a class has nothing that is down
+
+    @classmethod
+    def of(cls, classes: _Rates, w: float, pseudo: Array) -> "_Flags":
+        ones, weight = classes.first.high, classes.weight.high - w
+        with np.errstate(divide="ignore", invalid="ignore"):
+            both = np.log(weight + 2.0 * pseudo)
+            up, down = np.log(ones - w + pseudo) - both, np.log(weight - ones + pseudo) - both
+        nothing = weight + 2.0 * pseudo == 0
+        up, down = np.where(nothing, -np.log(2.0), up), np.where(nothing, -np.log(2.0), down)
+        impossible = ~np.isfinite(down)
+        down = np.where(impossible, 0.0, down)
+        return cls(up, down, down.sum(axis=1), impossible.astype(np.float64))
+
+    def scores(self, rows: Sparse, own: Indices) -> Array:
+        """The score of each row in its own class: that of no flag up, corrected for the flags that are."""
+        row, column, _, n = _find_entries(rows)
+        at = own[row], column
+        scores = self.all_down[own] + np.bincount(row, self.up[at] - self.down[at], minlength=n)
+        met = self.impossible.sum(axis=1)[own] - np.bincount(row, self.impossible[at], minlength=n)
+        return np.where(met > 0, -np.inf, scores)
+
+
+def poisson(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
+    """Rates, whose prior is pooled: the row changes it for all classes."""
+    class_sums = statistic.over(keys)
+    classes, pooled = _Rates.of(class_sums), _Rates.of(statistic.pooled())
+    total, weight = class_sums.first.value, class_sums.weight.value
+    prior = block.prior
+    alpha = float(block.alpha)
+
+    def make_prior(x: Array, present: Array, w: Array) -> tuple[Array, Array]:
+        """Shape and rate without each row, (b, d)."""
+        if prior is not None:
+            return np.broadcast_to(prior.shape, x.shape), np.broadcast_to(prior.rate, x.shape)
+        first, weight = pooled.subtract(..., x, present, w)
+        return alpha * (first + 0.5) / np.where(weight > 0, weight, 1.0), np.full(x.shape, alpha)
+
+    def score(x: Array, present: Array, shape: Array, rate: Array, total: Array, weight: Array) -> Array:
+        """log p of the rows, summed over columns."""
+        upper, lower = total + shape, weight + rate
+        if block.estimate == "predictive":
+            terms = NegativeBinomial(upper, lower).log_density(x)
+        else:
+            if block.estimate == "mle":
+                upper, lower = np.broadcast_arrays(total, weight)
+            elif block.estimate == "map":
+                upper = np.maximum(upper - 1.0, 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rates = np.where(lower > 0, upper / lower, 0.0)
+            terms = xlogy(x, rates) - rates - gammaln(x + 1.0)
+        return np.asarray(np.where(present > 0, terms, 0.0).sum(axis=-1))
+
+    def formula(rows: Rows, own: Indices, w: Array) -> Result:
+        x, present = _fill_missing(rows)
+        shape, rate = make_prior(x, present, w)
+        left = score(x, present, shape, rate, *classes.subtract(own, x, present, w))
+        scores = score(x[:, None], present[:, None], shape[:, None], rate[:, None], total, weight)
+        return replace_own(scores, own, left), no_doubts(len(own))
+
+    return formula
+
+
+# ── numbers ──
+#
+# Sums are taken about one centre, so that nothing cancels that need not, and moments lose a row by Chan's
+# formula backwards. It cancels where the row is most of its class; such rows are marked.
+
+
+def gaussian(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
+    """Numbers: the row is subtracted from the moments of its class, and from the pooled ones."""
+    pooled = statistic.pooled()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centre = np.nan_to_num(pooled.mean, nan=0.0)
+    classes, total = Centred.of(statistic.over(keys), centre), Centred.of(pooled, centre)
+    density = block.infer(statistic, keys)
+    constant = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
+    series = _Series.of(block, density, classes, total, centre) if isinstance(density, Normal) else None
+
+    def formula(rows: Array, own: Indices, w: Array) -> Result:
+        about, present, each = rows - centre, None, w[:, None]
+        if (missing := np.isnan(about)).any():
+            present = ~missing
+            about, each = np.where(missing, 0.0, about), np.where(missing, 0.0, each)
+        own_moments, doubtful = classes.select(own).subtract(about, each)
+        if constant:
+            scores = density.scores(rows)
+            members = _Members(block, centre)
+        else:
+            others, cancelled = total.subtract(about, each)
+            doubtful |= cancelled
+            members = _Members(block, centre, others, others.largest())
+            scores = (
+                series.scores(rows, about, present, members)
+                if series is not None
+                else members.score_classes(about, present, classes)
+            )
+        return replace_own(scores, own, members.scores(about, present, own_moments)), doubtful
+
+    return formula
+
+
+class Centred(NamedTuple):
+    """Moments about a centre."""
+
+    weight: Array  # (..., d)
+    weight_rest: Array  # lost by its rounding
+    mean: Array  # less the centre; 0 where nothing was seen
+    scatter: Array
+
+    @classmethod
+    def of(cls, moments: Moments, centre: Array) -> "Centred":
+        weight, rest = moments.weight.pair
+        first = (moments.first - moments.weight.times(centre)).value
+        return cls(weight, rest, first / np.where(weight > 0, weight, 1.0), moments.scatter)
+
+    def select(self, own: Any) -> "Centred":
+        return Centred(*(part[own] for part in self))
+
+    def subtract(self, about: Array, w: Array) -> tuple["Centred", Marks]:
+        """Without each row (b, d), its weight (b, 1), or (b, d) and 0 where a value is missing."""
+        weight = (self.weight - w) + self.weight_rest
+        shift = about - self.mean
+        with np.errstate(invalid="ignore", divide="ignore"):
+            change = shift * (w / weight)
+            scatter = self.scatter - change * shift * self.weight
+        mean, rest = self.mean - change, np.broadcast_to(0.0, weight.shape)
+        if (weight > CANCELLED * self.weight).all() and (scatter > CANCELLED * self.scatter).all():
+            return Centred(weight, rest, mean, scatter), np.zeros(len(weight), dtype=np.bool_)
+        doubtful = (weight < CANCELLED * self.weight) | (scatter < CANCELLED * self.scatter)
+        # a class stays empty or constant without the row, and a class of one row becomes empty
+        empty, constant = weight <= 0, self.scatter == 0
+        doubtful &= ~(empty | constant)
+        scatter = np.where(empty | constant, 0.0, np.maximum(scatter, 0.0))
+        return Centred(weight, rest, np.where(empty, 0.0, mean), scatter), np.asarray(doubtful.any(axis=1))
+
+    def largest(self) -> Array:
+        """The largest variance of any column, (..., 1)."""
+        variance = self.scatter / np.maximum(self.weight, _LEAST)  # no scatter without weight
+        return np.asarray(variance.max(axis=-1, initial=0.0, keepdims=True))
+
+    def mean_variance(self, centre: Array) -> tuple[Array, Array]:
+        """Maximum-likelihood parameters; 0 (from zero, not from the centre) and 1 where nothing was seen."""
+        empty = self.weight <= 0
+        if not empty.any():
+            return self.mean, self.scatter / self.weight
+        return (
+            np.where(empty, -centre, self.mean),
+            np.where(empty, 1.0, self.scatter / np.where(empty, 1.0, self.weight)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """From moments to scores as in `GaussianColumns.infer`, with pooled moments that differ by row."""
+
+    block: GaussianColumns
+    centre: Array  # (d,)
+    pooled: Centred | None = None  # (b, d); None if nothing is pooled
+    largest: Array | float = 0.0  # (b, 1): variance of any column, all classes together
+    axis: bool = False  # whether there is an axis of classes between rows and columns
+
+    def select(self, rows: Marks) -> "_Members":
+        if self.pooled is None or isinstance(self.largest, float):
+            return self
+        return replace(self, pooled=self.pooled.select(rows), largest=self.largest[rows])
+
+    def score_classes(self, about: Array, present: Marks | None, classes: Centred) -> Array:
+        """Of all classes, (b, K)."""
+        wide = replace(self, axis=True)
+        return wide.scores(about[:, None], None if present is None else present[:, None], classes)
+
+    def scores(self, about: Array, present: Marks | None, moments: Centred) -> Array:
+        """log p, summed over columns: (b,), or (b, K)."""
+        if self.block.estimate == "mle":
+            mean, variance = moments.mean_variance(self.centre)
+            smoothing = self._add_class_axis(np.asarray(self.block.smoothing * self.largest))
+            return _normal(about, present, mean, np.maximum(variance + smoothing, _LEAST))
+        posterior = self._update(moments)
+        if self.block.estimate == "predictive":
+            terms = posterior.predictive().log_density(about)
+            return np.asarray((terms if present is None else np.where(present, terms, 0.0)).sum(axis=-1))
+        mean, variance = posterior.mode if self.block.estimate == "map" else posterior.mean
+        variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
+        return _normal(about, present, mean, np.maximum(variance, _LEAST))
+
+    def _add_class_axis(self, part: Array) -> Array:
+        return part[:, None] if self.axis and part.ndim else part
+
+    def _prior(self) -> NormalInverseGamma:
+        prior = self.block.prior
+        if prior is not None:
+            return NormalInverseGamma(prior.location - self.centre, prior.strength, prior.shape, prior.scale)
+        if self.pooled is None:
+            raise AssertionError("a prior that is not given is pooled")
+        mean, variance = self.pooled.mean_variance(self.centre)
+        return NormalInverseGamma.from_mean(
+            self._add_class_axis(mean),
+            self.block.strength,
+            self._add_class_axis(replace_zero_variances(variance)),
+        )
+
+    def _update(self, moments: Centred) -> NormalInverseGamma:
+        """`NormalInverseGamma.update` on moments about a centre."""
+        prior = self._prior()
+        total = prior.strength + moments.weight
+        shift = np.where(moments.weight > 0, moments.mean - prior.location, 0.0)
+        pull = prior.strength * moments.weight / total
+        after = (
+            prior.location + moments.weight / total * shift,
+            total,
+            prior.shape + 0.5 * moments.weight,
+            prior.scale + 0.5 * (moments.scatter + pull * np.square(shift)),
+        )
+        constant = self.constant
+        if constant is None or not constant.any():
+            return NormalInverseGamma(*after)
+        before = prior.location, prior.strength, prior.shape, prior.scale
+        where = constant[:, None] if self.axis else constant
+        return NormalInverseGamma(*(np.where(where, a, b) for a, b in zip(before, after, strict=True)))
+
+    @property
+    def constant(self) -> Marks | None:
+        """Columns that never vary (b, d), of which a pooled prior has no scale."""
+        if self.pooled is None:
+            return None
+        _, variance = self.pooled.mean_variance(self.centre)
+        return ~((variance > _LEAST) & (self.pooled.weight > 0))
+
+
+def _normal(about: Array, present: Marks | None, mean: Array, variance: Array) -> Array:
+    """Σ log N(x; mean, variance) over columns: −½ times the sum of the terms here."""
+    terms = about - mean
+    np.square(terms, out=terms)
+    with np.errstate(over="ignore"):  # of a class that has no variance, nor smoothing
+        terms /= variance
+    terms += np.log(variance)
+    terms += _LOG_TAU
+    if present is not None:
+        terms *= present
+    return np.asarray(-0.5 * terms.sum(axis=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """Scores of maximum-likelihood members when one row less has changed the smoothing of all of them.
+
+    The change δ of the variances is some part in 1e9 n of them, so that two terms of a series in δ / variance
+    are exact to rounding, and BLAS sums them: 10 classes of 20 columns take 2 µs per row in all, where a
+    logarithm and a division per term take 7. Rows for which the series is not exact go that way.
+    """
+
+    density: Normal
+    classes: Centred
+    smoothing: float  # added to every variance, with all rows
+    terms: tuple[Array, Array]  # (3 d, K): of δ and δ², from [x², x, 1]
+    precision: float  # the largest
+    reach: float  # the largest square of a mean
+
+    @classmethod
+    def of(
+        cls, block: GaussianColumns, density: Normal, classes: Centred, total: Centred, centre: Array
+    ) -> "_Series | None":
+        if block.estimate != "mle" or not block.smoothing > 0 or density.variance.min(initial=1.0) < 1e-60:
+            return None
+        mean, _ = classes.mean_variance(centre)
+        p = 1.0 / density.variance
+        first, second = (
+            np.concatenate([q, -2.0 * mean * q, np.square(mean) * q - part], axis=1).T
+            for q, part in ((p * p, p), (p * p * p, 0.5 * p * p))
+        )
+        smoothing = block.smoothing * float(total.largest()[0])
+        reach = float(np.square(mean).max(initial=0.0))
+        return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), reach)
+
+    def scores(self, rows: Array, about: Array, present: Marks | None, members: _Members) -> Array:
+        scores = self.density.scores(rows)
+        change = np.ravel(members.block.smoothing * members.largest) - self.smoothing
+        squares = np.square(about)
+        part = np.abs(change) * self.precision
+        size = (squares.max(axis=1, initial=0.0) + self.reach) * self.precision
+        far = ~((part <= 1e-5) & (part * size <= 1e2))
+        scores += 0.5 * change[:, None] * self._sum_terms(0, squares, about, present)
+        if part.max(initial=0.0) > 1e-9:  # else what follows is below rounding
+            scores -= 0.5 * np.square(change)[:, None] * self._sum_terms(1, squares, about, present)
+        if far.any():
+            there = None if present is None else present[far]
+            scores[far] = members.select(far).score_classes(about[far], there, self.classes)
+        return scores
+
+    def _sum_terms(self, order: int, squares: Array, about: Array, present: Marks | None) -> Array:
+        """[x², x, 1] · terms, (b, K); without the terms of values that are missing."""
+        terms, d = self.terms[order], about.shape[1]
+        if present is not None:
+            return np.asarray(np.concatenate([squares, about, present], axis=1) @ terms)
+        return np.asarray(squares @ terms[:d] + about @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))
+
+
+find_formula.register(BernoulliColumns, bernoulli)
+find_formula.register(CategoryColumns, categories)
+find_formula.register(
+    ComplementCounts, lambda block, statistic, keys: None
+)  # though it is a MultinomialCounts
+find_formula.register(GaussianColumns, gaussian)
+find_formula.register(MultinomialCounts, multinomial)
+find_formula.register(PoissonColumns, poisson)
