@@ -18,12 +18,12 @@ REJECT = -1  # the index that stands for "unsure"
 def log_probabilities(log_joint: ArrayLike) -> Array:
     """log p(class | x) from log p(x, class), (..., classes), by log-sum-exp: nothing underflows.
 
-    A row that every class calls impossible (all −∞) says nothing, and gets equal probabilities.
+    A row with probability zero in every class (all −∞) gets equal probabilities.
 
     >>> float(log_probabilities([-120.0, -121.0])[0].round(6))
     -0.313262
     """
-    joint = _checked(log_joint)
+    joint = _check(log_joint)
     return np.asarray(joint - _log_sum(joint))
 
 
@@ -34,10 +34,10 @@ def log_evidence(log_joint: ArrayLike) -> Array:
     True
     """
     joint = floats(log_joint, "the log-joint")
-    top = joint.max(axis=-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+    most = joint.max(axis=-1, keepdims=True)
+    most = np.where(np.isfinite(most), most, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray((top + np.log(np.exp(joint - top).sum(axis=-1, keepdims=True)))[..., 0])
+        return np.asarray((most + np.log(np.exp(joint - most).sum(axis=-1, keepdims=True)))[..., 0])
 
 
 def probabilities(log_joint: ArrayLike) -> Array:
@@ -47,30 +47,30 @@ def probabilities(log_joint: ArrayLike) -> Array:
     [[0.5, 0.5], [0.75, 0.25]]
     """
     if isinstance(log_joint, np.ndarray) and log_joint.ndim == 2 and len(log_joint) == 1 and log_joint.size:
-        most = log_joint.max()  # one row at once: this is timed
+        most = log_joint.max()  # one row: its latency is measured
         if -np.inf < most < np.inf:
             row: Array = np.exp(log_joint - most)
             row /= row.sum()
             return row
-    joint = _checked(log_joint)
+    joint = _check(log_joint)
     p: Array = np.exp(joint - joint.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     return p
 
 
 def expected_losses(log_joint: ArrayLike, loss: ArrayLike) -> Array:
-    """What each action is expected to cost, (n, actions), for a loss matrix (classes, actions).
+    """The expected cost of each action, (n, actions), for a loss matrix (classes, actions).
 
-    `loss[c, a]` is what action a costs when the class is c.
+    `loss[c, a]` is the cost of action a when the class is c.
     """
-    costs = _checked_loss(loss, np.shape(log_joint)[-1])
+    costs = _check_loss(loss, np.shape(log_joint)[-1])
     return np.asarray(probabilities(log_joint) @ costs)
 
 
 def decide(
     log_joint: ArrayLike, loss: ArrayLike | None = None, reject: float | None = None
 ) -> NDArray[np.int64]:
-    """The action with the least expected loss, (n,); `REJECT` where even that costs more than rejecting.
+    """The action with the least expected loss, (n,); `REJECT` where that costs more than rejecting.
 
     Without a loss matrix a mistake costs 1, so that the most probable class is chosen, and `reject=0.1`
     declines wherever the chance of a mistake is above a tenth. Ties go to the first.
@@ -93,12 +93,12 @@ def decide(
 
 
 def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
-    """The score above which at most a share `rate` of new negatives is expected.
+    """The score above which at most a fraction `rate` of new negatives is expected.
 
-    Scores may be anything that grows with belief in the positive class; they should come from rows that the
-    model was not fitted to. With n negatives, calling positive what scores above their k-th largest errs on a
-    new one with probability at most k / (n + 1), whatever their distribution; the largest k that meets the
-    rate is used, and ∞ is returned if that is 0.
+    Scores may be anything that grows with the probability of the positive class; they should come from rows
+    that the model was not fitted to. With n negatives, a score above their k-th largest is a false positive
+    with probability at most k / (n + 1), whatever their distribution; the largest k that meets the rate is
+    used, and ∞ is returned if that is 0.
 
     >>> threshold([1.0, 2.0, 3.0, 4.0, 9.0], [True, True, True, True, False], rate=0.25)
     4.0
@@ -107,16 +107,16 @@ def threshold(scores: ArrayLike, negative: ArrayLike, rate: float) -> float:
         raise ValueError(f"got a false-positive rate of {rate}, expected between 0 and 1, as 0.001")
     values, mask = floats(scores, "scores"), np.asarray(negative, dtype=np.bool_)
     if values.shape != mask.shape or values.ndim != 1:
-        raise ValueError(f"got scores {values.shape} and marks {mask.shape}, expected one mark a score")
-    found = np.sort(values[mask])
-    if np.isnan(found).any():
+        raise ValueError(f"got scores {values.shape} and marks {mask.shape}, expected one mark per score")
+    negatives = np.sort(values[mask])
+    if np.isnan(negatives).any():
         raise ValueError("a negative's score is NaN, expected numbers: drop or mend that row")
-    allowed = int(np.floor(rate * (len(found) + 1) + 1e-9))  # how many of n + 1 may lie above
+    allowed = int(np.floor(rate * (len(negatives) + 1) + 1e-9))  # how many of n + 1 may lie above
     if allowed <= 0:
         return float("inf")
-    if allowed > len(found):
+    if allowed > len(negatives):
         return float("-inf")
-    return float(found[len(found) - allowed])
+    return float(negatives[len(negatives) - allowed])
 
 
 _COLDEST = 2.0**-20  # temperatures are kept from here to its inverse
@@ -126,8 +126,8 @@ _COLDEST = 2.0**-20  # temperatures are kept from here to its inverse
 class Temperature:
     """Calibration by one number: log-joints are divided by it before they become probabilities.
 
-    Naive Bayes counts dependent evidence twice and is too sure of itself; a temperature above 1 makes it
-    as sure as it is right, and changes no decision between classes.
+    Naive Bayes counts dependent columns twice, so that its probabilities are too close to 0 and 1; a
+    temperature above 1 corrects them, and changes no decision between classes.
 
     >>> rng = np.random.default_rng(0)
     >>> joint = rng.normal(size=(4000, 2)) * 3
@@ -144,7 +144,7 @@ class Temperature:
         return not 2.0 * _COLDEST < self.value < 0.5 / _COLDEST
 
     def apply(self, log_joint: ArrayLike) -> Array:
-        """The log-joint, cooled or heated; log p(x) of the result has no meaning, its probabilities do."""
+        """Log-probabilities divided by the temperature: not normalised, for `probabilities` to normalise."""
         return np.asarray(log_probabilities(log_joint) / self.value)
 
     @classmethod
@@ -184,7 +184,7 @@ class Temperature:
 
 
 def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float, most: float) -> float:
-    """The minimum of a convex function of one positive number, by Newton's steps kept inside a bracket.
+    """Find the minimum of a convex function of one positive number, by Newton's steps inside a bracket.
 
     A step that is not half as long as the one before, on the logarithmic scale, halves the bracket instead.
     Either the steps or the bracket shrink to nothing, so that the loop ends by itself.
@@ -206,16 +206,16 @@ def _minimise(derivatives: Callable[[float], tuple[float, float]], least: float,
 
 
 def _log_sum(joint: Array) -> Array:
-    top = joint.max(axis=-1, keepdims=True)
-    return np.asarray(top + np.log(np.exp(joint - top).sum(axis=-1, keepdims=True)))
+    most = joint.max(axis=-1, keepdims=True)
+    return np.asarray(most + np.log(np.exp(joint - most).sum(axis=-1, keepdims=True)))
 
 
-def _checked(log_joint: ArrayLike) -> Array:
+def _check(log_joint: ArrayLike) -> Array:
     joint = floats(log_joint, "the log-joint")
     if joint.ndim == 0 or joint.shape[-1] == 0:
         raise ValueError(f"got a log-joint of shape {joint.shape}, expected (..., classes)")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(joint.sum()):  # as nearly always; the rest looks closer
+        if np.isfinite(joint.sum()):  # as nearly always; below, infinite and missing values are told apart
             return joint
     if np.isnan(joint).any() or np.isposinf(joint).any():
         raise ValueError("the log-joint holds NaN or ∞, expected logarithms of densities: check the model")
@@ -223,7 +223,7 @@ def _checked(log_joint: ArrayLike) -> Array:
     return np.where(impossible, 0.0, joint)
 
 
-def _checked_loss(loss: ArrayLike, classes: int) -> Array:
+def _check_loss(loss: ArrayLike, classes: int) -> Array:
     costs = floats(loss, "the loss matrix")
     if costs.ndim != 2 or costs.shape[0] != classes:
         raise ValueError(

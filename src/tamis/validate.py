@@ -1,7 +1,7 @@
-"""statistic − part → infer → score: validation by subtraction, and models told apart by what they predict.
+"""statistic − part → infer → score: validation by subtraction, and the choice between models.
 
-Every row is observed once. What a model would have inferred without a fold, or without a row, is read off the
-whole statistic less that part, exactly; nothing is fitted again.
+Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
+all rows less that part, exactly; nothing is fitted again.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -28,7 +28,7 @@ Measure = Callable[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOut:
-    """What models that had not seen the rows said of them."""
+    """Predictions for rows by models that had not seen them."""
 
     keys: Keys  # all classes
     log_joint: Array  # (n, K): log p(row, class); −∞ for a class that the model had not seen
@@ -43,12 +43,12 @@ class HeldOut:
 
     @property
     def accuracy(self) -> float:
-        """The share of rows whose class was the most probable."""
+        """The fraction of rows whose class was the most probable."""
         return float(np.average(self.predictions == self.group, weights=self.weights))
 
     @property
     def log_losses(self) -> Array:
-        """−log p(true class | row), (n,); a row that every class calls impossible says nothing: log K."""
+        """−log p(true class | row), (n,); log K for a row with probability zero in every class."""
         log_density = _kernels.log_sum_rows(np.ascontiguousarray(self.log_joint))
         own = self.log_joint[np.arange(len(self.group)), self.group]
         impossible = np.isneginf(log_density)
@@ -60,10 +60,10 @@ class HeldOut:
         return float(np.average(self.log_losses, weights=self.weights))
 
     def by_fold(self) -> "list[HeldOut]":
-        """The rows of each fold by themselves, in the order of the folds."""
-        return [self._only(self.fold == one) for one in np.unique(self.fold).tolist()]
+        """The predictions of each fold, in the order of the folds."""
+        return [self._select(self.fold == one) for one in np.unique(self.fold).tolist()]
 
-    def _only(self, rows: NDArray[np.bool_]) -> "HeldOut":
+    def _select(self, rows: NDArray[np.bool_]) -> "HeldOut":
         weights = None if self.weights is None else self.weights[rows]
         return HeldOut(self.keys, self.log_joint[rows], self.group[rows], self.fold[rows], weights)
 
@@ -77,9 +77,9 @@ def split(
 ) -> Indices:
     """The fold of each of n rows, (n,).
 
-    With class indices as `group`, every fold has its share of every class. With `groups`, rows of one group
-    (a patient, a sender) are all in one fold, the largest groups placed first, each where there is most room.
-    Without `rng` rows go round the folds in their order.
+    With class indices as `group`, every class is spread evenly over the folds. With `groups`, rows of one
+    group (a patient, a sender) are all in one fold, the largest groups placed first, each where there is most
+    room. Without `rng` rows go round the folds in their order.
 
     >>> split(7, 3).tolist(), split(6, 3, group=[0, 0, 0, 1, 1, 1]).tolist()
     ([0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 0, 1, 2])
@@ -91,7 +91,7 @@ def split(
     if group is not None and groups is not None:
         raise ValueError("got both group= and groups=, expected one of them: folds by class, or by group")
     if groups is not None:
-        return _grouped(n, folds, rng, groups)
+        return _split_groups(n, folds, rng, groups)
     order = np.arange(n) if rng is None else rng.permutation(n)
     if group is not None:
         classes = np.asarray(group)
@@ -102,7 +102,7 @@ def split(
     return fold
 
 
-def _grouped(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
+def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
     keys, place = Keys.of(groups)
     _refuse_unless_one_each(len(place), n, "groups")
     if len(keys) < folds:
@@ -130,19 +130,19 @@ def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> He
     rows = [np.flatnonzero(part_of == one) for one in np.unique(part_of).tolist()]
     if len(rows) < 2:
         raise ValueError(f"got {len(rows)} folds, expected at least 2: the model learns from the others")
-    folds = [_narrowed(data.take(index)) for index in rows]
+    folds = [_drop_empty_keys(data.take(index)) for index in rows]
     parts = [model.observe(each) for each in folds]
-    whole = total(parts)
-    keys = model.keys(whole)
+    statistic_of_all = total(parts)
+    keys = model.keys(statistic_of_all)
     joint = np.full((len(part_of), len(keys)), -np.inf)
     for index, held, part in zip(rows, folds, parts, strict=True):
-        posterior = model.infer(whole - part)
+        posterior = model.infer(statistic_of_all - part)
         joint[np.ix_(index, keys.find(posterior.keys))] = posterior.log_joint(held.rows)
-    return HeldOut(keys, joint, _own_classes(keys, data), part_of, data.weights)
+    return HeldOut(keys, joint, _find_classes(keys, data), part_of, data.weights)
 
 
-def _narrowed(data: LabelledRows) -> LabelledRows:
-    """With the keys alone that have rows."""
+def _drop_empty_keys(data: LabelledRows) -> LabelledRows:
+    """Drop the labels that have no rows."""
     group = data.labels.group
     present = np.zeros(len(data.labels.keys), dtype=np.bool_)
     present[group] = True
@@ -153,17 +153,17 @@ def _narrowed(data: LabelledRows) -> LabelledRows:
 def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None = None) -> HeldOut:
     """Score each row by the model of all others.
 
-    The statistic is that of the rows, or of these and more; it is observed if it is not given.
+    The statistic is that of the rows, or of these and others; it is observed if it is not given.
     """
     _refuse_unless_labelled(data)
-    whole = model.observe(data) if statistic is None else statistic
-    keys = model.keys(whole)
-    labels = Labels(keys, _own_classes(keys, data))
-    counts: Any = whole[CLASSES]
+    statistic_of_all = model.observe(data) if statistic is None else statistic
+    keys = model.keys(statistic_of_all)
+    labels = Labels(keys, _find_classes(keys, data))
+    counts: Any = statistic_of_all[CLASSES]
     joint = left_out.log_priors(model, counts, labels, data.weight())
     for name, block in model.blocks.items():
         joint += left_out.score_without_row(
-            block, whole[name], keys, data.rows.blocks[name], labels, data.weights
+            block, statistic_of_all[name], keys, data.rows.blocks[name], labels, data.weights
         )
     return HeldOut(keys, joint, labels.group, np.arange(len(labels)), data.weights)
 
@@ -181,10 +181,10 @@ def choose(
     data: LabelledRows | Joint,
     by: Literal["evidence", "leave-one-out"] = "evidence",
 ) -> Choice[K]:
-    """Choose among models that differ in what `infer` does: priors, smoothings, estimates.
+    """Choose among models that differ in `infer` alone: priors, smoothings, estimates.
 
     They share one statistic, for `observe` knows no prior. By evidence nothing else is needed; leaving one
-    out also reads the rows, once a candidate. Ties go to the first.
+    out also reads the rows, once per candidate. Ties go to the first.
     """
     if by not in ("evidence", "leave-one-out"):
         raise ValueError(f"got by={by!r}, expected 'evidence' or 'leave-one-out'")
@@ -233,7 +233,7 @@ def check(
     draws: int = 200,
     n: int | None = None,
 ) -> Check:
-    """Would data from this model look like the data, by this measure?
+    """Compare the data with data drawn from the model, by this measure.
 
     Datasets have as many rows of each class as were seen, or n rows of random classes. Rows are drawn from
     the densities that `infer` gives, whose parameters are fixed unless the estimate is "predictive".
@@ -254,13 +254,13 @@ def check(
     return Check(float(observed), replicated)
 
 
-def _own_classes(keys: Keys, data: LabelledRows) -> Indices:
+def _find_classes(keys: Keys, data: LabelledRows) -> Indices:
     """The index of each row's class among the keys."""
     place = keys.find(data.labels.keys)[data.labels.group]
     if (place < 0).any():
         label = data.labels.keys[int(data.labels.group[place.argmin()])]
         raise ValueError(
-            f"class {label!r} has no weight in the statistic, expected that of these rows and more"
+            f"class {label!r} has no weight in the statistic, expected that of these rows and others"
         )
     return np.asarray(place)
 

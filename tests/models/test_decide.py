@@ -150,7 +150,7 @@ def test_the_search_for_a_temperature_goes_on_to_its_bound(seed: int) -> None:
         (lambda: decide([[0.0, 0.0]], loss=[[0.0, np.inf], [1.0, 0.0]]), "finite costs"),
         (lambda: decide([[0.0, 0.0]], reject=-1.0), "cost of declining"),
         (lambda: threshold([1.0], [True], 1.5), "between 0 and 1"),
-        (lambda: threshold([1.0, 2.0], [True], 0.5), "one mark a score"),
+        (lambda: threshold([1.0, 2.0], [True], 0.5), "one mark per score"),
         (lambda: threshold([np.nan], [True], 0.5), "NaN"),
         (lambda: Temperature.fit([[0.0, 0.0]], [2]), "indices of 2 classes"),
         (lambda: Temperature.fit([[0.0, 0.0]], [0, 1]), "expected \\(n, classes\\)"),
