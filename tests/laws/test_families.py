@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from tamis.arrays import Array
 from tamis.families import Bernoulli, Gaussian, Poisson
+from tamis.families.conjugacy import ConjugateFamily, ProbabilityFamily, RateFamily
 from tamis.families.family import Size
 from tamis.testing import FAMILIES, FamilyCase
 from tamis.testing import families as laws
 
+CONJUGATE = [case for case in FAMILIES if issubclass(case.kind, ConjugateFamily)]
+every_conjugate_family = pytest.mark.parametrize("case", CONJUGATE, ids=lambda case: case.name)
+every_family_of_one_parameter = pytest.mark.parametrize(
+    "case",
+    [case for case in CONJUGATE if issubclass(case.kind, RateFamily | ProbabilityFamily)],
+    ids=lambda case: case.name,
+)
 every_family = pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case.name)
 a_few = settings(max_examples=12, deadline=None)
 the_same_few = settings(max_examples=12, deadline=None, derandomize=True)  # laws that draw must never flake
@@ -100,6 +108,34 @@ def test_samples_have_the_right_moments(case: FamilyCase, data: Any) -> None:
 @given(data=st.data())
 def test_shards_add_up(case: FamilyCase, data: Any) -> None:
     laws.shards_add_up(data.draw(case.members), rng())
+
+
+@every_conjugate_family
+@the_same_few
+@given(data=st.data())
+def test_evidence_is_a_ratio_of_prior_normalizers(case: FamilyCase, data: Any) -> None:
+    laws.evidence_is_a_ratio_of_prior_normalizers(data.draw(case.members), rng())
+
+
+@every_conjugate_family
+@the_same_few
+@given(data=st.data())
+def test_evidence_in_parts_is_evidence_at_once(case: FamilyCase, data: Any) -> None:
+    laws.evidence_in_parts_is_evidence_at_once(data.draw(case.members), rng())
+
+
+@every_conjugate_family
+@the_same_few
+@given(data=st.data())
+def test_expectations_under_the_prior_are_those_of_its_draws(case: FamilyCase, data: Any) -> None:
+    laws.expectations_under_the_prior_are_those_of_its_draws(data.draw(case.members), rng())
+
+
+@every_family_of_one_parameter
+@the_same_few
+@given(data=st.data())
+def test_the_prior_is_flat_at_its_mode(case: FamilyCase, data: Any) -> None:
+    laws.the_prior_is_flat_at_its_mode(data.draw(case.members))
 
 
 class WithoutSpread(Poisson):

@@ -13,10 +13,12 @@ from tamis.families import (
     Categorical,
     Exponential,
     Family,
+    Gamma,
     Gaussian,
     Geometric,
     Multinomial,
     MultivariateGaussian,
+    NegativeBinomial,
     Poisson,
 )
 from tamis.stats import Moments, Tally
@@ -39,6 +41,10 @@ COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
         (Poisson(40.0), stats.poisson(40.0).logpmf, 6.0 * COUNTS),
         (Geometric(0.2), stats.geom(0.2, loc=-1).logpmf, COUNTS),
         (Exponential(0.8), stats.expon(scale=1.25).logpdf, POINTS),
+        (Gamma(2.5, 0.8), stats.gamma(2.5, scale=1.25).logpdf, POINTS),
+        (Gamma(0.4, 3.0), stats.gamma(0.4, scale=1 / 3).logpdf, POINTS[POINTS != 0]),
+        (NegativeBinomial(2.5, 0.3), stats.nbinom(2.5, 0.3).logpmf, COUNTS),
+        (NegativeBinomial(40.0, 0.5), stats.nbinom(40.0, 0.5).logpmf, 6.0 * COUNTS),
         (Gaussian(1.0, 4.0), stats.norm(1.0, 2.0).logpdf, POINTS),
         (Categorical([0.2, 0.5, 0.3]), stats.rv_discrete(values=([0, 1, 2], [0.2, 0.5, 0.3])).logpmf, COUNTS),
     ],
@@ -77,6 +83,9 @@ def test_the_density_of_vectors_is_that_of_scipy(scale: float) -> None:
         (Poisson(3.7), stats.poisson(3.7)),
         (Geometric(0.2), stats.geom(0.2)),
         (Exponential(0.8), stats.expon(scale=1.25)),
+        (Gamma(2.5, 0.8), stats.gamma(2.5, scale=1.25)),
+        (NegativeBinomial(2.5, 0.3), stats.nbinom(2.5, 0.3)),
+        (NegativeBinomial(0.4, 0.2), stats.nbinom(0.4, 0.2)),
         (Gaussian(1.0, 4.0), stats.norm(1.0, 2.0)),
         (Multinomial(6, [0.2, 0.5, 0.3]), stats.multinomial(6, [0.2, 0.5, 0.3])),
     ],
@@ -102,6 +111,9 @@ def test_the_entropy_is_that_of_scipy(member: Family, oracle: Any) -> None:
         (Poisson(2.0).kl(Poisson(1.0)), 2.0 * np.log(2.0) - 1.0),
         (Bernoulli(0.5).kl(Bernoulli(0.25)), 0.5 * np.log(4.0 / 3.0)),  # Cover and Thomas, example 2.3.1
         (Poisson(4.0).density(0), np.exp(-4.0)),
+        (NegativeBinomial(1, 0.5).entropy(), 2.0 * np.log(2.0)),  # of size 1 it is the geometric
+        (Gamma(1, 2.0).entropy(), 1.0 - np.log(2.0)),  # of shape 1 it is the exponential
+        (NegativeBinomial(3, 0.5).density(2), 6 / 32),  # Feller VI.8: the problem of points
         (
             Multinomial(12, np.full(6, 1 / 6)).density(np.full(6, 2.0)),
             7484400 / 6**12,
@@ -394,3 +406,49 @@ def test_a_member_keeps_its_parameters_to_itself() -> None:
     assert member.rate.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="read-only"):
         member.rate[0] = 9.0
+
+
+@pytest.mark.parametrize(
+    ("member", "other", "oracle", "others"),
+    [
+        (Gamma(2.5, 0.8), Gamma(2.5, 1.7), stats.gamma(2.5, scale=1.25), stats.gamma(2.5, scale=1 / 1.7)),
+        (
+            NegativeBinomial(2.5, 0.3),
+            NegativeBinomial(2.5, 0.6),
+            stats.nbinom(2.5, 0.3),
+            stats.nbinom(2.5, 0.6),
+        ),
+    ],
+)
+def test_divergence_is_that_of_scipys_densities(member: Any, other: Any, oracle: Any, others: Any) -> None:
+    if member.discrete:
+        x = np.arange(400.0)
+        expected = (oracle.pmf(x) * (oracle.logpmf(x) - others.logpmf(x))).sum()
+    else:
+        expected = oracle.expect(lambda x: oracle.logpdf(x) - others.logpdf(x), epsabs=1e-12)
+    np.testing.assert_allclose(member.kl(other), expected, rtol=1e-9)
+
+
+def test_the_entropy_of_large_counts_is_the_sum_over_them() -> None:
+    for size, mean in ((0.3, 1e5), (2.5, 5e3), (1e5, 1e5)):
+        member = NegativeBinomial(size).with_mean([mean])
+        log_p = member.log_density(np.arange(mean + 60.0 * mean / min(size, 60.0) + 2e3))
+        np.testing.assert_allclose(member.entropy(), -(np.exp(log_p) * log_p).sum(), rtol=1e-12)
+    normal = 0.5 * np.log(2.0 * np.pi * np.e * (1e9 + 1e13))
+    np.testing.assert_allclose(NegativeBinomial(1e5).with_mean([1e9]).entropy(), normal, atol=1e-5)
+
+
+def test_fixed_parameters_are_one_number_above_zero() -> None:
+    for wrong in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="expected a finite number above zero"):
+            NegativeBinomial(size=wrong)
+        with pytest.raises(ValueError, match="expected a finite number above zero"):
+            Gamma(shape=wrong)
+    many: Any = [1.0, 2.0]
+    with pytest.raises(TypeError, match=r"got size=\[1.0, 2.0\], expected one number"):
+        NegativeBinomial(size=many)
+    with pytest.raises(ValueError, match="size 3"):
+        NegativeBinomial(size=2).kl(NegativeBinomial(size=3))
+    with pytest.raises(ValueError, match=r"got a mean of 0\.0, expected above zero"):
+        Gamma(2).with_mean([0.0])
+    assert float(NegativeBinomial(2).with_mean([0.0]).log_density(0)) == 0.0

@@ -1,25 +1,28 @@
 """Bernoulli: one bit. T(x) = x, A(η) = log(1 + e^η), ∇A the logistic function."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Tallied, parameter
+from tamis.families.conjugacy import ProbabilityFamily
+from tamis.families.family import parameter
 from tamis.families.stirling import deviance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bernoulli(Tallied):
+class Bernoulli(ProbabilityFamily):
     """A coin that shows 1 with the given probability; 0 and 1 are probabilities too, with η = ∓∞.
 
     >>> coin = Bernoulli(0.5).fit(Bernoulli(0.5).observe([1] * 55 + [0] * 45))
     >>> coin.probability.tolist(), round(float(Bernoulli(0.3).natural[0]), 3)
     (0.55, -0.847)
     """
+
+    extra_successes: ClassVar[float] = 0.0
 
     probability: Array  # batch
 
@@ -69,6 +72,16 @@ class Bernoulli(Tallied):
 
     def with_mean(self, mean: ArrayLike) -> Self:
         return type(self)(floats(mean, "mean")[..., 0])
+
+    def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        return total[..., 0], weight - total[..., 0]
+
+    def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
+        """`strength` pseudo-observations of either outcome."""
+        return np.full(weight.shape, 2.0 * strength), np.full(total.shape, float(strength))
+
+    def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
+        return np.asarray((total[..., 0] >= 0) & (total[..., 0] <= weight))
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return (rng.random(shape) < self.probability).astype(np.float64)

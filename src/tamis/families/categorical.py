@@ -9,14 +9,16 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families import simplex
+from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.counts import whole
 from tamis.families.family import Tallied, logarithm, observed
+from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Categorical(Tallied):
+class Categorical(Tallied, ConjugateFamily):
     """A category 0 … K−1, each of the given probability; 0 is a probability too.
 
     Full: T(x) is one-hot, η = log p, one a category. `minimal=True`: the last category is the reference,
@@ -83,6 +85,38 @@ class Categorical(Tallied):
 
     def with_mean(self, mean: ArrayLike) -> Self:
         return type(self)(simplex.completed(floats(mean, "mean"), 1.0, self.minimal), self.minimal)
+
+    def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
+        return log_dirichlet_normalizer(self._counts(weight, total))
+
+    def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
+        return log_dirichlet_ratio(self._counts(prior_weight, prior_total), self._counts(weight, total))
+
+    def prior_mode(self, weight: Array, total: Array) -> Self:
+        counts = self._counts(weight, total) - 1.0
+        if (counts < 0).any():
+            raise ValueError(
+                "got a prior of less than one pseudo-observation of a category, expected at least one for a "
+                "mode: raise alpha, or use estimate='mean'"
+            )
+        every = counts.sum(axis=-1, keepdims=True)
+        even = np.where(every > 0, 0.0, 1.0)
+        return type(self)((counts + even) / (every + even * self.categories), self.minimal)
+
+    def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
+        gammas = rng.standard_gamma(self._counts(weight, total))
+        return type(self)(gammas / gammas.sum(axis=-1, keepdims=True), self.minimal)
+
+    def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
+        """`strength` pseudo-observations of each category."""
+        return np.full(weight.shape, self.categories * float(strength)), np.full(total.shape, float(strength))
+
+    def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
+        return np.asarray((total >= 0).all(axis=-1) & (total.sum(axis=-1) <= weight * (1.0 + 1e-9)))
+
+    def _counts(self, weight: Array, total: Array) -> Array:
+        """Of all categories (*batch, K)."""
+        return simplex.completed(total, weight, self.minimal)
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         uniform = rng.random(shape)

@@ -7,6 +7,7 @@ Poisson counts given their sum, so this is theirs too.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from tamis.families.stirling import deviance, factorial_remainder
 _SUMMED = 256.0
 _TOP = 512
 _ORDER = 14
+_SINGLE = 4096.0  # counts that are summed one by one
+_NORMAL = 1e18  # NumPy draws up to 9.2e18; here a normal count has skewness 0 for 1e-9, and is rounded by 128
 _CHUNK = 2048  # cells summed at a time: 8 MB an intermediate
 
 
@@ -32,6 +35,48 @@ def log_poisson(x: Array, mean: Array) -> Array:
     """log(meanˣ e^(−mean) / x!) for whole x; −∞ for x < 0."""
     inside = np.maximum(x, 0.0)
     return np.where(x < 0, -np.inf, -(factorial_remainder(inside) + deviance(inside, mean)))
+
+
+def draw_poisson(rng: np.random.Generator, mean: Array, shape: tuple[int, ...]) -> Array:
+    """Poisson counts of this shape, of any mean."""
+    counts = np.asarray(rng.poisson(np.minimum(mean, _NORMAL), shape), dtype=np.float64)
+    if not (mean > _NORMAL).any():
+        return counts
+    normal = np.rint(mean + np.sqrt(mean) * rng.standard_normal(shape))
+    return np.where(mean > _NORMAL, normal, counts)
+
+
+def expect_over_counts(
+    log_mass: Callable[[Array], Array],
+    function: Callable[[Array], Array],
+    mean: float,
+    deviation: float,
+    tail: float,
+) -> float:
+    """E[function(log p(x))] over counts x, whose probabilities fall by e beyond the bulk every `tail` counts.
+
+    The first counts are summed one by one. Beyond them the sum is an integral of the same function (Euler and
+    Maclaurin), over panels that are short beside the deviation and beside their distance from 0.
+    """
+
+    def term(x: Array) -> Array:
+        log_p = log_mass(x)
+        return np.asarray(np.exp(log_p) * function(log_p))
+
+    last = mean + 12.0 * deviation + 45.0 * tail
+    first = max(0.0, np.floor(mean - 12.0 * deviation))
+    found = float(term(np.arange(first, min(last, first + _SINGLE) + 1.0)).sum())
+    start = first + _SINGLE + 0.5
+    if last <= start:
+        return found
+    found += float(term(np.array([start + 0.5]))[0] - term(np.array([start - 0.5]))[0]) / 24.0
+    edges = [start]
+    while edges[-1] < last:
+        edges.append(edges[-1] + min(0.25 * edges[-1], 0.5 * deviation))
+    left, width = np.array(edges[:-1])[:, None], np.diff(edges)[:, None]
+    points, weights = np.polynomial.legendre.leggauss(20)
+    integral = term(left + width * (0.5 * points + 0.5)) * (0.5 * width * weights)
+    return found + float(integral.sum())
 
 
 def expected_log_poisson(mean: Array, share: Array | None = None, trials: Array | None = None) -> Array:

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
-from tamis.families.family import Tallied, parameter, positive
+from tamis.families.conjugacy import RateFamily
+from tamis.families.family import parameter, positive
 from tamis.families.stirling import excess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exponential(Tallied):
+class Exponential(RateFamily):
     """A time until the next event, when events come at the given rate: mean 1 / rate, density rate at 0.
 
     >>> buses = Exponential(1).fit(Exponential(1).observe([3.0, 8.0, 1.0]))
@@ -72,6 +73,9 @@ class Exponential(Tallied):
                 f"got a mean of {mu.min()}, expected above zero: times that are all 0 have no rate"
             )
         return type(self)(1.0 / mu)
+
+    def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        return weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(rng.standard_exponential(shape) / self.rate)

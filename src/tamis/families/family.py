@@ -180,6 +180,14 @@ def positive(value: ArrayLike, what: str) -> Array:
     return array
 
 
+def positive_number(value: object, what: str) -> float:
+    """One finite number above zero, or an error that names it."""
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "iuf":
+        raise TypeError(f"got {what}={value!r}, expected one number above zero")
+    return float(positive(array, what))
+
+
 def logarithm(x: Array) -> Array:
     """log x, and −∞ at 0 without a warning."""
     with np.errstate(divide="ignore"):

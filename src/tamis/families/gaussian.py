@@ -7,20 +7,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.family import Family, observed, parameter
+from tamis.families.conjugacy import ConjugateFamily
+from tamis.families.family import observed, parameter
+from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import excess
 from tamis.stats import Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
+_LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaussian(Family):
+class Gaussian(ConjugateFamily):
     """A normal distribution with the given mean and variance.
 
     The density, entropy and divergence are computed from (x − μ)/σ: in natural parameters they would be
     differences of numbers as large as μ²/σ². Mean parameters (μ, μ² + σ²) forget a variance that is small
     against μ²; natural parameters and the statistic do not.
+
+    The conjugate prior is normal–inverse-gamma: ν pseudo-observations of mean m and variance v have a mean
+    around m of variance σ²/ν, and a variance of shape 1 + ν/2 and mean v.
 
     >>> heights = Gaussian(0, 1).observe([1.0, 2.0, 3.0])
     >>> fitted = Gaussian(0, 1).fit(heights)
@@ -29,6 +35,7 @@ class Gaussian(Family):
     """
 
     discrete: ClassVar[bool] = False
+    log_base_constant: ClassVar[float] = -0.5 * _LOG_TAU
 
     mean: Array  # batch
     variance: Array  # batch
@@ -81,6 +88,42 @@ class Gaussian(Family):
         mu = floats(mean, "mean")
         return type(self)(mu[..., 0], mu[..., 1] - mu[..., 0] ** 2)
 
+    def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
+        shape, scale = 1.0 + 0.5 * weight, 0.5 * _scatter(weight, total)
+        return np.asarray(log_gamma_normalizer(shape, scale) + 0.5 * (_LOG_TAU - np.log(weight)))
+
+    def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
+        n = np.where(weight > 0, weight, 1.0)
+        shift = np.where(weight > 0, total[..., 0] / n - prior_total[..., 0] / prior_weight, 0.0)
+        pull = weight * prior_weight / (weight + prior_weight)
+        growth = 0.5 * (_scatter(n, total) + pull * np.square(shift))
+        shape, scale = 1.0 + 0.5 * prior_weight, 0.5 * _scatter(prior_weight, prior_total)
+        ratio = log_gamma_ratio(shape, scale, 0.5 * weight, growth)
+        return np.asarray(ratio - 0.5 * np.log1p(weight / prior_weight))
+
+    def prior_mode(self, weight: Array, total: Array) -> Self:
+        return type(self)(total[..., 0] / weight, _scatter(weight, total) / (weight + 5.0))
+
+    def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
+        variance = 0.5 * _scatter(weight, total) / rng.standard_gamma(1.0 + 0.5 * weight)
+        noise = np.sqrt(variance / weight) * rng.standard_normal(weight.shape)
+        return type(self)(total[..., 0] / weight + noise, variance)
+
+    def prior_mean(self, weight: Array, total: Array) -> Self:
+        return type(self)(total[..., 0] / weight, _scatter(weight, total) / weight)
+
+    def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
+        """With the mean and variance of all observations; a column that never varied has a variance of 1."""
+        n = np.where(weight > 0, weight, 1.0)
+        mean, variance = total[..., 0] / n, _scatter(n, total) / n
+        variance = np.where(variance > _LEAST, variance, 1.0)
+        sums = np.stack([mean, np.square(mean) + variance], axis=-1)
+        return np.full(weight.shape, float(strength)), strength * sums
+
+    def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
+        least = np.square(total[..., 0]) * (1.0 - 1e-9)  # but for rounding
+        return np.asarray((weight >= 0) & (total[..., 1] >= 0) & (weight * total[..., 1] >= least))
+
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal(shape))
 
@@ -107,6 +150,11 @@ class Gaussian(Family):
 
     def fit(self, statistic: Any) -> Self:
         return type(self)(observed(statistic, Moments).mean, statistic.variance)
+
+
+def _scatter(weight: Array, total: Array) -> Array:
+    """Σ(x − mean)² of observations of this weight, from Σx and Σx²."""
+    return np.maximum(total[..., 1] - np.square(total[..., 0]) / weight, 0.0)
 
 
 def refuse_unless_gaussian(mean: Array, variance: Array) -> None:

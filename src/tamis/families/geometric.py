@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
+from tamis.families.conjugacy import ProbabilityFamily
 from tamis.families.counts import whole
-from tamis.families.family import Tallied, logarithm, parameter
+from tamis.families.family import logarithm, parameter
 from tamis.families.stirling import deviance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Geometric(Tallied):
+class Geometric(ProbabilityFamily):
     """How many trials fail before the first that succeeds: 0, 1, 2, …, each success of the given probability.
 
     The successful trial is not counted (some books, and scipy.stats.geom, count it: theirs is x + 1).
@@ -90,6 +91,9 @@ class Geometric(Tallied):
         if not (mu >= 0).all():
             raise ValueError(f"got a mean of {mu.min()}, expected not below zero")
         return type(self)(1.0 / (1.0 + mu))
+
+    def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        return weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         # The whole part of an exponential time: exact, and without a largest count at tiny probabilities.

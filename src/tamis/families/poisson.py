@@ -1,22 +1,21 @@
 """Poisson: a count of events at a rate. T(x) = x, h(x) = 1/x!, A(η) = e^η with η = log rate."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.families.counts import expected_log_poisson, log_poisson, whole
-from tamis.families.family import Tallied, logarithm, parameter
+from tamis.families.conjugacy import RateFamily
+from tamis.families.counts import draw_poisson, expected_log_poisson, log_poisson, whole
+from tamis.families.family import logarithm, parameter
 from tamis.families.stirling import deviance
-
-_NORMAL = 1e18  # NumPy draws up to 9.2e18; here a normal count has skewness 0 for 1e-9, and is rounded by 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Poisson(Tallied):
+class Poisson(RateFamily):
     """Counts 0, 1, 2, … with the given mean; a rate of 0 is one too: always 0, with η = −∞.
 
     >>> calls = Poisson(1).fit(Poisson(1).observe([2, 0, 4]))
@@ -25,6 +24,8 @@ class Poisson(Tallied):
     >>> Poisson(1e8).entropy().round(9).tolist(), Poisson(2).log_density(-1).tolist()
     (10.629278904, -inf)
     """
+
+    extra_events: ClassVar[float] = 0.0
 
     rate: Array  # batch
 
@@ -76,12 +77,11 @@ class Poisson(Tallied):
     def with_mean(self, mean: ArrayLike) -> Self:
         return type(self)(floats(mean, "mean")[..., 0])
 
+    def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        return total[..., 0], weight
+
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        drawn = np.asarray(rng.poisson(np.minimum(self.rate, _NORMAL), shape), dtype=np.float64)
-        if not (self.rate > _NORMAL).any():
-            return drawn
-        normal = np.rint(self.rate + np.sqrt(self.rate) * rng.standard_normal(shape))
-        return np.where(self.rate > _NORMAL, normal, drawn)
+        return draw_poisson(rng, self.rate, shape)
 
     def expected_log_base(self) -> Array:
         """−E[log x!]: what the entropy, which does not cancel at large rates, leaves."""

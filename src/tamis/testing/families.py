@@ -1,15 +1,17 @@
 """The laws of exponential families, and members to try them on.
 
-A law is a function of a member, or a batch of members, that raises AssertionError. `FAMILIES` registers every
-public family with members to draw. Expectations are not sampled but summed or integrated over `nodes`, so the
-laws hold to about ten digits; to test a family of your own, register nodes for it and make a `FamilyCase`.
+A law is a function of a member, or a batch of members, that raises AssertionError. `FAMILIES` holds members
+of every public family to draw. A family of one column with a conjugate prior needs no more than its line in
+`tamis.families.registry`: members are drawn from its prior. Expectations are not sampled but summed or
+integrated over `nodes`, so the laws hold to about ten digits. To test another family of your own, register
+nodes for it and make a `FamilyCase`.
 
 Tolerances are in the family's own units: s is the standard deviation of T(x), parameters η that differ by a
 small part of 1/s are indistinguishable from any data, and so are means that differ by a small part of s.
 """
 
 import pickle
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import singledispatch
 from itertools import combinations_with_replacement
 from typing import Any
@@ -31,7 +33,9 @@ from tamis.families import (
     Multinomial,
     MultivariateGaussian,
     Poisson,
+    registry,
 )
+from tamis.families.conjugacy import ConjugateFamily
 from tamis.linalg import Cholesky
 from tamis.stats import Moments
 from tamis.testing.statistics import assert_same
@@ -67,13 +71,31 @@ class Nodes:
 
 @singledispatch
 def nodes(member: Family) -> Nodes:
-    """Where to sum or integrate under the member, to about 1e-12."""
-    raise TypeError(
-        f"got a {type(member).__name__}, expected a family with nodes: register them with @nodes.register"
-    )
+    """Where to sum or integrate under the member, to about 1e-12.
+
+    A family of counts, or of positive numbers, needs no nodes of its own: see `_nodes_of_any`.
+    """
+    if not isinstance(member, ConjugateFamily) or member.event_axes or member.supports(-1.0):
+        raise TypeError(
+            f"got a {type(member).__name__}, expected a family with nodes: register them with @nodes.register"
+        )
+    return _nodes_of_any(member)
 
 
-def _counting(points: Array, member: Family) -> Nodes:
+def _nodes_of_any(member: Family) -> Nodes:
+    """Counts from 0 to far beyond any draw; on the positive half-line, the trapezoidal rule in log x.
+
+    The integrand falls faster than any power at both ends of t, where x is exp(t − exp(−t)) medians.
+    """
+    draws = member.sample(np.random.default_rng(0), 1000)
+    if member.discrete:
+        return _count(np.arange(12.0 * draws.max() + 100.0), member)
+    t = np.arange(-5.0, 5.0, 0.02).reshape(-1, *(1,) * len(member.batch))
+    points = np.median(draws, axis=0) * np.exp(t - np.exp(-t))
+    return Nodes(points, 0.02 * points * (1.0 + np.exp(-t)))
+
+
+def _count(points: Array, member: Family) -> Nodes:
     """The same points for every member of the batch, each of weight 1."""
     one = (1,) * len(member.batch)
     return Nodes(points.reshape(len(points), *one, *points.shape[1:]), np.ones((len(points), *one)))
@@ -81,23 +103,23 @@ def _counting(points: Array, member: Family) -> Nodes:
 
 @nodes.register
 def _(member: Bernoulli) -> Nodes:
-    return _counting(np.arange(2.0), member)
+    return _count(np.arange(2.0), member)
 
 
 @nodes.register
 def _(member: Categorical) -> Nodes:
-    return _counting(np.arange(float(member.categories)), member)
+    return _count(np.arange(float(member.categories)), member)
 
 
 @nodes.register
 def _(member: Poisson) -> Nodes:
     top = float(member.rate.max())
-    return _counting(np.arange(np.ceil(top + 12.0 * np.sqrt(top) + 40.0)), member)
+    return _count(np.arange(np.ceil(top + 12.0 * np.sqrt(top) + 40.0)), member)
 
 
 @nodes.register
 def _(member: Geometric) -> Nodes:
-    return _counting(np.arange(np.ceil(50.0 / member.probability.min())), member)
+    return _count(np.arange(np.ceil(50.0 / member.probability.min())), member)
 
 
 @nodes.register
@@ -108,7 +130,7 @@ def _(member: Multinomial) -> Nodes:
         for n in np.unique(member.trials)
         for chosen in combinations_with_replacement(range(k), int(n))
     ]
-    return _counting(np.array(counts, dtype=np.float64), member)
+    return _count(np.array(counts, dtype=np.float64), member)
 
 
 # On the real line the trapezoidal rule is right to all digits for functions this smooth, at such steps.
@@ -185,7 +207,19 @@ def _vectors(draw: st.DrawFn, form: Any) -> MultivariateGaussian:
     return MultivariateGaussian(mean, lower @ np.swapaxes(lower, -1, -2), form)
 
 
-FAMILIES: tuple[FamilyCase, ...] = (
+@st.composite
+def _members_of(draw: st.DrawFn, member: Any) -> Any:
+    """Members of any family with a conjugate prior: drawn from it, about the one that is registered."""
+    changes = {name: getattr(member, name) * draw(_powers((), -0.5, 1.0)) for name in member.fixed}
+    kind = replace(member, **{name: float(value) for name, value in changes.items()})
+    batch, rng = draw(_batches), np.random.default_rng(draw(st.integers(0, 2**32)))
+    weight = np.full(batch, 8.0)
+    return kind.sample_prior(
+        rng, weight, weight[..., None] * kind.mean_parameters * draw(_powers((), -1.0, 1.0))
+    )
+
+
+_WRITTEN: tuple[FamilyCase, ...] = (
     FamilyCase(Bernoulli, _batches.flatmap(lambda batch: _floats(batch, 0.01, 0.99)).map(Bernoulli)),
     FamilyCase(Categorical, _batches.flatmap(_shares).map(Categorical)),
     FamilyCase(Categorical, _batches.flatmap(_shares).map(lambda p: Categorical(p, minimal=True)), "minimal"),
@@ -198,6 +232,14 @@ FAMILIES: tuple[FamilyCase, ...] = (
     FamilyCase(MultivariateGaussian, _vectors("full")),
     FamilyCase(MultivariateGaussian, _vectors("diagonal"), "diagonal"),
     FamilyCase(MultivariateGaussian, _vectors("spherical"), "spherical"),
+)
+FAMILIES: tuple[FamilyCase, ...] = (
+    *_WRITTEN,
+    *(
+        FamilyCase(type(member), _members_of(member))
+        for member in registry.FAMILIES.values()
+        if isinstance(member, ConjugateFamily) and type(member) not in {case.kind for case in _WRITTEN}
+    ),
 )
 
 
@@ -350,6 +392,86 @@ def shards_add_up(member: Family, rng: np.random.Generator) -> None:
     rounded = isinstance(together, Moments) and together.form == "full"
     assert_same(first + second, together, 1e-12 if rounded else 0.0)
     assert_same(first + second - second, first)
+
+
+def prior_of(member: ConjugateFamily, strength: float = 6.0) -> tuple[Array, Array]:
+    """A prior whose mean parameters are the member's."""
+    weight = np.full(member.batch, strength)
+    return weight, np.asarray(weight[..., None] * member.mean_parameters)
+
+
+def evidence_is_a_ratio_of_prior_normalizers(member: ConjugateFamily, rng: np.random.Generator) -> None:
+    """log p(data) − Σ log h = log Z(ν + n, τ + ΣT) − log Z(ν, τ)."""
+    weight, total = prior_of(member)
+    x = member.sample(rng, 5)
+    n, t = np.full(member.batch, 5.0), member.sufficient(x).sum(axis=0)
+    before = member.log_prior_normalizer(weight, total)
+    after = member.log_prior_normalizer(weight + n, total + t)
+    scale = 1e-3 * (1.0 + np.abs(before) + np.abs(after))
+    _assert_close("log-evidence, Z/Z", member.log_evidence(weight, total, n, t), after - before, scale)
+
+
+def evidence_in_parts_is_evidence_at_once(member: ConjugateFamily, rng: np.random.Generator) -> None:
+    """p(x, y) = p(x) p(y | x), the last by `log_predictive`."""
+    weight, total = prior_of(member)
+    first, second = member.sample(rng, 2)
+    one, t, u = np.ones(member.batch), member.sufficient(first), member.sufficient(second)
+    both = member.log_evidence(weight, total, 2.0 * one, t + u)
+    chain = member.log_evidence(weight, total, one, t) + member.log_predictive(
+        weight + 1.0, total + t, second
+    )
+    _assert_close("p(x, y), p(x) p(y | x)", both + member.log_base(second), chain)
+
+
+def expectations_under_the_prior_are_those_of_its_draws(
+    member: ConjugateFamily, rng: np.random.Generator
+) -> None:
+    """E[E[T]] = τ/ν and E[p(x)] is the predictive probability of x, within six standard errors of draws."""
+    weight, total = prior_of(member)
+    wide = (_DRAWS, *member.batch)
+    drawn = member.sample_prior(
+        rng, np.broadcast_to(weight, wide), np.broadcast_to(total, (*wide, total.shape[-1]))
+    )
+    expected = member.prior_mean(weight, total)
+    if type(member) is not Gaussian:  # whose mean and variance have these expectations, and not E[x²]
+        _assert_expected("E[T] under the prior", drawn.mean_parameters, expected.mean_parameters)
+    for x in member.sample(rng, 3):
+        predictive = np.exp(member.log_predictive(weight, total, x))
+        _assert_expected("p(x) under the prior", drawn.density(x), predictive)
+
+
+def the_prior_is_flat_at_its_mode(member: Any) -> None:
+    """η·τ − νA(η) + log |dη/dθ| has slope zero in the one usual parameter θ that is inferred."""
+    (name,) = (field.name for field in fields(member) if field.name not in member.fixed)
+    weight, total = prior_of(member, 1000.0)  # so many that the mode is inside
+    mode = member.prior_mode(weight, total)
+    theta = getattr(mode, name)
+    step = 1e-3 * np.minimum(theta, 1.0 - theta) if name == "probability" else 1e-3 * theta
+
+    def natural(place: Array) -> Array:
+        return replace(member, **{name: place}).natural[..., 0]  # type: ignore[no-any-return]
+
+    def log_density(place: Array) -> Array:
+        slope = sum(
+            c * (natural(place + 1e-2 * j * step) - natural(place - 1e-2 * j * step))
+            for j, c in _DIFFERENCE.items()
+        )
+        eta = natural(place)
+        volume = np.log(np.abs(slope) / (1e-2 * step))
+        return np.asarray(eta * total[..., 0] - weight * member.log_partition(eta[..., None]) + volume)
+
+    slope = sum(
+        c * (log_density(theta + j * step) - log_density(theta - j * step)) for j, c in _DIFFERENCE.items()
+    )
+    assert (np.abs(slope) < 1e-7).all(), f"beside the mode {theta} the log-density rises by {slope} in a step"
+
+
+def _assert_expected(what: str, draws: Array, expected: Array) -> None:
+    """The mean over draws (n, …), give or take six standard errors."""
+    mean, error = draws.mean(axis=0), draws.std(axis=0) / np.sqrt(len(draws))
+    assert (np.abs(mean - expected) <= 6.0 * error + _CLOSE * np.abs(expected)).all(), (
+        f"{what} is {expected}, and {mean} ± {error} by {len(draws)} draws"
+    )
 
 
 def neighbour(member: Family, rng: np.random.Generator) -> Any:

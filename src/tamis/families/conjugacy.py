@@ -1,0 +1,153 @@
+"""A family's conjugate prior: ν pseudo-observations whose T(x) sum to τ, as if they had been observed.
+
+p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family says what this
+distribution is in its usual parameters: its normalizer, its mode, and draws from it. Under it the expected
+mean parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979), so
+that the posterior mean needs no formula of its own. With these, any family of one column is a column of naive
+Bayes and of a mixture: see `tamis.models.generative.family_columns`.
+"""
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tamis.arrays import Array
+from tamis.families.family import Family, Tallied
+from tamis.families.normalizers import log_dirichlet_ratio, log_gamma_normalizer, log_gamma_ratio
+
+
+class ConjugateFamily(Family):
+    """A family of one column, and its conjugate prior.
+
+    A prior is a weight (*batch,) and a total (*batch, k); so is what it becomes after data.
+    """
+
+    fixed: ClassVar[tuple[str, ...]] = ()  # parameters that are given and never inferred
+    log_base_constant: ClassVar[float] = 0.0  # log h(x) of a family whose h does not depend on x
+
+    @abstractmethod
+    def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
+        """log of the integral over all parameters of exp(η·total − weight · A(η)) (*batch,)."""
+
+    @abstractmethod
+    def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
+        """log p(data) with the parameters integrated out, from its statistic, but for Σ log h(x) (*batch,).
+
+        This is a difference of two normalizers, written so that large terms do not cancel.
+        """
+
+    @abstractmethod
+    def prior_mode(self, weight: Array, total: Array) -> Self:
+        """The most probable member, in the usual parameters."""
+
+    @abstractmethod
+    def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
+        """Members drawn from the prior, one for each of the batch."""
+
+    def prior_mean(self, weight: Array, total: Array) -> Self:
+        """The member that has the mean parameters expected under the prior: total / weight."""
+        return self.with_mean(total / weight[..., None])
+
+    def log_predictive(self, weight: Array, total: Array, x: Array) -> Array:
+        """log p(x) with the parameters integrated out; −∞ outside the support."""
+        inside = self.supports(x)
+        value = np.where(inside, x, 1.0)
+        evidence = self.log_evidence(weight, total, np.ones(value.shape), self.sufficient(value))
+        return np.where(inside, self.log_base(value) + evidence, -np.inf)
+
+    def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
+        """A prior worth `strength` observations, when nothing is known but the statistic of all classes.
+
+        Its mean is that of all observations. Counts get half an event more than were observed, so that a
+        count above 0 is possible where none was seen; where the mean is still 0, this member's is taken.
+        """
+        events = total + (0.5 if self.discrete else 0.0)
+        mean = events / np.where(weight > 0, weight, 1.0)[..., None]
+        mean = np.where(mean > 0, mean, self.mean_parameters)
+        return np.full(weight.shape, float(strength)), strength * mean
+
+    def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:
+        """Whether there are observations of this weight and total (*batch,); here, of T(x) ≥ 0."""
+        return np.asarray((weight >= 0) & (total >= 0).all(axis=-1))
+
+
+class RateFamily(Tallied, ConjugateFamily):
+    """A family of one parameter, its `rate`, and perhaps fixed ones: the conjugate prior is a gamma."""
+
+    extra_events: ClassVar[float] = 1.0  # by which the shape of the prior exceeds its events
+
+    @abstractmethod
+    def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Events and their time: what observations add to the shape and to the rate of the prior."""
+
+    def _gamma(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Shape and rate of the prior."""
+        events, time = self.count_events(weight, total)
+        return events + self.extra_events, time
+
+    def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
+        return log_gamma_normalizer(*self._gamma(weight, total))
+
+    def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
+        return log_gamma_ratio(*self._gamma(prior_weight, prior_total), *self.count_events(weight, total))
+
+    def prior_mode(self, weight: Array, total: Array) -> Self:
+        """0 where the shape is below 1, and the density infinite there."""
+        shape, rate = self._gamma(weight, total)
+        return self._with_rate(np.maximum(shape - 1.0, 0.0) / rate)
+
+    def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
+        shape, rate = self._gamma(weight, total)
+        return self._with_rate(rng.standard_gamma(shape) / rate)
+
+    def _with_rate(self, rate: Array) -> Self:
+        member: Any = self
+        return replace(member, rate=rate)  # type: ignore[no-any-return]
+
+
+class ProbabilityFamily(Tallied, ConjugateFamily):
+    """A family of one parameter, its `probability`, and perhaps fixed ones: the conjugate prior is a beta."""
+
+    extra_successes: ClassVar[float] = 1.0  # by which the first parameter of the prior exceeds its successes
+
+    @abstractmethod
+    def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Successes and failures: what observations add to the two parameters of the prior."""
+
+    def _beta(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """The two parameters of the prior."""
+        successes, failures = self.count_outcomes(weight, total)
+        return successes + self.extra_successes, failures
+
+    def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
+        return np.asarray(special.betaln(*self._beta(weight, total)))
+
+    def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
+        outcomes = self.count_outcomes(weight, total)
+        a, b, successes, failures = np.broadcast_arrays(*self._beta(prior_weight, prior_total), *outcomes)
+        return log_dirichlet_ratio(np.stack([a, b], axis=-1), np.stack([successes, failures], axis=-1))
+
+    def prior_mode(self, weight: Array, total: Array) -> Self:
+        """At an end where the density is infinite there; ½ where it is the same everywhere."""
+        a, b = self._beta(weight, total)
+        if ((a < 1) & (b < 1)).any():
+            raise ValueError(
+                "got a prior of less than one pseudo-observation of each outcome, which has two modes, "
+                "expected one: raise alpha, or use estimate='mean'"
+            )
+        successes, failures = np.maximum(a - 1.0, 0.0), np.maximum(b - 1.0, 0.0)
+        trials = successes + failures
+        return self._with_probability(
+            np.where(trials > 0, successes / np.where(trials > 0, trials, 1.0), 0.5)
+        )
+
+    def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
+        return self._with_probability(rng.beta(*self._beta(weight, total)))
+
+    def _with_probability(self, probability: Array) -> Self:
+        member: Any = self
+        return replace(member, probability=probability)  # type: ignore[no-any-return]

@@ -1,0 +1,106 @@
+"""Gamma of a fixed shape k: a positive number. T(x) = x, h(x) = x^(k−1)/Γ(k), A(η) = −k log(−η)."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.families.conjugacy import RateFamily
+from tamis.families.family import parameter, positive, positive_number
+from tamis.families.stirling import deviance, excess, remainder
+
+_LEAST = float(np.nextafter(0.0, 1.0))  # a draw that rounding would make 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gamma(RateFamily):
+    """A positive number of mean shape / rate, whose standard deviation is its mean / √shape.
+
+    The shape is given and never inferred. A shape of 1 is the exponential family; a whole shape is the time
+    until that many events. (The gamma distribution as a prior is `tamis.conjugate.Gamma`.)
+
+    >>> claims = Gamma(shape=2).fit(Gamma(shape=2).observe([300.0, 100.0, 800.0]))
+    >>> float(claims.rate), round(float(claims.density(400.0)), 6)
+    (0.005, 0.001353)
+    """
+
+    discrete: ClassVar[bool] = False
+    fixed: ClassVar[tuple[str, ...]] = ("shape",)
+
+    shape: float
+    rate: Array  # batch
+
+    def __init__(self, shape: float, rate: ArrayLike = 1.0) -> None:
+        object.__setattr__(self, "shape", positive_number(shape, "shape"))
+        object.__setattr__(self, "rate", parameter(positive(rate, "rate"), "rate"))
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.rate.shape
+
+    @property
+    def support(self) -> str:
+        return f"a finite number above zero, for a gamma of shape {self.shape:g}"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        value = floats(x, "x")
+        return np.asarray(np.isfinite(value) & (value > 0))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return floats(x, "x")[..., None]
+
+    def log_base(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        log_x = np.log(np.where(inside, floats(x, "x"), 1.0))
+        return np.where(inside, (self.shape - 1.0) * log_x - special.gammaln(self.shape), -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        eta = floats(natural, "natural")[..., 0]
+        inside = eta < 0
+        return np.where(inside, -self.shape * np.log(-np.where(inside, eta, -1.0)), np.inf)
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return self.shape / self.with_natural(natural).rate[..., None]
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return self.with_mean(mean).natural
+
+    @property
+    def natural(self) -> Array:
+        return -self.rate[..., None]
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return replace(self, rate=-floats(natural, "natural")[..., 0])
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        mu = floats(mean, "mean")[..., 0]
+        if not (mu > 0).all():
+            raise ValueError(f"got a mean of {mu.min()}, expected above zero")
+        return replace(self, rate=self.shape / mu)
+
+    def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        return self.shape * weight, total[..., 0]
+
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return np.asarray(np.maximum(rng.standard_gamma(self.shape, shape) / self.rate, _LEAST))
+
+    def expected_log_base(self) -> Array:
+        expected_log = special.digamma(self.shape) - np.log(self.rate)
+        return np.asarray((self.shape - 1.0) * expected_log - special.gammaln(self.shape))
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        value = np.where(inside, floats(x, "x"), 1.0)
+        shape = np.asarray(self.shape)
+        bulk = deviance(shape, self.rate * value) + remainder(shape)
+        return np.where(inside, -bulk - np.log(value), -np.inf)
+
+    def entropy(self) -> Array:
+        k = self.shape
+        return np.asarray(k - np.log(self.rate) + special.gammaln(k) + (1.0 - k) * special.digamma(k))
+
+    def _kl(self, other: Self) -> Array:
+        return np.asarray(self.shape * excess((other.rate - self.rate) / self.rate))

@@ -1,0 +1,130 @@
+"""Negative binomial of a fixed size r: failures before r successes. T(x) = x, A(η) = −r log(1 − e^η).
+
+h(x) = Γ(x + r) / (x! Γ(r)) and η = log(1 − p), as of the geometric family, which has a size of 1.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from tamis.arrays import Array, floats
+from tamis.families.conjugacy import ProbabilityFamily
+from tamis.families.counts import draw_poisson, expect_over_counts, whole
+from tamis.families.family import positive_number
+from tamis.families.geometric import Geometric
+from tamis.families.stirling import deviance, factorial_remainder, remainder
+
+_ONE_SUCCESS = Geometric(0.5)  # whose functions of η, times the size, are those of this family
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NegativeBinomial(ProbabilityFamily):
+    """Counts 0, 1, 2, … that vary more than those of a Poisson: of mean μ their variance is μ + μ²/size.
+
+    The size is given and never inferred; it need not be whole. A size of 1 is the geometric family, and with
+    a growing size the counts become those of a Poisson. SciPy's nbinom(n, p) has n = size and p =
+    probability. A probability of 1 is one too: always 0, with η = −∞. (The same distribution with a size and
+    a probability that a belief has is `tamis.conjugate.NegativeBinomial`.)
+
+    >>> visits = NegativeBinomial(size=2).fit(NegativeBinomial(size=2).observe([0, 3, 9]))
+    >>> round(float(visits.probability), 4), round(float(visits.density(4)), 4)
+    (0.3333, 0.1097)
+    """
+
+    fixed: ClassVar[tuple[str, ...]] = ("size",)
+
+    size: float
+    probability: Array  # batch
+
+    def __init__(self, size: float, probability: ArrayLike = 0.5) -> None:
+        object.__setattr__(self, "size", positive_number(size, "size"))
+        object.__setattr__(self, "probability", Geometric(probability).probability)
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.probability.shape
+
+    @property
+    def support(self) -> str:
+        return f"a count: 0, 1, 2, …, for a negative binomial of size {self.size:g}"
+
+    def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
+        return whole(floats(x, "x"))
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return floats(x, "x")[..., None]
+
+    def log_base(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        count = np.where(inside, floats(x, "x"), 0.0)
+        # Γ(x + r) / (x! Γ(r)) = 1 / ((x + r) B(r, x + 1)), which is right for large counts, too
+        return np.where(inside, -np.log(count + self.size) - special.betaln(self.size, count + 1.0), -np.inf)
+
+    def log_partition(self, natural: ArrayLike) -> Array:
+        return self.size * _ONE_SUCCESS.log_partition(natural)
+
+    def mean_of(self, natural: ArrayLike) -> Array:
+        return self.size * _ONE_SUCCESS.mean_of(natural)
+
+    def natural_of(self, mean: ArrayLike) -> Array:
+        return _ONE_SUCCESS.natural_of(floats(mean, "mean") / self.size)
+
+    @property
+    def natural(self) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log1p(-self.probability))[..., None]
+
+    @property
+    def mean_parameters(self) -> Array:
+        return np.asarray(self.size * (1.0 - self.probability) / self.probability)[..., None]
+
+    def with_natural(self, natural: ArrayLike) -> Self:
+        return replace(self, probability=_ONE_SUCCESS.with_natural(natural).probability)
+
+    def with_mean(self, mean: ArrayLike) -> Self:
+        return replace(self, probability=_ONE_SUCCESS.with_mean(floats(mean, "mean") / self.size).probability)
+
+    def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        return self.size * weight, total[..., 0]
+
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        odds = (1.0 - self.probability) / self.probability
+        return draw_poisson(rng, rng.standard_gamma(self.size, shape) * odds, shape)
+
+    def expected_log_base(self) -> Array:
+        """What the entropy leaves."""
+        inner = special.xlog1py(self.mean_parameters[..., 0], -self.probability)
+        return np.asarray(-self.size * np.log(self.probability) - inner - self.entropy())
+
+    def log_density(self, x: ArrayLike) -> Array:
+        inside = self.supports(x)
+        return np.where(inside, self._log_mass(np.where(inside, floats(x, "x"), 0.0)), -np.inf)
+
+    def _log_mass(self, count: Array) -> Array:
+        """At counts, and between them."""
+        size, p = np.asarray(self.size), self.probability
+        step = size * (1.0 - p) - count * p
+        loss = deviance(size, (size + count) * p, step) + deviance(count, (size + count) * (1.0 - p), -step)
+        return np.asarray(remainder(size + count) - remainder(size) - factorial_remainder(count) - loss)
+
+    def entropy(self) -> Array:
+        """No closed form: a sum over counts, right to 1e-10."""
+        entropies = np.zeros(self.batch)
+        for place in np.ndindex(self.batch):
+            member = replace(self, probability=self.probability[place])
+            if member.probability < 1:
+                mean = float(member.mean_parameters[0])
+                deviation = float(np.sqrt(mean / member.probability))
+                tail = 1.0 / -float(member.natural[0])
+                entropies[place] = expect_over_counts(
+                    member._log_mass, lambda log_mass: -log_mass, mean, deviation, tail
+                )
+        return entropies
+
+    def _kl(self, other: Self) -> Array:
+        """That of one trial, times the trials it takes."""
+        p, q = self.probability, other.probability
+        return np.asarray(self.size * (deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)
