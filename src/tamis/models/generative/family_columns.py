@@ -1,0 +1,199 @@
+"""numbers → ΣT(x) by class → a member of any family with a conjugate prior, for each column.
+
+This is the block of every family that has none of its own: it takes all that it needs from the family. The
+blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and keep more digits where a
+variance is small beside a mean; the law `tamis.testing.blocks` holds them equal to this one.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.families.conjugacy import ConjugateFamily
+from tamis.families.registry import label_of, name_of
+from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
+from tamis.models.generative.counting import NoEvidenceError
+from tamis.stats import Keys, Labels, Moments, Tally, refuse_too_much
+from tamis.tables import Table
+
+_LARGEST = 1e100  # below, sums of squares are far from the range's end
+_ANY = 1.0  # in the place of a missing value, of which nothing is taken
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyColumns(Block[Array, Tally]):
+    """Each column of one family, with a member of its own in each class.
+
+    `family` is any member of it: fixed parameters, as the size of a negative binomial, are taken from it, and
+    it stands for a class of which nothing is known. The prior, unless one is given, is the family's default,
+    worth `alpha` observations.
+    """
+
+    kind: ClassVar[str] = "family"
+
+    family: ConjugateFamily = field(kw_only=True)
+    alpha: float = 1.0
+    prior: Tally | None = None  # pseudo-observations: one for all columns, or one for each
+
+    def encode(self, table: Table, learn: bool = True) -> Array:
+        values = self.values(table)
+        if learn:
+            wrong = ~(np.isnan(values) | self.family.supports(values))
+            if wrong.any():
+                row, j = np.argwhere(wrong)[0].tolist()
+                raise ValueError(
+                    f"{table.name(self.places(table)[j])} holds {values[row, j]:g} in row {row}, expected "
+                    f"{self.family.support}: mend that row, or choose another family"
+                )
+        return values
+
+    def admits(self, values: Array) -> bool:
+        return bool(np.abs(values).max() < _LARGEST and self.family.supports(values).all())
+
+    def observe(
+        self,
+        rows: Array,
+        by: Labels | Responsibilities,
+        weights: Array | None = None,
+        given: Density[Array] | None = None,
+    ) -> Tally:
+        missing = np.isnan(rows)
+        terms = self.family.sufficient(np.where(missing, _ANY, rows))  # (n, d, k)
+        n, d, k = terms.shape
+        if isinstance(by, Responsibilities):
+            terms[missing] = 0.0
+            total = (by.values.T @ terms.reshape(n, d * k)).reshape(len(by.keys), d, k)
+            return Tally.of(by.values.T @ (~missing).astype(np.float64), total, by.keys)
+        terms[missing] = np.nan
+        sums = Moments.observe(terms.reshape(n, d * k), weights, by, form="none", missing=True)
+        return Tally(
+            weight=sums.weight.reindex(lambda words: words.reshape(*words.shape[:-1], d, k)[..., 0]),
+            total=sums.first.reindex(lambda words: words.reshape(*words.shape[:-1], d, k)),
+            keys=sums.keys,
+        )
+
+    def infer(self, statistic: Tally, keys: Keys) -> Density[Array]:
+        seen, pooled = statistic.over(keys), statistic.pooled()
+        weight, total = seen.weight.value, seen.total.value
+        prior_weight, prior_total = self._pseudo_observations(pooled)
+        prior = np.broadcast_to(prior_weight, weight.shape), np.broadcast_to(prior_total, total.shape)
+        if self.estimate != "mle":
+            weight, total = weight + prior[0], total + prior[1]
+        if self.estimate == "predictive":
+            if not (prior_weight > 0).all():
+                raise ValueError("estimate='predictive' needs a prior, got alpha=0: raise it, or use 'mean'")
+            return Integrated(keys, self.family, weight, total, prior, seen)
+        nothing = ~(weight > 0)
+        weight = np.where(nothing, 1.0, weight)
+        total = np.where(nothing[..., None], self.family.mean_parameters, total)
+        choose = self.family.prior_mode if self.estimate == "map" else self.family.prior_mean
+        members = tuple(self._make_member(choose, weight[i], total[i], key) for i, key in enumerate(keys))
+        return Members(keys, self.family, members, prior, seen)
+
+    def _pseudo_observations(self, pooled: Tally) -> tuple[Array, Array]:
+        """Weight (d,) and total (d, k) of the prior."""
+        if self.prior is not None:
+            return self.prior.weight.value, self.prior.total.value
+        return self.family.default_prior(self.alpha, pooled.weight.value, pooled.total.value)
+
+    def _make_member(
+        self, choose: Callable[[Array, Array], ConjugateFamily], weight: Array, total: Array, key: object
+    ) -> ConjugateFamily:
+        try:
+            return choose(weight, total)
+        except ValueError as problem:
+            raise ValueError(
+                f"no {name_of(self.family)} column has estimate={self.estimate!r} in class {key!r}: {problem}"
+            ) from None
+
+    def refuse_impossible(self, statistic: Tally) -> None:
+        weight, total = statistic.weight.value, statistic.total.value
+        excess = (weight == 0) & total.any(axis=-1)
+        refuse_too_much(bool((excess | ~self.family.is_possible(weight, total)).any()))
+
+    def sums_like(self, other: Block[Any, Any]) -> bool:
+        return (
+            super().sums_like(other)
+            and isinstance(other, FamilyColumns)
+            and label_of(other.family) == label_of(self.family)
+        )
+
+
+class FamilyDensity(Density[Array]):
+    """What members and their integral share: a log-density of each column in each class."""
+
+    family: ConjugateFamily
+    prior: tuple[Array, Array]  # weight (K, d), total (K, d, k)
+    seen: Tally  # (K, d)
+
+    @abstractmethod
+    def _log_densities(self, values: Array, k: int) -> Array:
+        """log p of the values (n, d) in a class."""
+
+    def _terms(self, rows: Array, k: int) -> Array:
+        """log p of each value (n, d) in a class; 0 where it is missing."""
+        missing = np.isnan(rows)
+        return np.where(missing, 0.0, self._log_densities(np.where(missing, _ANY, rows), k))
+
+    def scores(self, rows: Array) -> Array:
+        scores = np.empty((len(rows), len(self.keys)))
+        for k in range(len(self.keys)):
+            scores[:, k] = self._terms(rows, k).sum(axis=1)
+        return scores
+
+    def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
+        with np.errstate(invalid="ignore"):
+            terms = self._terms(rows, for_) - self._terms(rows, against)
+        return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(rows)))  # impossible in both: 0
+
+    def log_evidence(self) -> float:
+        """But for Σ log h(x) of a family whose h depends on x: no prior changes it, no statistic keeps it."""
+        prior_weight, prior_total = self.prior
+        if not (prior_weight > 0).all():
+            raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+        weight, total = self.seen.weight.value, self.seen.total.value
+        evidence = self.family.log_evidence(prior_weight, prior_total, weight, total)
+        return float((evidence + self.family.log_base_constant * weight).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Members(FamilyDensity):
+    """One member for each class and column."""
+
+    keys: Keys
+    family: ConjugateFamily
+    members: tuple[ConjugateFamily, ...]  # K, of d columns each
+    prior: tuple[Array, Array]
+    seen: Tally
+
+    def _log_densities(self, values: Array, k: int) -> Array:
+        return self.members[k].log_density(values)
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        rows = np.empty((len(group), self.seen.weight.shape[1]))
+        for k in np.unique(group).tolist():
+            rows[group == k] = self.members[k].sample(rng, int((group == k).sum()))
+        return list(rows.T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Integrated(FamilyDensity):
+    """The family with its parameters integrated out."""
+
+    keys: Keys
+    family: ConjugateFamily
+    weight: Array  # (K, d): of the prior and the observations
+    total: Array  # (K, d, k)
+    prior: tuple[Array, Array]
+    seen: Tally
+
+    def _log_densities(self, values: Array, k: int) -> Array:
+        return self.family.log_predictive(self.weight[k], self.total[k], values)
+
+    def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
+        return list(self.family.sample_prior(rng, self.weight[group], self.total[group]).sample(rng).T)

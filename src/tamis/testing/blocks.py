@@ -1,0 +1,148 @@
+"""The laws of blocks of columns: a faster block says what the block of any family says.
+
+A law is a function that raises AssertionError. `FASTER_BLOCKS` registers every block that a family has of its
+own, with columns of that family to try it on: few rows or many, missing values, weights, classes of which
+nothing was seen, and counts of 1e8.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from hypothesis.strategies import SearchStrategy
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.families import Bernoulli, Categorical, Gaussian, Poisson
+from tamis.families.conjugacy import ConjugateFamily
+from tamis.models.generative import BernoulliColumns, Block, CategoryColumns, GaussianColumns, PoissonColumns
+from tamis.models.generative.block import ESTIMATES, Responsibilities
+from tamis.models.generative.family_columns import FamilyColumns
+from tamis.stats import Keys, Labels
+from tamis.tables import Table
+
+CLASSES = Keys(("a", "b", "c"))
+OBSERVED = Keys(("a", "b"))  # those that rows have as labels
+CATEGORIES = 3
+
+_CLOSE = 1e-10
+_ROUNDING = 1e-14  # of the largest terms, which nearly cancel where counts are large
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledColumns:
+    """Columns, the label and weight of each row, and responsibilities for the same rows."""
+
+    values: Array  # (n, d), NaN where missing
+    group: NDArray[np.int64]  # (n,), of OBSERVED
+    weights: Array | None  # (n,)
+    responsibilities: Array  # (n, 3)
+
+
+@dataclass(frozen=True)
+class BlockCase:
+    """A faster block, by its estimate and the strength of its prior, and the family that it is of."""
+
+    name: str
+    family: ConjugateFamily
+    make: Callable[[Any, float], Block[Any, Any]]
+    columns: SearchStrategy[LabelledColumns]
+
+
+@st.composite
+def _columns(draw: st.DrawFn, values: Callable[[tuple[int, int]], SearchStrategy[Array]]) -> LabelledColumns:
+    """Some rows, and two in each of two classes in which every column varies: a variance needs as much."""
+    n, d = draw(st.integers(0, 12)), draw(st.integers(1, 3))
+    drawn = np.where(draw(hnp.arrays(np.bool_, (n, d))), np.nan, draw(values((n, d))))
+    rows = np.concatenate([drawn, [[0.0] * d, [1.0] * d] * 2])
+    group = np.concatenate([draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1))), [0, 0, 1, 1]])
+    weights = draw(st.none() | hnp.arrays(np.float64, n + 4, elements=st.sampled_from([0.5, 1.0, 3.0])))
+    shares = draw(hnp.arrays(np.float64, (n + 4, 3), elements=st.sampled_from([0.125, 0.25, 0.5])))
+    return LabelledColumns(rows, group, weights, shares)
+
+
+def _whole(most: int) -> Callable[[tuple[int, int]], SearchStrategy[Array]]:
+    return lambda shape: hnp.arrays(np.float64, shape, elements=st.integers(0, most).map(float))
+
+
+def _counts(shape: tuple[int, int]) -> SearchStrategy[Array]:
+    return st.sampled_from([3, 100, 10**8]).flatmap(lambda most: _whole(most)(shape))
+
+
+def _quarters(shape: tuple[int, int]) -> SearchStrategy[Array]:
+    return hnp.arrays(np.float64, shape, elements=st.integers(-80, 80).map(lambda k: k / 4))
+
+
+FASTER_BLOCKS: tuple[BlockCase, ...] = (
+    BlockCase(
+        "gaussian",
+        Gaussian(0.0, 1.0),
+        lambda estimate, alpha: GaussianColumns(estimate=estimate, strength=alpha),
+        _columns(_quarters),
+    ),
+    BlockCase(
+        "bernoulli",
+        Bernoulli(0.5),
+        lambda estimate, alpha: BernoulliColumns(estimate=estimate, alpha=alpha),
+        _columns(_whole(1)),
+    ),
+    BlockCase(
+        "poisson",
+        Poisson(0.0),
+        lambda estimate, alpha: PoissonColumns(estimate=estimate, alpha=alpha),
+        _columns(_counts),
+    ),
+    BlockCase(
+        "categorical",
+        Categorical(np.full(CATEGORIES, 1.0 / CATEGORIES)),
+        lambda estimate, alpha: CategoryColumns(
+            estimate=estimate, alpha=alpha, numbered=True, least=CATEGORIES
+        ),
+        _columns(_whole(CATEGORIES - 1)),
+    ),
+)
+
+
+def a_faster_block_is_the_block_of_any_family(
+    case: BlockCase, data: LabelledColumns, estimate: Any, alpha: float, shared: bool
+) -> None:
+    """The same scores, contrasts and log-evidence.
+
+    Rows are summed by their labels, or by responsibilities if `shared`.
+    """
+    fast = case.make(estimate, alpha)
+    any_family = FamilyColumns(family=case.family, estimate=estimate, alpha=alpha)
+    table = Table.of(data.values)
+    sizes = _sizes(data.values)
+    scores, contrasts, evidence = [], [], []
+    for block in (fast, any_family):
+        rows = block.encode(table)
+        by = Responsibilities(CLASSES, data.responsibilities) if shared else Labels(OBSERVED, data.group)
+        density = block.infer(block.observe(rows, by, None if shared else data.weights), CLASSES)
+        scores.append(density.scores(rows))
+        contrast = density.contrasts(rows, 0, 1)
+        contrasts.append(np.asarray(contrast.terms).sum(axis=1) + contrast.rest)
+        evidence.append(np.array(density.log_evidence()))
+    assert_close("scores", scores[0], scores[1], sizes.sum(axis=1)[:, None])
+    assert_close("contrasts", contrasts[0], contrasts[1], sizes.sum(axis=1))
+    assert_close("log-evidence", evidence[0], evidence[1], sizes.sum())
+
+
+def _sizes(values: Array) -> Array:
+    """Of the terms of a log-density: x log x, which nearly cancel where a count is near its mean."""
+    x = np.nan_to_num(np.abs(values), nan=0.0)
+    return np.asarray(x * (1.0 + np.log1p(x.max(initial=0.0))))
+
+
+def assert_close(what: str, left: Array, right: Array, size: Array) -> None:
+    """Equal, or within a small part of themselves and of the terms that they are sums of."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where(left == right, 0.0, np.abs(left - right))
+    allowed = _CLOSE * (1.0 + np.abs(right)) + _ROUNDING * size
+    assert (apart <= allowed).all(), f"{what}: {left} and {right}, {np.max(apart)} apart"
+
+
+__all__ = ["CLASSES", "ESTIMATES", "FASTER_BLOCKS", "BlockCase", "LabelledColumns"]
