@@ -34,7 +34,7 @@ _ON_SIMPLEX = 1e-6  # how far from one shares may sum and still be shares: those
 
 
 def log_mass(concentration: Array, counts: Array) -> Array:
-    """Log-mass of counts whose probabilities have a Dirichlet prior: the multinomial coefficient is included."""
+    """Log-mass of counts whose probabilities have a Dirichlet prior, with the multinomial coefficient."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
     step = strength * (counts / total) - concentration * (weight / total)

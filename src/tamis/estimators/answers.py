@@ -121,7 +121,7 @@ def drawn(
     for name, block in face._blocks(schema).items():
         places = range(schema.width) if block.columns is None else block.columns
         for place, values in zip(places, blocks[name], strict=True):
-            columns[place] = _as_learned(values, schema.kind(place), block.kind)
+            columns[place] = _as_learned(values, schema.kind(place), block.type_of_draws)
     labels = face.classes_[group]
     if schema.library is not None and schema.names is not None:
         return frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
@@ -130,11 +130,11 @@ def drawn(
     return np.column_stack(columns), labels
 
 
-def _as_learned(values: NDArray[Any], kind: str, family: str) -> NDArray[Any]:
+def _as_learned(values: NDArray[Any], kind: str, draws: type[np.generic]) -> NDArray[Any]:
     """Counts and flags as integers and flags again, if the column held those."""
-    if values.dtype.kind != "f" or family in ("gaussian", "categorical") or kind not in ("bool", "integer"):
+    if values.dtype.kind != "f" or draws is np.float64 or kind not in ("bool", "integer"):
         return values
-    return values.astype(np.bool_ if kind == "bool" and family == "bernoulli" else np.int64)
+    return values.astype(draws if kind == "bool" else np.int64)
 
 
 def held_out(

@@ -1,6 +1,5 @@
 """Mixtures: the same models as the classifiers', fitted by EM where no label is given."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,23 +11,25 @@ from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.columns import column_families
 from tamis.estimators.generative_face import GenerativeFace
 from tamis.estimators.generative_state import GenerativeState
 from tamis.estimators.reading import make_generator
 from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import (
-    BernoulliColumns,
     Block,
-    CategoryColumns,
     Encoded,
     Generative,
     LabelledRows,
-    MultinomialCounts,
-    PoissonColumns,
     em,
 )
 from tamis.models.generative.block import Estimate
+from tamis.models.generative.column_blocks import (
+    BlockOptions,
+    Families,
+    FamilyChoice,
+    can_read_sparse,
+    make_blocks,
+)
 from tamis.models.generative.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.size import parameters
@@ -40,7 +41,7 @@ from tamis.tables import Table
 
 
 class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
-    """A mixture of Gaussian, Bernoulli, categorical, Poisson or multinomial columns, fitted by EM.
+    """A mixture of columns of any family, fitted by EM.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     covariance : "full", "tied", "diag" or "spherical"
         Of the columns that are Gaussian, all together.
     families : "auto", a family, or a mapping from columns to families
-        As in `NaiveBayes`: "gaussian", "bernoulli", "categorical", "poisson", "multinomial".
+        As in `NaiveBayes`.
     integers : the family that "auto" takes for columns of whole numbers
     estimate : "map", "mle", "mean" or "predictive"
         What each step infers. All but "mle" have priors, so that no component can collapse on a row.
@@ -99,8 +100,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         n_components: int = 1,
         *,
         covariance: Covariance = "full",
-        families: str | Mapping[Any, str] = "auto",
-        integers: str = "gaussian",
+        families: Families = "auto",
+        integers: FamilyChoice = "gaussian",
         estimate: Estimate = "map",
         prior: NormalInverseWishart | None = None,
         strength: float = 1.0,
@@ -144,7 +145,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def _sparse(self) -> bool:
         """Zeros of a sparse matrix are counts or flags; nothing Gaussian has so many."""
-        return isinstance(self.families, str) and self.families in ("bernoulli", "poisson", "multinomial")
+        return can_read_sparse(self.families)
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         # A mode of pseudo-counts below 1 may be negative: what the prior is worth counts from its mode.
@@ -156,22 +157,17 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 f"got reg_covar={floor:g} with estimate={self.estimate!r}, expected 0: its prior keeps "
                 "variances above zero; set strength instead, or estimate='mle'"
             )
-        prototypes: dict[str, Block[Any, Any]] = {
-            "gaussian": GaussianVectors(
-                covariance=self.covariance,
-                missing=True,
-                within_classes=True,
-                estimate=self.estimate,
-                prior=self.prior,
-                strength=self.strength,
-                floor=floor,
-            ),
-            "bernoulli": BernoulliColumns(estimate=self.estimate, alpha=alpha),
-            "categorical": CategoryColumns(estimate=self.estimate, alpha=alpha),
-            "poisson": PoissonColumns(estimate=self.estimate, alpha=own),
-            "multinomial": MultinomialCounts(estimate=self.estimate, alpha=alpha),
-        }
-        return column_families(schema, self.families, self.integers, prototypes)
+        vectors = GaussianVectors(
+            covariance=self.covariance,
+            missing=True,
+            within_classes=True,
+            estimate=self.estimate,
+            prior=self.prior,
+            strength=self.strength,
+            floor=floor,
+        )
+        options = BlockOptions(estimate=self.estimate, alpha=own, outcome_alpha=alpha, vectors=vectors)
+        return make_blocks(schema, self.families, self.integers, options)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         # the components are there from the start, whatever has been seen of them

@@ -7,17 +7,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array
-from tamis.estimators.columns import column_families, family_of_each
 from tamis.estimators.generative import GenerativeClassifier
+from tamis.families.registry import label_of
 from tamis.models.generative import (
-    BernoulliColumns,
     Block,
-    CategoryColumns,
     GaussianColumns,
-    MultinomialCounts,
-    PoissonColumns,
 )
 from tamis.models.generative.block import Estimate
+from tamis.models.generative.column_blocks import (
+    BlockOptions,
+    Families,
+    FamilyChoice,
+    choose_families,
+    make_blocks,
+)
 from tamis.parameters import check_nonnegative
 from tamis.schema import Schema
 from tamis.stats import Keys
@@ -30,8 +33,10 @@ class NaiveBayes(GenerativeClassifier):
     ----------
     families : "auto", a family, or a mapping from columns to families
         "auto" takes flags for Bernoulli, strings and categories for categorical, floats for Gaussian.
-        Families are "gaussian", "bernoulli", "categorical", "poisson", and "multinomial" for columns that
-        count together. Columns that a mapping does not name are taken as "auto".
+        Families are those of `tamis.families` by name: "gaussian", "bernoulli", "categorical", "poisson",
+        "exponential", "geometric", and "multinomial" for columns that count together; or a member, where a
+        parameter is not inferred: `tamis.families.NegativeBinomial(size=3)`, `tamis.families.Gamma(shape=2)`.
+        Columns that a mapping does not name are taken as "auto".
     integers : the family that "auto" takes for columns of whole numbers
         They may be amounts, counts or codes, and nothing in the data says which: "gaussian", "poisson" or
         "categorical".
@@ -70,9 +75,9 @@ class NaiveBayes(GenerativeClassifier):
 
     def __init__(
         self,
-        families: str | Mapping[Any, str] = "auto",
+        families: Families = "auto",
         *,
-        integers: str = "gaussian",
+        integers: FamilyChoice = "gaussian",
         estimate: Estimate = "mean",
         alpha: float = 1.0,
         strength: float = 1.0,
@@ -101,18 +106,14 @@ class NaiveBayes(GenerativeClassifier):
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
-        prototypes: dict[str, Block[Any, Any]] = {
-            "gaussian": GaussianColumns(
-                estimate=estimate,
-                smoothing=check_nonnegative("var_smoothing", self.var_smoothing),
-                strength=self.strength,
-            ),
-            "bernoulli": BernoulliColumns(estimate=estimate, alpha=alpha),
-            "categorical": CategoryColumns(estimate=estimate, alpha=alpha),
-            "poisson": PoissonColumns(estimate=estimate, alpha=alpha),
-            "multinomial": MultinomialCounts(estimate=estimate, alpha=alpha),
-        }
-        return column_families(schema, self.families, self.integers, prototypes)
+        options = BlockOptions(
+            estimate=estimate,
+            alpha=alpha,
+            outcome_alpha=alpha,
+            strength=self.strength,
+            smoothing=check_nonnegative("var_smoothing", self.var_smoothing),
+        )
+        return make_blocks(schema, self.families, self.integers, options)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
         return super()._class_prior(classes) | {"alpha": check_nonnegative("class_alpha", self.class_alpha)}
@@ -121,8 +122,8 @@ class NaiveBayes(GenerativeClassifier):
     def families_(self) -> dict[Any, str]:
         """The family of each column."""
         schema = self._state_for("families_").schema
-        found = family_of_each(schema, self.families, self.integers)
-        return {schema.name(j): family for j, family in enumerate(found)}
+        families = choose_families(schema, self.families, self.integers)
+        return {schema.name(j): label_of(family) for j, family in enumerate(families)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

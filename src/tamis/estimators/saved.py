@@ -6,7 +6,7 @@ linear model, `users`, `items`, and others where an axis counts something else.
 """
 
 from collections.abc import Mapping
-from math import comb
+from math import comb, prod
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from tamis.models.generative import Generative
 from tamis.models.generative.block import Block
 from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.family_columns import FamilyColumns
 from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.gaussian_vectors import GaussianVectors
 from tamis.models.generative.model import CLASSES
@@ -397,6 +398,7 @@ _BLOCKS: tuple[tuple[type[Block[Any, Any]], Rule], ...] = (
     ),
     (RateColumns, Statistic(Moments, _PER_COLUMN, True, {"form": "none"})),
     (MultinomialCounts, _COUNTS),
+    (FamilyColumns, Statistic(Tally, {"weight": _PER_LABEL, "total": (*_PER_LABEL, "terms")}, True)),
     (CategoryColumns, Statistic(Tally, {"weight": ("labels",), "total": ("labels", "terms")}, True)),
 )
 
@@ -416,7 +418,7 @@ def _find_unfit_sums(state: Any, sizes: Mapping[str, int]) -> str | None:
         if part.keys is None or not set(part.keys) <= set(counts.terms):
             return f"has labels of {name} that are no classes, expected those of {CLASSES}"
         gaps |= getattr(part, "terms", None) is not None
-        held += next(reversed(part.parts().values())).shape[-1]  # squares, totals: the largest
+        held += prod(next(reversed(part.parts().values())).shape[1:])  # squares, totals: the largest
     columns, classes = sizes["columns"], len(counts.terms) + sizes["declared"]
     if columns > held + gaps * _GAPS or classes * max(columns, held) > ROOM + sizes["bytes"]:
         return f"has {columns} columns and {classes} classes, expected no more than its sums have"
@@ -467,6 +469,8 @@ def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
         rule.check(part, name, {"columns": width})
         if isinstance(block, CategoryColumns):
             _check_terms(part.terms, name, width)
+        if isinstance(block, FamilyColumns) and part.total.shape[-1] != block.terms:
+            raise ValueError(f"{name} has {part.total.shape[-1]} terms per column, expected {block.terms}")
         if isinstance(block, GaussianVectors):
             form = "full" if block.covariance in ("full", "tied") else "diagonal"
             if part.form != form:

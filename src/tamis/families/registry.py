@@ -7,6 +7,7 @@ A family of one column that is written in a file of its own and named here is a 
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tamis.arrays import one_line
 from tamis.families.bernoulli import Bernoulli
 from tamis.families.categorical import Categorical
 from tamis.families.conjugacy import ConjugateFamily
@@ -50,30 +51,40 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     }
 )
 
-# The family of a column whose values are flags, categories or numbers, when none is asked for.
+# By the kind of a column's values, its family when none is asked for.
 AUTOMATIC: Mapping[str, str] = MappingProxyType(
-    {"bool": "bernoulli", "category": "categorical", "number": "gaussian"}
+    {
+        "bool": "bernoulli",
+        "category": "categorical",
+        "number": "gaussian",
+        "unknown": "gaussian",  # until the first value comes
+    }
 )
 
 _NAMES = {type(member): name for name, member in FAMILIES.items()}
 
 
-def find_family(given: object) -> Family:
+def find_family(given: object, where: str = "") -> Family:
     """The member that a name stands for, or the member itself if one is given.
+
+    `where` says in a message what the family was given for.
 
     >>> find_family("poisson"), find_family(Gamma(shape=3)).shape
     (Poisson(rate=array(0.)), 3.0)
     """
     if isinstance(given, Family) and type(given) in _NAMES:
+        if given.batch:
+            raise ValueError(f"got {one_line(given)}{where}, a batch of {given.batch}, expected one member")
         return given
     if not isinstance(given, str) or given not in FAMILIES:
-        raise ValueError(f"got {given!r}, expected one of {', '.join(FAMILIES)}")
+        raise ValueError(f"got {one_line(given)}{where}, expected one of {', '.join(FAMILIES)}")
     member = FAMILIES[given]
     if isinstance(member, ConjugateFamily) and member.fixed:
         kind = f"tamis.families.{type(member).__name__}"
         example = ", ".join(f"{name}={getattr(member, name):g}" for name in member.fixed)
         raise ValueError(
-            f"got {given!r} without its {' and '.join(member.fixed)}, expected a member: {kind}({example})"
+            f"got {given!r}{where} without its {' and '.join(member.fixed)}, expected a member of the family "
+            f"that has it: {kind}({example})"
         )
     return member
 

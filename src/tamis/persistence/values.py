@@ -8,6 +8,7 @@ names.
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from inspect import isroutine
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart
+from tamis.families.registry import FAMILIES
 from tamis.persistence.archive import DTYPES, Arrays
 from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
 from tamis.stats.fit import refuse_unfit
@@ -29,9 +31,9 @@ _DEEPEST = 64  # values within values; a list that holds itself is refused here
 _LONGEST = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
 _PROBLEMS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 _SEEDS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
-_EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, or lists, tuples and dicts of them"
+_EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, families, or lists, tuples and dicts of them"
 
-# Statistics and priors are their constructor's parameters.
+# Statistics, priors and members of families are their constructor's parameters.
 _PARAMETERS: dict[type, tuple[str, ...]] = {
     Keys: ("values",),
     Exact: ("words", "low"),
@@ -45,8 +47,11 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {
     NormalInverseGamma: ("location", "strength", "shape", "scale", "keys"),
     NormalInverseWishart: ("location", "strength", "freedom", "scale", "keys"),
 }
+_MEMBERS: dict[str, Any] = {f"family {name}": member for name, member in FAMILIES.items()}
+_PARAMETERS |= {type(member): tuple(one.name for one in fields(member)) for member in _MEMBERS.values()}
 _ROUNDED = "rounded"  # of Moments and Gram: not written if None, and unknown to older files
-_KINDS = {kind.__name__: kind for kind in _PARAMETERS}
+_TAGS = {kind: kind.__name__ for kind in _PARAMETERS} | {type(one): tag for tag, one in _MEMBERS.items()}
+_KINDS = {tag: kind for kind, tag in _TAGS.items()}
 
 
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
@@ -128,7 +133,7 @@ class _Packer:
             raise ValueError(
                 f"{self._describe_place()}: got {problem}, expected one that tamis made"
             ) from None
-        return {kind.__name__: {name: self.pack(item, depth + 1) for name, item in parameters.items()}}
+        return {_TAGS[kind]: {name: self.pack(item, depth + 1) for name, item in parameters.items()}}
 
     def _pack_array(self, value: NDArray[Any], depth: int) -> Tree:
         kind = value.dtype.kind

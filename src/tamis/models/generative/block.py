@@ -136,6 +136,11 @@ class Block(ABC, Generic[E, S]):
     def refuse_impossible(self, statistic: S) -> None:
         """Raise if no rows can have this statistic: more was subtracted than was there."""
 
+    @property
+    def type_of_draws(self) -> type[np.generic]:
+        """The type of a drawn value, in a column that held integers or flags: np.bool_ of flags alone."""
+        return np.float64
+
     def sums_like(self, other: "Block[Any, Any]") -> bool:
         """Whether both observe the same sums of the same columns, so that one may infer from the other's."""
         return type(other) is type(self) and other.columns == self.columns

@@ -40,6 +40,11 @@ class FamilyColumns(Block[Array, Tally]):
     alpha: float = 1.0
     prior: Tally | None = None  # pseudo-observations: one for all columns, or one for each
 
+    @property
+    def terms(self) -> int:
+        """Of T(x) of one value."""
+        return int(self.family.natural.shape[-1])
+
     def encode(self, table: Table, learn: bool = True) -> Array:
         values = self.values(table)
         if learn:
@@ -78,8 +83,8 @@ class FamilyColumns(Block[Array, Tally]):
         )
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Array]:
-        seen, pooled = statistic.over(keys), statistic.pooled()
-        weight, total = seen.weight.value, seen.total.value
+        class_sums, pooled = statistic.over(keys), statistic.pooled()
+        weight, total = class_sums.weight.value, class_sums.total.value
         prior_weight, prior_total = self._pseudo_observations(pooled)
         prior = np.broadcast_to(prior_weight, weight.shape), np.broadcast_to(prior_total, total.shape)
         if self.estimate != "mle":
@@ -87,13 +92,13 @@ class FamilyColumns(Block[Array, Tally]):
         if self.estimate == "predictive":
             if not (prior_weight > 0).all():
                 raise ValueError("estimate='predictive' needs a prior, got alpha=0: raise it, or use 'mean'")
-            return Integrated(keys, self.family, weight, total, prior, seen)
+            return Integrated(keys, self.family, weight, total, prior, class_sums)
         nothing = ~(weight > 0)
         weight = np.where(nothing, 1.0, weight)
         total = np.where(nothing[..., None], self.family.mean_parameters, total)
         choose = self.family.prior_mode if self.estimate == "map" else self.family.prior_mean
         members = tuple(self._make_member(choose, weight[i], total[i], key) for i, key in enumerate(keys))
-        return Members(keys, self.family, members, prior, seen)
+        return Members(keys, self.family, members, prior, class_sums)
 
     def _pseudo_observations(self, pooled: Tally) -> tuple[Array, Array]:
         """Weight (d,) and total (d, k) of the prior."""
@@ -108,8 +113,13 @@ class FamilyColumns(Block[Array, Tally]):
             return choose(weight, total)
         except ValueError as problem:
             raise ValueError(
-                f"no {name_of(self.family)} column has estimate={self.estimate!r} in class {key!r}: {problem}"
+                f"a {name_of(self.family)} column of class {key!r} has no estimate={self.estimate!r} "
+                f"({problem}): use estimate='mean', which has a prior"
             ) from None
+
+    @property
+    def type_of_draws(self) -> type[np.generic]:
+        return np.int64 if self.family.discrete else np.float64
 
     def refuse_impossible(self, statistic: Tally) -> None:
         weight, total = statistic.weight.value, statistic.total.value
@@ -129,7 +139,7 @@ class FamilyDensity(Density[Array]):
 
     family: ConjugateFamily
     prior: tuple[Array, Array]  # weight (K, d), total (K, d, k)
-    seen: Tally  # (K, d)
+    class_sums: Tally  # (K, d)
 
     @abstractmethod
     def _log_densities(self, values: Array, k: int) -> Array:
@@ -156,7 +166,7 @@ class FamilyDensity(Density[Array]):
         prior_weight, prior_total = self.prior
         if not (prior_weight > 0).all():
             raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
-        weight, total = self.seen.weight.value, self.seen.total.value
+        weight, total = self.class_sums.weight.value, self.class_sums.total.value
         evidence = self.family.log_evidence(prior_weight, prior_total, weight, total)
         return float((evidence + self.family.log_base_constant * weight).sum())
 
@@ -169,13 +179,13 @@ class Members(FamilyDensity):
     family: ConjugateFamily
     members: tuple[ConjugateFamily, ...]  # K, of d columns each
     prior: tuple[Array, Array]
-    seen: Tally
+    class_sums: Tally
 
     def _log_densities(self, values: Array, k: int) -> Array:
         return self.members[k].log_density(values)
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        rows = np.empty((len(group), self.seen.weight.shape[1]))
+        rows = np.empty((len(group), self.class_sums.weight.shape[1]))
         for k in np.unique(group).tolist():
             rows[group == k] = self.members[k].sample(rng, int((group == k).sum()))
         return list(rows.T)
@@ -190,7 +200,7 @@ class Integrated(FamilyDensity):
     weight: Array  # (K, d): of the prior and the observations
     total: Array  # (K, d, k)
     prior: tuple[Array, Array]
-    seen: Tally
+    class_sums: Tally
 
     def _log_densities(self, values: Array, k: int) -> Array:
         return self.family.log_predictive(self.weight[k], self.total[k], values)

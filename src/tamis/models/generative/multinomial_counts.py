@@ -88,6 +88,10 @@ class MultinomialCounts(Block[Rows, Tally]):
         has_zeros = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
         return Draws(keys, logs, class_sums, alpha, has_zeros)
 
+    @property
+    def type_of_draws(self) -> type[np.generic]:
+        return np.int64
+
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
 

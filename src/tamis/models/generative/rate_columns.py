@@ -59,6 +59,10 @@ class RateColumns(Block[Rows, Moments]):
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
         return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).prune()
 
+    @property
+    def type_of_draws(self) -> type[np.generic]:
+        return np.int64
+
     def infer(self, statistic: Moments, keys: Keys) -> Density[Rows]:
         return self._density(keys, statistic.over(keys), statistic.pooled())
 
@@ -123,6 +127,10 @@ class BernoulliColumns(RateColumns):
                 matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values, rows.columns
             )
         return self._flags(self.values(table), table)
+
+    @property
+    def type_of_draws(self) -> type[np.generic]:
+        return np.bool_
 
     def admits(self, values: Array) -> bool:
         return self.threshold is not None and bool(np.isfinite(values.sum()))

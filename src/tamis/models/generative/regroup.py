@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.models.generative.block import Block
 from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.family_columns import FamilyColumns
 from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.model import CLASSES, Generative
 from tamis.models.generative.rate_columns import RateColumns
@@ -43,6 +44,9 @@ def _empty_statistic(block: Block[Any, Any], width: int, counted: Tally) -> Sums
     if isinstance(block, CategoryColumns) and counted.terms is not None:
         total = Exact.zeros((len(counted.terms), 0))
         return Tally(weight=counted.total, total=total, keys=counted.terms, terms=Keys(()))
+    if isinstance(block, FamilyColumns):
+        zeros = Exact.zeros((0, width)), Exact.zeros((0, width, block.terms))
+        return Tally(weight=zeros[0], total=zeros[1], keys=Keys(()))
     if not isinstance(block, GaussianColumns | RateColumns):
         raise ValueError(_refusal(block.kind))
     zero, squares = Exact.zeros((0, width)), isinstance(block, GaussianColumns)
@@ -63,16 +67,18 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
         terms, index = Keys.of([(place[column], value) for column, value in pairs])
         total = part.total.place(index, len(terms), axis=-1)
         return Tally(weight=part.weight, total=total, keys=part.keys, terms=terms)
-    if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
-        raise ValueError(_refusal("gaussian"))
-    if part.form == "full":
-        return _select_columns(part, np.array(source, dtype=np.int64))
     old = np.array([place for place in source if place >= 0], dtype=np.int64)
     new = np.flatnonzero(np.array(source) >= 0)
 
     def move(sums: Exact) -> Exact:
-        return sums.reindex(lambda words: words[..., old]).place(new, len(source), axis=-1)
+        return sums.reindex(lambda words: words[:, :, old]).place(new, len(source), axis=1)
 
+    if isinstance(part, Tally) and len(part.weight.shape) == 2:
+        return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)
+    if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
+        raise ValueError(_refusal("gaussian"))
+    if part.form == "full":
+        return _select_columns(part, np.array(source, dtype=np.int64))
     second = None if part.second is None else move(part.second)
     return Moments(
         weight=move(part.weight), first=move(part.first), second=second, form=part.form, keys=part.keys

@@ -4,6 +4,7 @@ from typing import Any
 
 from tamis.models.generative.block import Block, Density
 from tamis.models.generative.category_columns import CategoryColumns
+from tamis.models.generative.family_columns import FamilyColumns
 from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.gaussian_vectors import GaussianVectors
 from tamis.models.generative.model import Generative, Posterior
@@ -28,6 +29,8 @@ def _count_in_block(block: Block[Any, Any], density: Density[Any], k: int) -> in
         return k * int(sum(max(0, size - 1) for size in found.sizes.tolist()))
     if isinstance(block, GaussianColumns):
         return 2 * int(found.class_sums.first.value.size)
+    if isinstance(block, FamilyColumns):
+        return int(found.class_sums.total.value.size)
     if isinstance(block, RateColumns):
         return int(found.class_sums.first.value.size)
     if isinstance(block, MultinomialCounts):
