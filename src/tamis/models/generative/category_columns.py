@@ -87,7 +87,7 @@ class CategoryColumns(Block[Codes, Tally]):
     def _name_terms(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
         """With its terms named, in their order, less those of which nothing was seen."""
         keys, place = Keys.of(terms)
-        total = tally.total.spread(place, len(keys), axis=-1)
+        total = tally.total.place(place, len(keys), axis=-1)
         return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).prune()
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:

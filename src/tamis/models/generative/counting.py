@@ -63,7 +63,7 @@ def sum_sparse(rows: Sparse, labels: Labels, weights: Array | None) -> Exact:
 def sum_weights(labels: Labels, weights: Array | None) -> Exact:
     """Σ w by label (K,), exactly."""
     if weights is None:
-        return Exact.of_integers(np.bincount(labels.group, minlength=len(labels.keys)).astype(np.int64))
+        return Exact.from_integers(np.bincount(labels.group, minlength=len(labels.keys)).astype(np.int64))
     return Tally.observe(np.zeros((len(labels), 0)), weights, labels).weight
 
 

@@ -109,7 +109,7 @@ def _update(
         np.broadcast_to(part, class_sums.first.shape)
         for part in (prior.location, prior.strength, prior.shape, prior.scale)
     ]
-    posterior = NormalInverseGamma(*before).update(class_sums.unfiled())
+    posterior = NormalInverseGamma(*before).update(class_sums.drop_keys())
     if not constant.any():
         return posterior
     parts = zip(
@@ -213,4 +213,4 @@ class Student(Density[Array]):
 
 
 def _log_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
-    return float(prior.log_evidence(class_sums.unfiled()).sum())
+    return float(prior.log_evidence(class_sums.drop_keys()).sum())

@@ -196,7 +196,7 @@ class GaussianVectors(Block[Array, Moments]):
                 return VectorStudent(keys, posterior.predictive(), evidence)
             mean, covariance = posterior.location, posterior.covariance(self.estimate == "map")
         else:
-            updated = self.make_prior(statistic).update(class_sums.unfiled())
+            updated = self.make_prior(statistic).update(class_sums.drop_keys())
             if self.estimate == "predictive":
                 return VectorStudent(keys, updated.predictive(), evidence)
             mean, covariance = updated.mode
@@ -220,7 +220,7 @@ class GaussianVectors(Block[Array, Moments]):
             mean, variance = self._maximise_likelihood(class_sums, statistic.pooled())
         else:
             posterior = (
-                _update_spherical(prior, class_sums) if spherical else prior.update(class_sums.unfiled())
+                _update_spherical(prior, class_sums) if spherical else prior.update(class_sums.drop_keys())
             )
             if self.estimate == "predictive":
                 if not spherical:
@@ -322,7 +322,7 @@ class GaussianVectors(Block[Array, Moments]):
 
     def log_evidence(self, statistic: Moments) -> float:
         """log p(columns | classes) of rows with this statistic, the parameters integrated out."""
-        prior, class_sums = self.make_prior(statistic), statistic.unfiled()
+        prior, class_sums = self.make_prior(statistic), statistic.drop_keys()
         if self.covariance == "full":
             return float(prior.log_evidence(class_sums).sum())
         if self.covariance == "tied":
@@ -368,7 +368,7 @@ def _split_prior(prior: NormalInverseWishart, spherical: bool) -> NormalInverseG
 
 def _update_spherical(prior: NormalInverseGamma, class_sums: Moments) -> NormalInverseGamma:
     """The posterior (K, d); all columns of a class share a variance, so its shape and scale."""
-    columns = prior.update(class_sums.unfiled())
+    columns = prior.update(class_sums.drop_keys())
     shape, scale = sum_growth(prior, class_sums)
     return NormalInverseGamma(
         columns.location, columns.strength, prior.shape + shape[:, None], prior.scale + scale[:, None]
