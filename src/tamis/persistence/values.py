@@ -31,7 +31,7 @@ _DEEPEST = 64  # values within values; a list that holds itself is refused here
 _LONGEST = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
 _PROBLEMS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 _SEEDS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
-_EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, families, or lists, tuples and dicts of them"
+_EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, families, lists, tuples or dicts"
 
 # Statistics, priors and members of families are their constructor's parameters.
 _PARAMETERS: dict[type, tuple[str, ...]] = {
