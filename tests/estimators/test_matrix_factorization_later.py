@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from tamis import MatrixFactorization
-from tamis.estimators import factor_answers
+from tamis.models.factors.posterior import find_mixture_quantile
 from tests.estimators.tastes import ITEMS, USERS, made, triples
 
 
@@ -52,7 +52,7 @@ def test_draws_predict_with_their_spread(drawn: MatrixFactorization) -> None:
 def test_a_quantile_of_a_mixture_has_that_much_below_it(spread: float, tail: float) -> None:
     rng = np.random.default_rng(0)
     draws, scale = spread * rng.normal(size=(30, 200)), rng.uniform(0.2, 1.5, (30, 1))
-    found = factor_answers._quantile(draws, scale, tail)
+    found = find_mixture_quantile(draws, scale, tail)
     below = special.ndtr((found - draws) / scale).mean(axis=0)
     np.testing.assert_allclose(below, tail, rtol=1e-6, atol=1e-12)
 

@@ -153,7 +153,7 @@ def test_a_stream_may_outlive_its_half_life() -> None:
     model = made(n_factors=1, half_life=1.0).fit([("a", "x", 1.0, 0.0), ("b", "x", 4.0, 0.0)])
     for day in range(5, 100, 5):
         model.partial_fit([(f"u{day}", "x", 3.0, float(day))])
-    assert model._fitted.clock.newest == 95.0
+    assert model._fitted.times.newest == 95.0
 
 
 def test_periods_of_days_are_told_from_times_in_seconds() -> None:
