@@ -5,6 +5,7 @@ from tamis.extras import explain_missing
 try:
     from tamis.estimators.categorical import CategoricalNB
     from tamis.estimators.coefficient_summary import CoefficientSummary
+    from tamis.estimators.components import PCA
     from tamis.estimators.discrete import BernoulliNB, ComplementNB, MultinomialNB, PoissonNB
     from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
     from tamis.estimators.explanation import Explanation
@@ -16,7 +17,6 @@ try:
     from tamis.estimators.logistic import LogisticRegression
     from tamis.estimators.mixture import Mixture
     from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
-    from tamis.estimators.pca import PCA
     from tamis.estimators.saved import load, save
     from tamis.models.factors import FactorExplanation, FoldedUser
 except ModuleNotFoundError as error:

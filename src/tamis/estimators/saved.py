@@ -503,7 +503,7 @@ MODELS = (
     Entry("GeneralizedLinear", "tamis.estimators.generalized_linear", _GENERALIZED),
     Entry("LogisticRegression", "tamis.estimators.logistic", _LOGISTIC),
     Entry("MatrixFactorization", "tamis.estimators.factors", _FACTORS),
-    Entry("PCA", "tamis.estimators.pca", _PCA),
+    Entry("PCA", "tamis.estimators.components", _PCA),
 )
 TRANSFORMERS = (
     Entry(
