@@ -251,7 +251,7 @@ def test_small_and_odd_data_have_finite_answers_that_are_explained(seed: int) ->
 def test_the_range_is_of_what_is_left() -> None:
     model = made().fit([*triples(), ("u00", "novelty", 50.0), ("u01", "novelty", 1.0)])
     model.forget("u00", "novelty")
-    assert (model._fitted.low, model._fitted.high) == (1.0, 5.0)
+    assert (model.state_.low, model.state_.high) == (1.0, 5.0)
 
 
 @pytest.mark.parametrize("more", [{}, {"method": "gibbs", "n_draws": 10}, {"feedback": "implicit"}])

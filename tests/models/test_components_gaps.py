@@ -93,6 +93,20 @@ def test_without_gaps_one_step_is_the_answer() -> None:
         assert_allclose(step.objective, whole.log_likelihood(step.statistic.moments), rtol=1e-12)
 
 
+def test_steps_over_shards_are_those_over_all_rows() -> None:
+    x = with_gaps(low_rank(90, 6, 2))
+    gaps = Gaps.of(x)
+    model = ComponentsWithGaps(2, gaps.floor)
+    begin = model.infer(model.observe(gaps))
+    parts = [Gaps.of(x[:40]), Gaps.of(x[40:])]
+    for step, one in islice(zip(iterate(model, parts, begin), iterate(model, [gaps], begin), strict=True), 5):
+        assert_allclose(step.objective, one.objective, rtol=1e-10)
+        assert_allclose(step.posterior.variances, one.posterior.variances, rtol=1e-9)
+    assert (model.observe(gaps, begin) * 2.0).log_likelihood == 2.0 * model.observe(
+        gaps, begin
+    ).log_likelihood
+
+
 def test_gaps_at_random_hide_little() -> None:
     x = low_rank(4000, 8, 2)
     *_, last = islice(refine(Gaps.of(with_gaps(x)), 2), 100)

@@ -106,6 +106,46 @@ def test_some_rows_are_solved_as_among_all() -> None:
     np.testing.assert_array_equal(at.users, solver.solve_users(ratings, at))
 
 
+@pytest.mark.parametrize("solver", [Alternating(3), Implicit(3)])
+def test_sweeps_over_shards_are_those_over_all_ratings(solver: Alternating | Implicit) -> None:
+    ratings = simulated(4, bins=3 if isinstance(solver, Alternating) else 0, weighted=True)
+    ratings = replace(ratings, value=np.abs(ratings.value))
+    first = np.arange(len(ratings)) % 3 == 0
+    begin = next(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0))))
+    parts = [ratings.select(first), ratings.select(~first)]
+    for step, one in islice(
+        zip(iterate(solver, parts, begin), iterate(solver, [ratings], begin), strict=True), 3
+    ):
+        np.testing.assert_allclose(step.posterior.factors.users, one.posterior.factors.users, atol=1e-9)
+        np.testing.assert_allclose(step.posterior.objective, one.posterior.objective, rtol=1e-12)
+        assert step.objective == pytest.approx(one.objective, rel=1e-12)
+    statistic = solver.observe(ratings, begin)
+    nothing = statistic + statistic * 0.0
+    np.testing.assert_allclose(
+        solver.infer(nothing).factors.users, solver.infer(statistic).factors.users, atol=1e-9
+    )
+
+
+def test_draws_over_shards_are_those_over_all_ratings() -> None:
+    ratings = simulated(4)
+    first = np.arange(len(ratings)) % 3 == 0
+    parts, rng = [ratings.select(first), ratings.select(~first)], np.random.default_rng
+    start = Alternating(2).start(ratings, rng(0))
+    one, other = Gibbs(2, rng(1)), Gibbs(2, rng(1))
+    steps = (
+        iterate(one, parts, one.start(ratings, start)),
+        iterate(other, [ratings], other.start(ratings, start)),
+    )
+    for step, expected in islice(zip(*steps, strict=True), 3):
+        np.testing.assert_allclose(step.posterior.factors.items, expected.posterior.factors.items, atol=1e-9)
+
+
+def test_ratings_are_observed_given_factors() -> None:
+    for model in (Alternating(2), Implicit(2), Gibbs(2, np.random.default_rng(0))):
+        with pytest.raises(ValueError, match="got no factors, expected those of a start"):
+            model.observe(simulated(0))
+
+
 def test_a_side_holds_each_rows_entries() -> None:
     side = Side.of(np.array([2, 0, 2]), np.array([5, 6, 7]), 4, np.arange(3.0), np.array([1.0, 2.0, 4.0]))
     assert (side.indptr.tolist(), side.others.tolist(), side.order.tolist()) == (

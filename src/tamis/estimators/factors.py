@@ -47,62 +47,61 @@ _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 
 class MatrixFactorization(Face[Recommender]):
-    """Ratings as level + offsets + a product of factors of user and item; what they leave open is predicted.
+    """A recommender: a rating is level + offsets + the product of the factors of its user and its item.
 
     `X` is a frame with columns user, item, rating and maybe time and weight (or `columns` says which these
     are; else the first three are user, item and rating); rows of (user, item, rating) and maybe time and
-    weight, in that order; pairs (n, 2) with `y`; or a sparse matrix, rows users, columns items, what is
-    stored ratings. Ids are any hashable values, known by value.
+    weight, in that order; pairs (n, 2) with `y`; or a sparse matrix, whose rows are users, whose columns are
+    items and whose stored values are ratings. Ids are any hashable values, known by value.
 
     Parameters
     ----------
     n_factors : int
-        May be more than the data bears: the ridge holds what they leave open.
+        May be more than the ratings determine: the ridge determines the rest.
     feedback : "explicit" or "implicit"
-        Ratings; or deeds (plays, clicks, purchases), where what was not done counts too, a little. Scores of
-        implicit feedback are preferences, about 0 to 1.
+        Ratings; or actions (plays, clicks, purchases), where pairs without an action count a little, too.
+        Scores of implicit feedback are preferences, about 0 to 1.
     method : "als" or "gibbs"
-        Least squares, or draws from the posterior, which also know how sure they are.
+        Least squares, or draws from the posterior, which also know their uncertainty.
     ridge : float or "validated"
-        Of the factors; with ratings, for each unit of weight that a row has. "validated" tries up to nine,
-        eight sweeps each, on a tenth of the ratings, held out, and takes the best; below 200 ratings it is
-        0.15 of their spread.
-        Draws, which find their own, begin with that, too; implicit feedback has 0.15. Ratings on a larger
-        scale need a larger ridge.
+        Of the factors; with ratings, per unit of weight of a row. "validated" tries up to nine, eight sweeps
+        each, holds out a tenth of the ratings and takes the ridge with the least error on them; below 200
+        ratings it is 0.15 of their standard deviation. Draws, which estimate their own, start with that, too;
+        implicit feedback has 0.15. Ratings on a larger scale need a larger ridge.
     offset_ridge : float
         Of the offsets, of times too: so many ratings of the level are added. Infinity: no level, no offsets.
     confidence : float
-        Of implicit feedback: a deed counts 1 + confidence · value, its absence 1.
+        Of implicit feedback: an action counts 1 + confidence · value, a pair without one 1.
     max_iter : int
         Sweeps at most. If those of ratings end there and not by `tol`, a ConvergenceWarning says so; the
-        objective of implicit feedback falls for hundreds of sweeps, and `converged_` alone tells.
+        objective of implicit feedback falls for hundreds of sweeps, so that only `converged_` says so.
     validation : float
         Share of the ratings held out to find how many sweeps are best; as many are then made with all.
     tol : float
         Sweeps end when the penalised error falls by a smaller share; with `validation`, when the error of
-        what was held out has not fallen by that share for three sweeps. With 0, and without `validation`,
+        the ratings held out has not fallen by that share for three sweeps. With 0, and without `validation`,
         there are exactly `max_iter` sweeps, and no warning.
     n_draws, burn_in, n_kept : int
-        Of Gibbs: draws, how many more go before them, and how many to keep, evenly spaced.
+        Of Gibbs: the number of draws, of those dropped before them, and of those to keep, evenly spaced.
     half_life : float or timedelta, optional
         A rating of that age, counted from the newest, weighs half. In units of time; dates are days.
     time_bins : int
         Offsets of all items, and of each, in so many equal parts of the time, or of the `period`.
     period : float or timedelta, optional
-        Parts of time come again: 365.25 days for seasons.
+        Bins repeat after this time: 365.25 days for seasons.
     clip : bool
         Whether predicted ratings stay in the range of those seen.
     columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
         Roles that it does not name keep their own names.
     duplicates : "refuse", "mean", "last" or "sum"
-        What to do with a pair that comes more than once; the last is the newest, where there are times. Mean
+        How a pair that comes more than once is treated; the last is the newest, where there are times. Mean
         or sum has the last one's time and weight; `partial_fit` refuses the mean with a pair it knows.
     random_state, verbose
 
     Examples
     --------
     >>> import tamis
-    >>> tastes = {
+    >>> likes = {
     ...     "ann": "Alien Blade Cube Dune",
     ...     "ben": "Alien Blade Dune",
     ...     "eva": "Emma Heidi",
@@ -110,7 +109,7 @@ class MatrixFactorization(Face[Recommender]):
     ... }
     >>> films = "Alien Blade Cube Dune Emma Heidi".split()
     >>> rows = [
-    ...     (who, film, 5 if film in liked.split() else 1) for who, liked in tastes.items() for film in films
+    ...     (user, film, 5 if film in liked.split() else 1) for user, liked in likes.items() for film in films
     ... ]
     >>> rows = [row for row in rows if row[:2] not in (("ben", "Cube"), ("fay", "Heidi"), ("fay", "Dune"))]
     >>> model = tamis.MatrixFactorization(2, random_state=0).fit(rows)
