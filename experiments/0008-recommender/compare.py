@@ -101,7 +101,7 @@ def main() -> None:
     if given.more is not None:
         from tamis.models.factors import alternating
 
-        alternating._MORE = given.more
+        alternating._EXTRA = given.more
     frame = read(given.data, given.name)
     fold = folds(len(frame))
     if given.develop:

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from tamis import MatrixFactorization
-from tamis.estimators import factor_answers
+from tamis.models.factors.posterior import find_mixture_quantile
 from tests.estimators.tastes import ITEMS, USERS, made, triples
 
 
@@ -52,7 +52,7 @@ def test_draws_predict_with_their_spread(drawn: MatrixFactorization) -> None:
 def test_a_quantile_of_a_mixture_has_that_much_below_it(spread: float, tail: float) -> None:
     rng = np.random.default_rng(0)
     draws, scale = spread * rng.normal(size=(30, 200)), rng.uniform(0.2, 1.5, (30, 1))
-    found = factor_answers._quantile(draws, scale, tail)
+    found = find_mixture_quantile(draws, scale, tail)
     below = special.ndtr((found - draws) / scale).mean(axis=0)
     np.testing.assert_allclose(below, tail, rtol=1e-6, atol=1e-12)
 
@@ -251,7 +251,7 @@ def test_small_and_odd_data_have_finite_answers_that_are_explained(seed: int) ->
 def test_the_range_is_of_what_is_left() -> None:
     model = made().fit([*triples(), ("u00", "novelty", 50.0), ("u01", "novelty", 1.0)])
     model.forget("u00", "novelty")
-    assert (model._fitted.low, model._fitted.high) == (1.0, 5.0)
+    assert (model.state_.low, model.state_.high) == (1.0, 5.0)
 
 
 @pytest.mark.parametrize("more", [{}, {"method": "gibbs", "n_draws": 10}, {"feedback": "implicit"}])

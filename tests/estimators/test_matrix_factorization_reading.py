@@ -126,9 +126,9 @@ def test_a_score_of_dates_is_that_of_their_days() -> None:
 
 def test_a_file_of_before_takes_both_kinds() -> None:
     model = made(half_life=50.0, time_bins=2).fit(dated())
-    saved = model._saved()
+    saved = model.describe_state()
     old = {**saved, "clock": saved["clock"][:6]}
-    model._restore(old)
+    model.restore_state(old)
     for time in (DAY, 18_291.0):
         assert model.predict([("u00", "i00")], time=time).shape == (1,)
 
@@ -153,7 +153,7 @@ def test_a_stream_may_outlive_its_half_life() -> None:
     model = made(n_factors=1, half_life=1.0).fit([("a", "x", 1.0, 0.0), ("b", "x", 4.0, 0.0)])
     for day in range(5, 100, 5):
         model.partial_fit([(f"u{day}", "x", 3.0, float(day))])
-    assert model._fitted.clock.newest == 95.0
+    assert model.state_.times.newest == 95.0
 
 
 def test_periods_of_days_are_told_from_times_in_seconds() -> None:
@@ -169,7 +169,7 @@ def test_periods_of_days_are_told_from_times_in_seconds() -> None:
 
 def test_a_rating_without_a_time_is_of_the_newest() -> None:
     model = made(half_life=20.0).fit(timed()).partial_fit([("new", "i00", 3.0)])
-    assert model._fitted.entries.time[-1] == timed()["time"].max()
+    assert model.state_.entries.time[-1] == timed()["time"].max()
 
 
 @pytest.mark.parametrize("time", ["2020-01-30", ["2020-01-30"], np.array(["2020-01-30"]), pd.Series(["x"])])

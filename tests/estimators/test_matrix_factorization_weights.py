@@ -82,7 +82,7 @@ def test_the_spread_is_of_what_weighs() -> None:
 @pytest.mark.parametrize(("n_draws", "n_kept", "kept"), [(10, 6, 6), (10, 10, 10), (7, 1, 1), (3, 50, 3)])
 def test_as_many_draws_are_kept_as_asked(n_draws: int, n_kept: int, kept: int) -> None:
     model = made(method="gibbs", n_draws=n_draws, burn_in=1, n_kept=n_kept).fit(triples())
-    assert len(model._fitted.learned.users) == kept
+    assert len(model.state_.posterior.users) == kept
 
 
 # ── age ──
@@ -101,20 +101,20 @@ def test_newer_ratings_make_the_others_older() -> None:
     rows = timed().sort_values("time")
     new = rows.tail(5).assign(time=130.0)
     model = made(half_life=20.0).fit(rows[:-5]).partial_fit(new)
-    at, state = model._fitted.learned.factors(), model._fitted
+    at, state = model.state_.posterior.select_draw(), model.state_
     age = 130.0 - state.entries.time
     np.testing.assert_allclose(state.ratings.weights, 0.5 ** (age / 20.0))
-    np.testing.assert_allclose(at.users, state.solver.users(state.ratings, at), atol=1e-9)
+    np.testing.assert_allclose(at.users, state.solver.solve_users(state.ratings, at), atol=1e-9)
 
 
 def test_bins_stay_where_they_were_learned() -> None:
     rows = timed().sort_values("time")
     model = made(time_bins=4).fit(rows[:-5])
     late = [("u00", "i00"), ("u01", "i01")]
-    before = model._fitted.clock.places(np.array([10.0, 60.0, 99.0])).tolist()
+    before = model.state_.times.find_bins(np.array([10.0, 60.0, 99.0])).tolist()
     model.partial_fit(rows.tail(5).assign(time=400.0))
-    assert model._fitted.clock.places(np.array([10.0, 60.0, 99.0])).tolist() == before
-    assert model._fitted.clock.newest == 400.0
+    assert model.state_.times.find_bins(np.array([10.0, 60.0, 99.0])).tolist() == before
+    assert model.state_.times.newest == 400.0
     np.testing.assert_array_equal(model.predict(late), model.predict(late, time=400.0))
 
 

@@ -99,7 +99,7 @@ def test_forgetting_is_exact_to_the_bit_at_a_large_mean() -> None:
 
 
 def test_sparse_rows_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tamis.estimators.pca_learning._CELLS", 60)
+    monkeypatch.setattr("tamis.models.components.model._DENSE_CELLS", 60)
     monkeypatch.setattr("tamis.models.components.wide._CELLS", 60)
     monkeypatch.setattr("tamis.models.components.held_out._CELLS", 60)
     rows = np.where(
@@ -188,7 +188,7 @@ def test_wide_forms_say_what_they_cannot_do(solver: str) -> None:
 
 
 def test_the_solver_is_chosen_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tamis.estimators.pca_learning.MODERATE", 30)
+    monkeypatch.setattr("tamis.models.components.wide._MODERATE", 30)
     wide = np.random.default_rng(8).normal(size=(40, 60))
     assert PCA(2).fit(wide[:, :30]).solver_ == "moments"
     assert PCA(2).fit(wide).solver_ == "randomized"
@@ -202,7 +202,7 @@ def test_the_solver_is_chosen_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     later = PCA().fit(wide)
     with pytest.raises(ValueError, match="solver='rows', which keeps no statistic to add to"):
         later.partial_fit(wide)
-    monkeypatch.setattr("tamis.estimators.pca_learning._WIDEST", 50)
+    monkeypatch.setattr("tamis.models.components.wide._WIDEST", 50)
     with pytest.raises(ValueError, match="got 60 columns, whose products"):
         PCA().partial_fit(wide)
 
@@ -243,9 +243,7 @@ def test_gaps_are_guessed() -> None:
     assert np.isfinite(model.score_samples(GAPS)).all()
     assert_allclose(model.transform(np.full((1, 5), np.nan)), 0.0, atol=1e-12)
     assert model.explain(GAPS, 0).values().shape == (80, 5)
-    with pytest.raises(
-        ValueError, match="hold what EM guessed of rows with gaps, expected a statistic of whole"
-    ):
+    with pytest.raises(ValueError, match="hold values that EM imputed, expected a statistic of whole"):
         model.log_likelihood()
     assert_allclose(model.log_likelihood(PCA().fit(X).statistic_), model.score_samples(X).sum())
     assert np.isfinite(model.cross_validate(X).errors).all()
@@ -264,7 +262,7 @@ def test_gaps_where_none_are_taken_are_refused() -> None:
     for refused in (PCA().fit, PCA(solver="rows").fit, PCA().fit(X).transform, PCA().partial_fit):
         with pytest.raises(ValueError, match=message):
             refused(GAPS)
-    with pytest.raises(ValueError, match="guessed together, so give them to fit"):
+    with pytest.raises(ValueError, match="imputed together, so give them to fit"):
         PCA(missing="em").fit(X).partial_fit(GAPS)
     with pytest.raises(
         ValueError, match=r"got n_components=0\.5 for rows with gaps, expected a whole number"

@@ -9,10 +9,10 @@ from sklearn import decomposition
 from tamis.arrays import Array
 from tamis.models.components import (
     PrincipalComponents,
-    components,
     cross_validate,
-    from_rows,
-    randomized,
+    decompose,
+    decompose_randomized,
+    decompose_rows,
 )
 from tamis.stats import Moments
 from tamis.tables import Table
@@ -135,20 +135,20 @@ def test_products_of_rows_say_the_same(weighed: bool) -> None:
     weights = np.random.default_rng(4).random(30) + 0.5 if weighed else None
     sums = Moments.observe(x, weights, form="full")
     for k in (5, 20):
-        wide, square = from_rows(Table.of(x), k, weights), components(sums, k)
+        wide, square = decompose_rows(Table.of(x), k, weights), decompose(sums, k)
         assert_allclose(wide.variances, square.variances, rtol=1e-9)
         assert_allclose(wide.directions, square.directions, atol=1e-8)
         assert_allclose(wide.noise, square.noise, rtol=1e-8)
         assert_allclose(wide.mean, square.mean)
     with pytest.raises(ValueError, match="got n_components='mle' with solver='rows'"):
-        from_rows(Table.of(x), "mle")
+        decompose_rows(Table.of(x), "mle")
 
 
 def test_random_vectors_say_what_they_may_have_missed() -> None:
     x = low_rank(300, 400, 12, noise=0.2)
     variances, _ = by_svd(x)
     for seed in range(5):
-        found = randomized(Table.of(x), 8, None, np.random.default_rng(seed))
+        found = decompose_randomized(Table.of(x), 8, None, np.random.default_rng(seed))
         assert_allclose(found.variances, variances[:8], rtol=1e-6)
         left = x - x.mean(axis=0)
         left = left - (left @ found.directions.T) @ found.directions
@@ -156,7 +156,7 @@ def test_random_vectors_say_what_they_may_have_missed() -> None:
         assert actual <= found.error <= 1.6 * actual
         assert np.sqrt(variances[8] * 299) <= actual * (1 + 1e-12)
     with pytest.raises(ValueError, match=r"got n_components=0\.5 with solver='randomized', expected a whole"):
-        randomized(Table.of(x), 0.5, None, np.random.default_rng(0))
+        decompose_randomized(Table.of(x), 0.5, None, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("weighed", [False, True])
@@ -164,14 +164,14 @@ def test_the_variances_that_random_vectors_find_are_those_of_the_codes(weighed: 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 80))  # a flat spectrum: the space is found roughly
     weights = rng.integers(1, 4, 200).astype(float) if weighed else None
-    found = randomized(Table.of(x), 3, weights, rng)
+    found = decompose_randomized(Table.of(x), 3, weights, rng)
     spread = np.cov(found.codes(x).T, fweights=None if weights is None else weights.astype(int))
     assert_allclose(spread, np.diag(found.variances), rtol=1e-10, atol=1e-12)
 
 
 def test_random_vectors_that_miss_nothing_say_so() -> None:
     x = np.random.default_rng(0).normal(size=(40, 2)) @ np.random.default_rng(1).normal(size=(2, 60))
-    found = randomized(Table.of(x), 2, None, np.random.default_rng(0))
+    found = decompose_randomized(Table.of(x), 2, None, np.random.default_rng(0))
     assert found.error < 1e-5 * np.linalg.norm(x, 2)
     assert found.noise == 0.0
 

@@ -7,7 +7,7 @@ from scipy.special import gammaln
 from sklearn import decomposition
 
 from tamis.arrays import Array
-from tamis.models.components import PrincipalComponents, from_rows, held_out_counts, minka
+from tamis.models.components import PrincipalComponents, decompose_rows, score_by_evidence, score_held_out
 from tamis.stats import Moments
 from tamis.tables import Table
 from tests.models.component_rows import drawn, fitted, low_rank
@@ -33,11 +33,13 @@ def evidence(variances: Array, k: int, n: int) -> float:
 
 def test_minkas_evidence_is_the_slow_one() -> None:
     variances = fitted(drawn(200, 9)).variances
-    assert_allclose(minka(variances, 200), [evidence(variances, k, 200) for k in range(1, 9)], rtol=1e-12)
+    assert_allclose(
+        score_by_evidence(variances, 200), [evidence(variances, k, 200) for k in range(1, 9)], rtol=1e-12
+    )
     x = low_rank(500, 12, 4)
     assert fitted(x, "mle").count == decomposition.PCA("mle").fit(x).n_components_
     assert fitted(low_rank(500, 12, 4), "mle").count == 4
-    assert minka(np.ones(1), 10).size == 0
+    assert score_by_evidence(np.ones(1), 10).size == 0
     assert fitted(drawn(20, 1), "mle").count == 1
 
 
@@ -46,30 +48,28 @@ def test_minkas_evidence_is_the_slow_one() -> None:
 def test_evidence_does_not_depend_on_the_unit(unit: float) -> None:
     assert fitted(unit * low_rank(500, 12, 4), "mle").count == 4
     variances = fitted(np.column_stack([low_rank(200, 4, 2), np.zeros(200)])).variances
-    scores = minka(variances, 200)
-    assert_allclose(minka(variances * unit**2, 200) - scores, -1000 * np.log(unit), rtol=1e-10)
-    assert np.isneginf(minka(np.zeros(3), 200)).all()
+    scores = score_by_evidence(variances, 200)
+    assert_allclose(score_by_evidence(variances * unit**2, 200) - scores, -1000 * np.log(unit), rtol=1e-10)
+    assert np.isneginf(score_by_evidence(np.zeros(3), 200)).all()
 
 
 def test_held_out_counts_are_those_of_models_fitted_anew() -> None:
     x = low_rank(120, 6, 2)
     fold = np.arange(120) % 4
     parts = [Moments.observe(x[fold == one], form="full") for one in range(4)]
-    tried = held_out_counts(parts)
+    tried = score_held_out(parts)
     for k in range(1, 6):
         told = [fitted(x[fold != one], k).log_densities(x[fold == one]) for one in range(4)]
         assert_allclose(tried.log_densities[k - 1], np.concatenate(told).mean(), rtol=1e-10)
     assert tried.best == 2
-    assert (
-        held_out_counts([Moments.observe(part, form="full") for part in (x[:50, :1], x[50:, :1])]).best == 1
-    )
+    assert score_held_out([Moments.observe(part, form="full") for part in (x[:50, :1], x[50:, :1])]).best == 1
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
 def test_the_true_rank_of_collinear_rows_is_chosen(rank: int) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, rank)) @ rng.normal(size=(rank, 5))
-    tried = held_out_counts([Moments.observe(part, form="full") for part in np.split(x, 3)])
+    tried = score_held_out([Moments.observe(part, form="full") for part in np.split(x, 3)])
     assert tried.best == rank
     assert np.isneginf(tried.log_densities[rank:]).all()
     span = np.linalg.svd(x)[2][:rank].T  # the density is that of rows written in the span
@@ -82,12 +82,12 @@ def test_held_out_counts_without_variance_have_no_density() -> None:
     x = drawn(40, 3)
     x = np.column_stack([x, x[:, 0]])
     x[:20] *= [1.0, 1.0, 0.0, 1.0]  # nothing says how the third varies in the others
-    tried = held_out_counts([Moments.observe(part, form="full") for part in (x[:20], x[20:])])
+    tried = score_held_out([Moments.observe(part, form="full") for part in (x[:20], x[20:])])
     assert np.isneginf(tried.log_densities[1:]).all()
     assert tried.best == 1
-    assert held_out_counts([Moments.observe(np.ones((9, 3)), form="full")] * 2).best == 1
+    assert score_held_out([Moments.observe(np.ones((9, 3)), form="full")] * 2).best == 1
     with pytest.raises(ValueError, match="got rows of 1 fold, expected at least 2"):
-        held_out_counts([Moments.observe(x, form="full")])
+        score_held_out([Moments.observe(x, form="full")])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_products_of_rows_choose_the_same_number(n: int, rank: int, weighed: boo
     fold, weights = np.arange(n) % 5, rng.random(n) + 0.5 if weighed else None
     sums = Moments.observe(x, weights, fold, form="full")
     wide, square = (
-        from_rows(Table.of(x), "held-out", weights, fold),
+        decompose_rows(Table.of(x), "held-out", weights, fold),
         PrincipalComponents("held-out").infer(sums),
     )
     assert wide.count == square.count

@@ -506,8 +506,8 @@ MODELS = (
     Entry("BayesianLinearRegression", "tamis.estimators.linear_regression", _REGRESSION),
     Entry("GeneralizedLinear", "tamis.estimators.generalized_linear", _GENERALIZED),
     Entry("LogisticRegression", "tamis.estimators.logistic", _LOGISTIC),
-    Entry("MatrixFactorization", "tamis.estimators.matrix_factorization", _FACTORS),
-    Entry("PCA", "tamis.estimators.pca", _PCA),
+    Entry("MatrixFactorization", "tamis.estimators.factors", _FACTORS),
+    Entry("PCA", "tamis.estimators.components", _PCA),
 )
 TRANSFORMERS = (
     Entry(

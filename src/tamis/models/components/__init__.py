@@ -1,33 +1,60 @@
 """Principal components: one Moments, and what is inferred from it."""
 
-from tamis.models.components.choice import HeldOutCounts, held_out_counts, minka
+from tamis.models.components.choice import CountScores, score_by_evidence, score_held_out
+from tamis.models.components.gaps import (
+    ComponentsWithGaps,
+    ExpectedMoments,
+    GapFit,
+    Gaps,
+    fit_gaps,
+    has_gaps,
+    impute,
+    log_densities_with_gaps,
+    refuse_gaps,
+)
 from tamis.models.components.held_out import HeldOutRows, cross_validate
-from tamis.models.components.missing import Gaps, Step, filled, log_densities, refine
 from tamis.models.components.model import (
     Components,
     PrincipalComponents,
-    components,
+    decompose,
+    dense_blocks,
+    fold_by_content,
     refuse_few_rows,
-    whole,
+    refuse_lost,
+    to_integer,
 )
-from tamis.models.components.wide import from_rows, randomized
+from tamis.models.components.wide import (
+    choose_solver,
+    decompose_randomized,
+    decompose_rows,
+    refuse_unknown_solver,
+)
 
 __all__ = [
     "Components",
+    "ComponentsWithGaps",
+    "CountScores",
+    "ExpectedMoments",
+    "GapFit",
     "Gaps",
-    "HeldOutCounts",
     "HeldOutRows",
     "PrincipalComponents",
-    "Step",
-    "components",
+    "choose_solver",
     "cross_validate",
-    "filled",
-    "from_rows",
-    "held_out_counts",
-    "log_densities",
-    "minka",
-    "randomized",
-    "refine",
+    "decompose",
+    "decompose_randomized",
+    "decompose_rows",
+    "dense_blocks",
+    "fit_gaps",
+    "fold_by_content",
+    "has_gaps",
+    "impute",
+    "log_densities_with_gaps",
     "refuse_few_rows",
-    "whole",
+    "refuse_gaps",
+    "refuse_lost",
+    "refuse_unknown_solver",
+    "score_by_evidence",
+    "score_held_out",
+    "to_integer",
 ]

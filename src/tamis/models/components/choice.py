@@ -10,10 +10,10 @@ from tamis.arrays import Array
 from tamis.linalg import completed, spectrum
 from tamis.stats import Moments
 
-_LEAST = 1e-15  # of the largest variance: one that counts as none
+_LEAST = 1e-15  # of the largest variance, below which a variance counts as 0
 
 
-def minka(variances: Array, weight: float) -> Array:
+def score_by_evidence(variances: Array, weight: float) -> Array:
     """Log-evidence (d − 1,) of 1, …, d − 1 directions by Laplace's method (Minka 2000), up to a constant.
 
     All numbers of directions are scored in d² steps: sums over pairs are cumulative.
@@ -28,10 +28,10 @@ def minka(variances: Array, weight: float) -> Array:
     uniform = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
     with np.errstate(divide="ignore", invalid="ignore"):
         likelihood = -0.5 * weight * (np.cumsum(np.log(variances))[:-1] + (d - k) * np.log(rest))
-        apart = np.log(variances[:, None] - variances)  # of i < j
+        differences = np.log(variances[:, None] - variances)  # of i < j
         inverse = np.log(1.0 / variances - 1.0 / variances[:, None])
         upper = np.triu(np.ones((d, d), dtype=np.bool_), 1)
-        by_row = np.cumsum(np.where(upper, apart, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
+        by_row = np.cumsum(np.where(upper, differences, 0.0).sum(axis=1))[:-1]  # i < k, all j > i
         pairs = np.cumsum(np.where(upper, inverse, 0.0).sum(axis=0))[:-1]  # i < j < k
         gaps = np.array([np.log(1.0 / rest[m - 1] - 1.0 / variances[:m]).sum() for m in k.tolist()])
         numbers = d * k - 0.5 * k * (k + 1.0)
@@ -43,27 +43,27 @@ def minka(variances: Array, weight: float) -> Array:
             - 0.5 * hessian
             - 0.5 * k * np.log(weight)
         )
-    # no evidence where a variance to be kept is none, or two variances are the same to the bit
+    # no evidence where a variance to be kept is 0, or two variances are the same to the bit
     return np.where(np.isfinite(scores) & (variances[:-1] >= least), scores, -np.inf)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOutCounts:
-    """What each number of directions, from 1 on, says of rows that were left out, within what rows span."""
+class CountScores:
+    """The densities of rows held out under each number of directions, from 1 on, within the span of rows."""
 
     log_densities: Array  # (d − 1,), or (1,) for one column: mean log p of a row; -inf beyond the span
 
     @property
     def best(self) -> int:
         """The number of largest density; the larger of two that are the same Gaussian."""
-        told = self.log_densities
-        return int(np.flatnonzero(told == told.max())[-1]) + 1 if np.isfinite(told).any() else 1
+        scores = self.log_densities
+        return int(np.flatnonzero(scores == scores.max())[-1]) + 1 if np.isfinite(scores).any() else 1
 
 
-def held_out_counts(parts: Sequence[Moments], columns: int | None = None) -> HeldOutCounts:
-    """Score every number of directions by folds, each told by what the others learned.
+def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> CountScores:
+    """Score every number of directions by the density of each fold under what the others learned.
 
-    A fold's rows are in its moments: one decomposition a fold scores all numbers, and no row is looked at.
+    Moments of each fold suffice: one decomposition per fold scores all numbers, and no row is read.
     Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out, for
     no row has a density there. If there are any, all r others may be kept, too. `columns` is how many the
     rows have, if they are written in the directions in which they vary.
@@ -73,33 +73,33 @@ def held_out_counts(parts: Sequence[Moments], columns: int | None = None) -> Hel
             f"got rows of {len(parts)} fold, expected at least 2: too few rows differ to hold some out, give "
             "a whole number as n_components"
         )
-    whole = sum(parts[1:], start=parts[0])
-    width = whole.first.shape[-1]
+    total = sum(parts[1:], start=parts[0])
+    width = total.first.shape[-1]
     d = width if columns is None else columns
-    span = spectrum(whole.scatter)[1]
+    span = spectrum(total.scatter)[1]
     r = span.shape[1]
-    found = np.full(max(d - 1, 1), -np.inf)
+    densities = np.full(max(d - 1, 1), -np.inf)
     if r:
         within = span if r < width else None
-        scores = np.sum([_of_fold(whole - part, part, within) for part in parts], axis=0)
-        found[: len(scores)] = scores / float(whole.weight.value)
-        if r < d:  # the r-th direction is all that r − 1 leave over: the same Gaussian
-            found[r - 1] = found[max(r - 2, 0)]
-    return HeldOutCounts(found)
+        scores = np.sum([_score_fold(total - part, part, within) for part in parts], axis=0)
+        densities[: len(scores)] = scores / float(total.weight.value)
+        if r < d:  # the r-th direction is the only one left over by r − 1: the same Gaussian
+            densities[r - 1] = densities[max(r - 2, 0)]
+    return CountScores(densities)
 
 
-def _of_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
-    """Σ w log p of one part by what the rest learned (d − 1,), for each number of directions.
+def _score_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
+    """Σ w log p of one part under what the rest learned (d − 1,), for each number of directions.
 
     Within a `span` (d, r), if one is given: (r − 1,), or (1,) for one direction.
     """
-    weight, own = float(part.weight.value), float(rest.weight.value) - 1.0
-    if not own > 0:
-        raise ValueError(f"got n_samples={own + 1.0:g} outside a fold, expected above 1: learn more rows")
+    weight, freedom = float(part.weight.value), float(rest.weight.value) - 1.0
+    if not freedom > 0:
+        raise ValueError(f"got n_samples={freedom + 1.0:g} outside a fold, expected above 1: learn more rows")
     shift = part.mean - rest.mean
-    scatter, about = rest.scatter, part.scatter + weight * shift[:, None] * shift
+    scatter, held_out = rest.scatter, part.scatter + weight * shift[:, None] * shift
     if span is not None:
-        scatter, about = span.T @ scatter @ span, span.T @ about @ span
+        scatter, held_out = span.T @ scatter @ span, span.T @ held_out @ span
     d = len(scatter)
     values, vectors = spectrum(scatter)
     order = np.argsort(values)[::-1]
@@ -107,17 +107,17 @@ def _of_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
     if len(order) < d:
         vectors = np.concatenate([vectors, completed(vectors) if len(order) else np.eye(d)], axis=1)
     variances = np.zeros(d)
-    variances[: len(order)] = values[order] / own
-    along = np.maximum(np.einsum("dk,dk->k", about @ vectors, vectors), 0.0)
+    variances[: len(order)] = values[order] / freedom
+    along = np.maximum(np.einsum("dk,dk->k", held_out @ vectors, vectors), 0.0)
     if d == 1:
-        noise, outside, kept = np.ones(1), np.zeros(1), np.arange(1, 2)
+        noise, outside, counts = np.ones(1), np.zeros(1), np.arange(1, 2)
     else:
-        kept = np.arange(1, d)
-        noise = np.cumsum(variances[::-1])[::-1][1:] / (d - kept)
+        counts = np.arange(1, d)
+        noise = np.cumsum(variances[::-1])[::-1][1:] / (d - counts)
         outside = np.cumsum(along[::-1])[::-1][1:]
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_scale = d * np.log(2.0 * np.pi) + np.cumsum(np.log(variances))[kept - 1]
-        log_scale += (d - kept) * np.log(noise)
-        squares = np.cumsum(along / variances)[kept - 1] + outside / noise
-        found = -0.5 * (weight * log_scale + squares)
-    return np.where(np.isfinite(found), found, -np.inf)  # without variance there is no density
+        log_scale = d * np.log(2.0 * np.pi) + np.cumsum(np.log(variances))[counts - 1]
+        log_scale += (d - counts) * np.log(noise)
+        squares = np.cumsum(along / variances)[counts - 1] + outside / noise
+        scores = -0.5 * (weight * log_scale + squares)
+    return np.where(np.isfinite(scores), scores, -np.inf)  # without variance there is no density

@@ -1,23 +1,20 @@
-"""Moments − part → components → score: what models say of rows they have not seen."""
+"""Moments − part → components → the density and reconstruction error of rows that were left out."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tamis.arrays import Array, Matrix
-from tamis.models.components.model import PrincipalComponents
-from tamis.stats import Moments
+from tamis.arrays import Array
+from tamis.models.components.model import Indices, PrincipalComponents, observe_table
 from tamis.tables import Table
 
-Indices = NDArray[np.int64]
 _CELLS = 1 << 22  # of sparse rows that are dense at a time: 32 MB
-_MANY = 64  # folds up to which the moments of all are held at once
+_MANY = 64  # folds up to which the moments of all are in memory at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutRows:
-    """What models that had not seen the rows said of them (n,)."""
+    """Scores of rows under models that were fitted without them (n,)."""
 
     log_densities: Array  # log p(x) of probabilistic PCA
     errors: Array  # ‖x − reconstruction‖²
@@ -46,9 +43,9 @@ class HeldOutRows:
 def cross_validate(
     model: PrincipalComponents, data: object, fold: Indices, weights: Array | None = None
 ) -> HeldOutRows:
-    """Score each fold of rows (n, d) by the model of all others, whose moments are those of all less its own.
+    """Score each fold of rows (n, d) by the model of all others: their moments are those of all less its own.
 
-    Densities are NaN where a model has none: nothing varies in what it leaves over.
+    Densities are NaN where a model has none: the directions left over have no variance.
     """
     table = Table.of(data)
     folds = np.unique(fold).tolist()
@@ -57,35 +54,20 @@ def cross_validate(
     few = len(folds) <= _MANY
     if model.count == "held-out" and not few:
         raise ValueError(f"got {len(folds)} folds with n_components='held-out', expected at most {_MANY}")
-    parts = _observed(model, table, slice(None), fold if few else None, weights)
-    told, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
+    parts = observe_table(table, model.exact, weights, fold if few else None, cells=_CELLS)
+    densities, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
     counts = np.empty(table.rows, dtype=np.int64)
-    for one in folds:
-        own = np.flatnonzero(fold == one)
+    for number in folds:
+        own = np.flatnonzero(fold == number)
         if parts.keys is not None:  # the sum of the others is all less this one, to the bit
-            found = model.infer_parts([parts.at(key) for key in parts.keys if key != one])
+            components = model.infer_parts([parts.at(key) for key in parts.keys if key != number])
         else:
-            found = model.infer(parts - _observed(model, table, own, None, weights))
+            components = model.infer(parts - observe_table(table, model.exact, weights, None, own, _CELLS))
         for rows, x in table.blocks(_CELLS, own):
-            along, errors[rows] = found.squares(x)
-            told[rows] = np.nan if found.is_flat else found.log_densities_of(along, errors[rows])
+            along, errors[rows] = components.squares(x)
+            densities[rows] = (
+                np.nan if components.is_flat else components.log_densities_of(along, errors[rows])
+            )
             spread[rows] = along.sum(axis=1) + errors[rows]
-        counts[own] = found.count
-    return HeldOutRows(told, errors, spread, counts, fold, weights)
-
-
-def _observed(
-    model: PrincipalComponents,
-    table: Table,
-    rows: Indices | slice,
-    fold: Indices | None,
-    weights: Array | None,
-) -> Moments:
-    """The moments of these rows, by fold if folds are given; of sparse ones, a block at a time."""
-    total: Moments | None = None
-    for block, x in table.blocks(_CELLS, rows):
-        by, own = None if fold is None else fold[block], None if weights is None else weights[block]
-        part = Moments.observe(Matrix(x, table.names), own, by, form="full", exact=model.exact)
-        total = part if total is None else total + part
-    assert total is not None
-    return total
+        counts[own] = components.count
+    return HeldOutRows(densities, errors, spread, counts, fold, weights)

@@ -4,26 +4,35 @@ The Gaussian is that of probabilistic PCA: variance λ along each direction kept
 what is left over, along all others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis._kernels import threads
-from tamis.arrays import Array
+from tamis.arrays import Array, Matrix
 from tamis.linalg import completed, leading, spectrum
-from tamis.models.components.choice import held_out_counts, minka
+from tamis.models.components.choice import score_by_evidence, score_held_out
+from tamis.protocols import Model
 from tamis.stats import Moments
-from tamis.tables import runs
+from tamis.tables import Table, runs
 
+Indices = NDArray[np.int64]
 Count = int | float | str | None
+FOLDS = 5  # by which the count "held-out" is chosen
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_NEAR = 16.0  # of a mean's square to the variance: up to here two bits are lost by taking it away last
-_CANCELS = 1e-4  # of all squares, below which a difference from them has lost digits that count
-_LARGE = 300  # columns, above which a tenth of the directions or fewer take half the time of all
-_CELLS = 1 << 18  # of rows that are about the mean at a time: 2 MB
+_NEAR = (
+    16.0  # ratio of the mean's square to the variance, up to which subtracting it last loses only two bits
+)
+_CANCELS = 1e-4  # of all squares, below which a difference from them has lost too many digits
+_LARGE = 300  # columns, above which computing at most a tenth of the directions takes half the time
+_CELLS = 1 << 18  # of rows that are centred at a time: 2 MB
+_DENSE_CELLS = 1 << 23  # of sparse rows that are dense at a time: 64 MB, or 5,000 rows of 1,600 columns
+_FAINT = 1e-10  # of the squares that were rounded, below which no six digits are left
+_LOUD = 1e5  # times the largest spread left, above which rounding exceeds 1e-10 of the largest variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,19 +69,19 @@ class Components:
         """Rows (n, d) along the directions, about the mean (n, K)."""
         if float(self.mean @ self.mean) <= _NEAR * self.total:
             return np.asarray(x @ self.directions.T - self.directions @ self.mean)
-        found = np.empty((len(x), self.count))
+        codes = np.empty((len(x), self.count))
         for rows in runs(len(x), len(self.mean), _CELLS):
-            np.matmul(x[rows] - self.mean, self.directions.T, out=found[rows])
-        return found
+            np.matmul(x[rows] - self.mean, self.directions.T, out=codes[rows])
+        return codes
 
     def rows(self, codes: Array) -> Array:
         """The rows (n, d) that codes (n, K) stand for."""
         return np.asarray(codes @ self.directions + self.mean)
 
     def residuals(self, x: Array) -> Array:
-        """What is left of rows (n, d) when the mean and what their codes stand for are taken away."""
-        about = x - self.mean
-        return np.asarray(about - (about @ self.directions.T) @ self.directions)
+        """Rows (n, d) less the mean and the rows that their codes stand for."""
+        centred = x - self.mean
+        return np.asarray(centred - (centred @ self.directions.T) @ self.directions)
 
     def log_densities(self, x: Array) -> Array:
         """log p(x) of rows (n, d) under the Gaussian (n,)."""
@@ -80,36 +89,36 @@ class Components:
         return self.log_densities_of(*self.squares(x))
 
     def log_densities_of(self, along: Array, outside: Array) -> Array:
-        """The same, of rows with these `squares`."""
-        found = along @ (1.0 / self.variances)
+        """log p(x) of rows with these `squares` (n,)."""
+        distances = along @ (1.0 / self.variances)
         if self.count < len(self.mean):
-            found += outside / self.noise
-        return np.asarray(-0.5 * (found + self._log_scale()))
+            distances += outside / self.noise
+        return np.asarray(-0.5 * (distances + self._log_scale()))
 
     def squares(self, x: Array) -> tuple[Array, Array]:
         """Of rows (n, d): squared codes (n, K), and ‖x − reconstruction‖² (n,)."""
         along, outside = np.empty((len(x), self.count)), np.empty(len(x))
         for rows in runs(len(x), len(self.mean), _CELLS):
-            about = x[rows] - self.mean
-            codes = about @ self.directions.T
-            about -= codes @ self.directions
-            outside[rows] = np.einsum("ij,ij->i", about, about)
+            residuals = x[rows] - self.mean
+            codes = residuals @ self.directions.T
+            residuals -= codes @ self.directions
+            outside[rows] = np.einsum("ij,ij->i", residuals, residuals)
             np.square(codes, out=along[rows])
         return along, outside
 
     def log_likelihood(self, statistic: Moments) -> float:
-        """Σ w log p(x) of the rows of a statistic, these or others: no row is looked at."""
+        """Σ w log p(x) of the rows of a statistic, these or others, from its sums alone."""
         self.refuse_flat()
         weight = float(statistic.weight.value)
         shift = statistic.mean - self.mean
-        about = statistic.scatter + weight * shift[:, None] * shift
-        along = np.einsum("kd,kd->k", self.directions @ about, self.directions)
+        scatter = statistic.scatter + weight * shift[:, None] * shift
+        along = np.einsum("kd,kd->k", self.directions @ scatter, self.directions)
         squares = float(along @ (1.0 / self.variances))
         if self.count < len(self.mean):
-            total = float(np.trace(about))
+            total = float(np.trace(scatter))
             outside = total - float(along.sum())
-            if outside < _CANCELS * total:  # the rounding of the large is not let in
-                values, vectors = spectrum(about)
+            if outside < _CANCELS * total:  # the difference is mostly rounding
+                values, vectors = spectrum(scatter)
                 rest = vectors - self.directions.T @ (self.directions @ vectors)
                 outside = float(np.square(rest).sum(axis=0) @ values)
             squares += outside / self.noise
@@ -117,20 +126,20 @@ class Components:
 
     def covariance(self) -> Array:
         """Of the Gaussian (d, d)."""
-        found = self._with_spread(np.maximum(self.variances - self.noise, 0.0), self.noise)
-        return 0.5 * (found + found.T)
+        covariance = self._compose(np.maximum(self.variances - self.noise, 0.0), self.noise)
+        return 0.5 * (covariance + covariance.T)
 
     def precision(self) -> Array:
         """The inverse of the covariance (d, d)."""
         self.refuse_flat()
         rest = 1.0 / self.noise if self.count < len(self.mean) else 0.0
-        return self._with_spread(1.0 / self.variances - rest, rest)
+        return self._compose(1.0 / self.variances - rest, rest)
 
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Rows (n, d) from the Gaussian."""
-        spread = np.sqrt(np.maximum(self.variances - self.noise, 0.0))
-        found = self.rows(rng.normal(size=(n, self.count)) * spread)
-        return np.asarray(found + np.sqrt(self.noise) * rng.normal(size=found.shape))
+        scale = np.sqrt(np.maximum(self.variances - self.noise, 0.0))
+        rows = self.rows(rng.normal(size=(n, self.count)) * scale)
+        return np.asarray(rows + np.sqrt(self.noise) * rng.normal(size=rows.shape))
 
     @property
     def is_flat(self) -> bool:
@@ -141,10 +150,10 @@ class Components:
         """Raise if there is no density."""
         d = len(self.mean)
         if self.is_flat:
-            live = int((self.variances > 0).sum())
-            fewer = f"choose fewer than {live} components, or " if live > 1 else ""
+            rank = int((self.variances > 0).sum())
+            fewer = f"choose fewer than {rank} components, or " if rank > 1 else ""
             raise ValueError(
-                f"the rows vary in {live} directions of {d}, and so have no density with n_components="
+                f"the rows vary in {rank} directions of {d}, and so have no density with n_components="
                 f"{self.count}, expected some variance left over: {fewer}drop columns that repeat others or "
                 "do not vary"
             )
@@ -154,10 +163,11 @@ class Components:
         rest = (d - self.count) * float(np.log(self.noise)) if self.count < d else 0.0
         return d * _LOG_2PI + float(np.log(self.variances).sum()) + rest
 
-    def _with_spread(self, along: Array, everywhere: float) -> Array:
-        found = (self.directions.T * along) @ self.directions
-        found[np.diag_indices(len(found))] += everywhere
-        return np.asarray(found)
+    def _compose(self, along: Array, everywhere: float) -> Array:
+        """The matrix (d, d) with these eigenvalues along the directions, in addition to one everywhere."""
+        matrix = (self.directions.T * along) @ self.directions
+        matrix[np.diag_indices(len(matrix))] += everywhere
+        return np.asarray(matrix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,20 +181,23 @@ class PrincipalComponents:
     count: Count = None
     exact: bool = False
 
-    def observe(self, data: object, given: object = None, weights: object = None) -> Moments:
-        """Sum the rows and their products; nothing that is inferred changes them."""
-        return Moments.observe(data, weights, form="full", exact=self.exact)
+    def observe(
+        self,
+        data: object,
+        given: Components | None = None,
+        weights: Array | None = None,
+        fold: Indices | None = None,
+    ) -> Moments:
+        """Sum the rows and their products, by fold if there are folds; given components change nothing."""
+        return observe_table(Table.of(data), self.exact, weights, fold)
 
     def infer(self, statistic: Moments) -> Components:
         """The directions; sums of squares are divided by the weight less one, as for a sample's variance.
 
-        >>> model = PrincipalComponents(1)
-        >>> found = model.infer(model.observe([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0]]))
-        >>> found.variances.round(6).tolist(), found.noise
-        ([5.0], 0.0)
+        A statistic by fold is summed, unless its folds are held out.
         """
         if self.count != "held-out":
-            return components(statistic if statistic.keys is None else statistic.pooled(), self.count)
+            return decompose(statistic if statistic.keys is None else statistic.pooled(), self.count)
         if statistic.keys is None:
             raise ValueError(
                 "got n_components='held-out' for rows that were learned without folds, expected it when they "
@@ -193,53 +206,123 @@ class PrincipalComponents:
         return self.infer_parts([statistic.at(key) for key in statistic.keys])
 
     def infer_parts(self, parts: Sequence[Moments]) -> Components:
-        """From folds that are summed apart; each is held out in turn, if that is how the number is chosen."""
-        whole = sum(parts[1:], start=parts[0])
+        """From the moments of each fold; each is held out in turn, if that is how the number is chosen."""
+        total = sum(parts[1:], start=parts[0])
         if self.count != "held-out":
-            return components(whole, self.count)
-        tried = held_out_counts(parts)
-        return replace(components(whole, tried.best), scores=tried.log_densities)
+            return decompose(total, self.count)
+        scores = score_held_out(parts)
+        return replace(decompose(total, scores.best), scores=scores.log_densities)
 
 
-def components(
+_: type[Model[object, Moments, Components]] = PrincipalComponents
+
+
+def observe_table(
+    table: Table,
+    exact: bool = False,
+    weights: Array | None = None,
+    fold: Indices | None = None,
+    rows: Indices | slice = slice(None),
+    cells: int | None = None,
+) -> Moments:
+    """The moments of these rows, by fold if folds are given; of sparse ones, a block at a time."""
+    total: Moments | None = None
+    for block, x in table.blocks(_DENSE_CELLS if cells is None else cells, rows):
+        by, own = None if fold is None else fold[block], None if weights is None else weights[block]
+        part = Moments.observe(Matrix(x, table.names), own, by, form="full", exact=exact)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def dense_blocks(table: Table) -> Iterator[Array]:
+    """The rows as they are, or sparse ones a block at a time with their zeros."""
+    return (x for _, x in table.blocks(_DENSE_CELLS))
+
+
+def fold_by_content(table: Table) -> Indices:
+    """The fold of each row (n,), by its values: the same whenever it is learned, and when it is forgotten.
+
+    Rows that are the same are held out together. (The bits of the numbers, each column's times its own odd
+    number, and the sum of them mixed as splitmix64 does.)
+    """
+    return np.concatenate([_hash_rows(Matrix(x).values) for x in dense_blocks(table)])
+
+
+def _hash_rows(x: Array) -> Indices:
+    odd = _mix(np.arange(1, x.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    sums = np.empty(len(x), dtype=np.uint64)
+    for rows in runs(len(x), x.shape[1], 1 << 16):
+        bits = (x[rows] + 0.0).view(np.uint64)  # −0 is 0
+        sums[rows] = (bits ^ (bits >> np.uint64(32))) @ odd
+    return (_mix(sums) % np.uint64(FOLDS)).astype(np.int64)
+
+
+def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def refuse_lost(after: Moments, table: Table) -> None:
+    """Raise if forgotten rows were never learned, or if the rest drowns in the sums' rounding.
+
+    `after` is the statistic without the rows of the table.
+    """
+    after.refuse_impossible()
+    if after.rounded is None or not float(after.weight.value.sum()) > 0:
+        return
+    pooled = after if after.keys is None else after.pooled()
+    rest, rounded = pooled.spread, np.asarray(pooled.rounded)
+    is_lost = (rest < _FAINT * rounded) & (rounded > _LOUD * rest.max())
+    if is_lost.any():
+        raise ValueError(
+            f"too little is left of {table.name(int(is_lost.argmax()))} to tell after rounding, expected at "
+            "least 1e-10 of the squares learned: fit with exact=True; nothing was changed"
+        )
+
+
+def decompose(
     statistic: Moments, count: Count = None, freedom: float | None = None, floor: float = 0.0
 ) -> Components:
-    """Decompose the scatter, divided by `freedom` or by the weight less one; no variance is below `floor`.
+    """The components of a scatter matrix, divided by `freedom` or by the weight less one.
 
-    Variances below 1e-13 of the largest are lost in the rounding of the sum of products and are 0 here, but
-    where only the columns' units are so far apart: see `linalg.spectrum`.
+    No variance is below `floor`. Variances below 1e-13 of the largest are lost in the rounding of the sum of
+    products and are 0 here, unless only the columns' units are so far apart: see `linalg.spectrum`.
     """
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
-    own = checked_freedom(weight) if freedom is None else freedom
+    freedom = check_freedom(weight) if freedom is None else freedom
     refuse_few_rows(count, weight, d)
-    scatter, number = statistic.scatter, whole(count) or 0
+    scatter, number = statistic.scatter, to_integer(count) or 0
     with threads.blas_of(d):
-        few = leading(scatter, number) if d > _LARGE and 1 <= number <= min(d // 10, weight) else None
-        values, vectors = spectrum(scatter) if few is None else few
+        is_few = d > _LARGE and 1 <= number <= min(d // 10, weight)
+        largest = leading(scatter, number) if is_few else None
+        values, vectors = spectrum(scatter) if largest is None else largest
     order = np.argsort(values)[::-1]
-    rest = 0.0 if few is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
-    variances = np.full(d, rest / own)
-    variances[: len(order)] = values[order] / own
-    total = max(float(np.trace(scatter)) / own, 0.0)
-    k, scores = chosen(count, variances, weight, len(order), total=total)
+    rest = 0.0 if largest is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
+    variances = np.full(d, rest / freedom)
+    variances[: len(order)] = values[order] / freedom
+    total = max(float(np.trace(scatter)) / freedom, 0.0)
+    k, scores = choose_count(count, variances, weight, len(order), total=total)
     directions = vectors[:, order[:k]]
-    if directions.shape[1] < k:  # directions without variance: any will do
-        more = completed(directions) if directions.shape[1] else np.eye(d)
-        directions = np.concatenate([directions, more[:, : k - directions.shape[1]]], axis=1)
+    if directions.shape[1] < k:  # directions without variance are arbitrary
+        others = completed(directions) if directions.shape[1] else np.eye(d)
+        directions = np.concatenate([directions, others[:, : k - directions.shape[1]]], axis=1)
     return Components(
         statistic.mean,
-        signed(directions.T),
+        fix_signs(directions.T),
         np.maximum(variances[:k], floor),
         max(float(variances[k:].mean()), floor) if k < d else 0.0,
         total,
         weight,
-        own,
+        freedom,
         scores,
     )
 
 
-def checked_freedom(weight: float) -> float:
-    """The weight less one, of which something must be left."""
+def check_freedom(weight: float) -> float:
+    """The weight less one, which must be above 0."""
     if not weight > 1.0:
         raise ValueError(
             f"got n_samples={weight:g} in weight, expected above 1: one sample has no variance, learn more"
@@ -256,14 +339,14 @@ def refuse_few_rows(count: Count, weight: float, columns: int) -> None:
         )
 
 
-def signed(directions: Array) -> Array:
-    """Rows (K, d) turned so that the entry of largest size is positive: as scikit-learn turns them."""
+def fix_signs(directions: Array) -> Array:
+    """Rows (K, d) with the signs of scikit-learn: the entry of largest size is positive."""
     largest = np.abs(directions).argmax(axis=1)
     signs = np.where(directions[np.arange(len(directions)), largest] < 0, -1.0, 1.0)
     return np.ascontiguousarray(directions * signs[:, None])
 
 
-def chosen(
+def choose_count(
     count: Count,
     variances: Array,
     weight: float,
@@ -271,7 +354,7 @@ def chosen(
     columns: int | None = None,
     total: float | None = None,
 ) -> tuple[int, Array | None]:
-    """How many directions to keep of those with these variances (r,), largest first; and scores of all.
+    """The number of directions to keep of those with these variances (r,), largest first; and all scores.
 
     `columns` is how many columns the rows have, if not r; `total` the variance that shares are of, if not
     their sum. Shares are summed as `explained_variance_ratio_` is: one read off it is met to the bit.
@@ -283,31 +366,31 @@ def chosen(
         return most, None
     if isinstance(given, str):
         if given != "mle":
-            raise ValueError(_expected(given, most))
-        scores = minka(variances, weight)
+            raise _make_count_error(given, most)
+        scores = score_by_evidence(variances, weight)
         return (int(np.argmax(scores)) + 1 if len(scores) else 1), scores
-    if (number := whole(given)) is not None:
+    if (number := to_integer(given)) is not None:
         if not 1 <= number <= most:
             rows = f"{weight:g} rows of {d if columns is None else columns} columns"
             remedy = "give fewer" if number > most else "give at least 1, or None for all"
             raise ValueError(f"got n_components={number} for {rows}, expected 1 to {most}: {remedy}")
         return number, None
     if isinstance(given, Real) and 0.0 < float(given) < 1.0:
-        whole_variance = float(variances.sum()) if total is None else total
-        if not whole_variance > 0:
+        total = float(variances.sum()) if total is None else total
+        if not total > 0:
             return 1, None
-        ratios = np.cumsum(variances / whole_variance)
+        ratios = np.cumsum(variances / total)
         return min(int(np.searchsorted(ratios, float(given), side="right")) + 1, most), None
-    raise ValueError(_expected(given, most))
+    raise _make_count_error(given, most)
 
 
-def whole(count: object) -> int | None:
-    """The number itself, if it is a whole one."""
+def to_integer(count: object) -> int | None:
+    """The number itself, if it is a whole number."""
     return int(count) if isinstance(count, int | np.integer) and not isinstance(count, bool) else None
 
 
-def _expected(given: object, most: int) -> str:
-    return (
+def _make_count_error(given: object, most: int) -> ValueError:
+    return ValueError(
         f"got n_components={given!r}, expected None, a whole number from 1 to {most}, a share of the "
         "variance between 0 and 1, 'mle' or 'held-out'"
     )

@@ -1,21 +1,40 @@
 """Latent factors of users and items."""
 
-from tamis.models.factors.alternating import Alternating, Factors
-from tamis.models.factors.clock import Clock
+from tamis.models.factors.alternating import Alternating, Factors, Sweep, sweep
+from tamis.models.factors.explanation import FactorExplanation, explain
+from tamis.models.factors.fitting import DEFAULT_RIDGE, FitHistory, FitOptions
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.implicit import Implicit
-from tamis.models.factors.learned import Chain, Learned
-from tamis.models.factors.ratings import Ratings, Side
+from tamis.models.factors.posterior import FactorPosterior, Hyperparameters, Solver
+from tamis.models.factors.ratings import Duplicates, Entries, Indices, Ratings, Side
+from tamis.models.factors.recommender import FoldedUser, Recommender, find_id, find_ids, fit_recommender
+from tamis.models.factors.times import TimeScale
 
 __all__ = [
+    "DEFAULT_RIDGE",
     "Alternating",
-    "Chain",
-    "Clock",
     "Draw",
+    "Duplicates",
+    "Entries",
+    "FactorExplanation",
+    "FactorPosterior",
     "Factors",
+    "FitHistory",
+    "FitOptions",
+    "FoldedUser",
     "Gibbs",
+    "Hyperparameters",
     "Implicit",
-    "Learned",
+    "Indices",
     "Ratings",
+    "Recommender",
     "Side",
+    "Solver",
+    "Sweep",
+    "TimeScale",
+    "explain",
+    "find_id",
+    "find_ids",
+    "fit_recommender",
+    "sweep",
 ]

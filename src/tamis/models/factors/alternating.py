@@ -1,14 +1,15 @@
-"""Ratings, given the items' factors → a Gram for each user → the users' factors; and the other way round.
+"""Ratings, given the items' factors → a Gram per user → the users' factors; and the other way round.
 
 A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
 factors. With one side held, each row of the other is a small ridge regression: its offset is the coefficient
-of a column of ones. The ridge of factors grows with a row's ratings (Zhou et al. 2008) and begins with a few
-more, that of offsets does not grow: it is worth so many ratings.
+of a column of ones. The ridge of factors grows with a row's ratings (Zhou et al. 2008) and begins with that
+of a few extra ones; that of offsets does not grow: it is worth so many ratings.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from math import inf, sqrt
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -16,22 +17,25 @@ from tamis._kernels import factors as kernels
 from tamis._kernels import threads
 from tamis.arrays import Array, scipy_sparse
 from tamis.linalg import orthonormal
-from tamis.models.factors.ratings import Places, Ratings, Side
+from tamis.models.factors.ratings import Indices, Ratings, Side
+from tamis.protocols import Iterative, iterate
 
 _ROUNDS = 2
-_MORE = 5.0  # ratings whose ridge every row has besides its own: a single one is no taste (experiments/0008)
+_EXTRA = 5.0  # ratings whose ridge every row has besides its own: one rating says little (experiments/0008)
 _NO_BINS: Array = np.zeros(0)
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factors:
-    """What is known of users and items; the last column of each is its offset."""
+    """The rows of users and items; the last column of each is its offset."""
 
     level: float
     users: Array  # (users, k + 1)
     items: Array  # (items, k + 1)
-    bins: Array = field(default_factory=lambda: _NO_BINS)  # (bins,): offsets of all items by time
-    item_bins: Array = field(default_factory=lambda: _NO_BINS[:, None])  # (items, bins)
+    time_offsets: Array = field(default_factory=lambda: _NO_BINS)  # (bins,): of all items
+    item_time_offsets: Array = field(default_factory=lambda: _NO_BINS[:, None])  # (items, bins)
 
     @property
     def rank(self) -> int:
@@ -39,183 +43,252 @@ class Factors:
         return int(self.users.shape[1]) - 1
 
 
-def products(users: Array, items: Array, user: Places, item: Places) -> Array:
-    """Offsets and the product of factors of each pair (n,); nothing of a place of −1."""
-    own, other = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
-    found = kernels.dot_pairs(own, other, user, item)
-    return found + _offsets(users, user) + _offsets(items, item)
+@dataclass(frozen=True, slots=True, eq=False)
+class RatingsGiven(Generic[P]):
+    """The statistic of one step: the ratings, together with the posterior under which they are observed.
+
+    On paper it is a Gram per row. A million of them are not worth storing: they stay implicit, and the kernel
+    sums and solves each row's Gram directly from its ratings.
+    """
+
+    ratings: Ratings
+    posterior: P
+
+    def __add__(self, other: Self) -> Self:
+        return replace(self, ratings=self.ratings + other.ratings)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, ratings=self.ratings * weight)
 
 
-class Timed(Protocol):
-    """What is known of ratings besides users and items."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """The posterior of one step of alternating least squares, and how well it fits."""
+
+    factors: Factors
+    rmse: float = inf  # of the ratings, or of those held out; infinite before the first sweep
+    objective: float = inf  # which no sweep raises; or the error of the ratings held out
+
+
+class KnownOffsets(Protocol):
+    """The level of ratings, and the offsets of times."""
 
     @property
     def level(self) -> float:
         """The mean rating."""
 
     @property
-    def bins(self) -> Array:
+    def time_offsets(self) -> Array:
         """Offsets of all items by time (bins,)."""
 
     @property
-    def item_bins(self) -> Array:
+    def item_time_offsets(self) -> Array:
         """Offsets of each item by time (items, bins)."""
 
 
-def targets(ratings: Ratings, side: Side, at: Timed) -> Array:
-    """What users and items have to say of each of a side's entries (n,): all but the level and the time."""
-    found = side.values - at.level
-    if ratings.bin is not None:
-        found -= drift(at.bins, at.item_bins, ratings.item[side.order], ratings.bin[side.order])
-    return found
+def predict_pairs(users: Array, items: Array, user: Indices, item: Indices) -> Array:
+    """Offsets plus the product of factors of each pair (n,); an index of −1 adds nothing."""
+    own, other = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
+    products = kernels.dot_pairs(own, other, user, item)
+    return products + _select_offsets(users, user) + _select_offsets(items, item)
 
 
-def features(other: Array) -> Array:
-    """What a row of one side is a regression on (rows, k + 1): the other's factors, and a one."""
-    found = other.copy()
-    found[:, -1] = 1.0
-    return found
+def _select_offsets(rows: Array, indices: Indices) -> Array:
+    return np.append(rows[:, -1], 0.0)[indices]  # −1 is the last
 
 
-def squares(ratings: Ratings, at: Factors) -> float:
-    """The sum of the squares of what is wrong with the ratings, by weight."""
-    side = ratings.by_user
-    wanted = targets(ratings, side, at)
-    return float(
-        kernels.row_squares(side.indptr, side.others, side.weights, wanted, at.users, at.items).sum()
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """How good some factors are."""
-
-    squares: float  # of what is wrong with the ratings, by weight
-    objective: float  # what no sweep raises
-
-
-def _offsets(rows: Array, places: Places) -> Array:
-    return np.append(rows[:, -1], 0.0)[places]  # −1 is the last
-
-
-def drift(bins: Array, item_bins: Array, item: Places, time: Places | None) -> Array:
-    """Offsets of the time of each pair (n,): of all items then, and of the one item then."""
-    if time is None or not len(bins):
+def select_time_offsets(offsets: KnownOffsets, item: Indices, time_bin: Indices | None) -> Array:
+    """Offsets of the time of each pair (n,): of all items at that time, and of its own item."""
+    if time_bin is None or not len(offsets.time_offsets):
         return np.zeros(len(item))
-    return bins[time] + np.where(item >= 0, item_bins[item, time], 0.0)
+    own = np.where(item >= 0, offsets.item_time_offsets[item, time_bin], 0.0)
+    return np.asarray(offsets.time_offsets[time_bin] + own)
+
+
+def compute_targets(ratings: Ratings, side: Side, offsets: KnownOffsets) -> Array:
+    """The part of each of a side's ratings that users and items explain (n,): less level and time."""
+    targets = side.values - offsets.level
+    if ratings.time_bin is not None:
+        targets -= select_time_offsets(offsets, ratings.item[side.order], ratings.time_bin[side.order])
+    return targets
+
+
+def make_features(other: Array) -> Array:
+    """The features on which a row of one side is regressed (rows, k + 1): the other's factors, and a one."""
+    features = other.copy()
+    features[:, -1] = 1.0
+    return features
+
+
+def sum_squared_residuals(ratings: Ratings, factors: Factors) -> float:
+    """Σ w (rating − expected rating)²."""
+    side = ratings.by_user
+    targets = compute_targets(ratings, side, factors)
+    squares = kernels.row_squares(
+        side.indptr, side.others, side.weights, targets, factors.users, factors.items
+    )
+    return float(squares.sum())
+
+
+def compute_rmse(ratings: Ratings, factors: Factors) -> float:
+    """The root of the weighted mean squared residual."""
+    return sqrt(sum_squared_residuals(ratings, factors) / ratings.total_weight)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """Alternating least squares."""
+    """Alternating least squares: `iterate` makes sweeps, each of items, offsets of times and users.
+
+    Users are solved last, so that each user's row is the exact answer to the items. With `held_out` ratings,
+    sweeps are evaluated by the error of those.
+    """
 
     rank: int
-    ridge: float = 0.1  # of factors, for each rating and a few more
-    offset_ridge: float = 5.0  # of offsets, in ratings; without bounds: no level, no offsets
+    ridge: float = 0.1  # of factors, per rating and a few extra ones
+    offset_ridge: float = 5.0  # of offsets, in ratings; infinity: no level, no offsets
+    held_out: Ratings | None = None
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
-        """Items by the directions in which ratings vary most, found roughly; offsets of zero.
+        """Items in the directions in which ratings vary most, estimated roughly; offsets of zero.
 
-        From random factors, next to no ridge and 50 ratings a row, one start in ten went astray: a few rows
-        grew without bounds (1000 × 1000, rank 5, no noise). From here none of 14 did.
+        From random factors, with a tiny ridge and 50 ratings per row, one start in ten diverged: a few rows
+        grew without bounds (1000 × 1000, rank 5, no noise). From this start none of 14 did.
         """
         items = np.zeros((ratings.items, self.rank + 1))
         level = float(np.average(ratings.value, weights=ratings.weight)) if self.has_offsets else 0.0
-        scale = np.sqrt(ratings.spread * ratings.items / self.rank)
-        items[:, :-1] = scale * self._directions(ratings, level, rng)
-        bins, item_bins = np.zeros(ratings.bins), np.zeros((ratings.items, ratings.bins))
-        return Factors(level, np.zeros((ratings.users, self.rank + 1)), items, bins, item_bins)
+        scale = np.sqrt(ratings.scale * ratings.items / self.rank)
+        items[:, :-1] = scale * self._find_directions(ratings, level, rng)
+        users = np.zeros((ratings.users, self.rank + 1))
+        bins = ratings.time_bins
+        return Factors(level, users, items, np.zeros(bins), np.zeros((ratings.items, bins)))
 
-    def _directions(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
+    def _find_directions(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
         """The widest directions of the items' columns (items, k), by a few rounds of subspace iteration."""
         side, user = ratings.by_user, ratings.user[ratings.by_user.order]
-        rest = side.values - level
+        residuals = side.values - level
         if self.has_offsets:
-            for place, mass in ((side.others, ratings.by_item.mass), (user, side.mass)):
-                total = np.bincount(place, side.weights * rest, minlength=len(mass))
-                rest -= (total / (mass + max(self.offset_ridge, 1e-12)))[place]
+            for index, weights in ((side.others, ratings.by_item.row_weights), (user, side.row_weights)):
+                total = np.bincount(index, side.weights * residuals, minlength=len(weights))
+                residuals -= (total / (weights + max(self.offset_ridge, 1e-12)))[index]
         shape = ratings.users, ratings.items
-        table = scipy_sparse().csr_array((side.weights * rest, side.others, side.indptr), shape=shape)
-        found: Array = rng.normal(size=(ratings.items, self.rank)) / np.sqrt(ratings.items)
-        held = min(found.shape)  # more directions than items there are not: those stay random
+        table = scipy_sparse().csr_array((side.weights * residuals, side.others, side.indptr), shape=shape)
+        directions: Array = rng.normal(size=(ratings.items, self.rank)) / np.sqrt(ratings.items)
+        count = min(directions.shape)  # there are no more directions than items: the rest stay random
         with threads.one_blas_thread:
             for _ in range(_ROUNDS):
-                found[:, :held] = orthonormal(table.T @ (table @ found[:, :held]))
-        return found
+                directions[:, :count] = orthonormal(table.T @ (table @ directions[:, :count]))
+        return directions
 
     @property
     def has_offsets(self) -> bool:
         """Whether there are a level and offsets."""
         return bool(np.isfinite(self.offset_ridge))
 
-    def sweeps(self, ratings: Ratings, start: Factors) -> Iterator[Factors]:
-        """Both sides in turn, without end; users last, so that each is the answer to the items there are."""
-        at = replace(start, users=self.users(ratings, start))
-        while True:
-            at = replace(at, items=self.items(ratings, at))
-            if ratings.bins:
-                at = self._timed(ratings, at)
-            at = replace(at, users=self.users(ratings, at))
-            yield at
+    def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
+        """The ratings, given factors; nothing is summed yet."""
+        return RatingsGiven(data, refuse_no_factors(given))
 
-    def users(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
-        """The rows of users, of all or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.only(rows)
-        return self._side(side, at.items, targets(ratings, side, at))
+    def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
+        """One sweep: items given users, offsets of times given both, users given items."""
+        ratings, factors = statistic.ratings, statistic.posterior.factors
+        factors = replace(factors, items=self.solve_items(ratings, factors))
+        if ratings.time_bins:
+            factors = self._fit_time_offsets(ratings, factors)
+        factors = replace(factors, users=self.solve_users(ratings, factors))
+        if self.held_out is None:
+            return self.evaluate(ratings, factors)
+        rmse = compute_rmse(self.held_out, factors)
+        return Sweep(factors, rmse, rmse)
 
-    def items(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
-        """The rows of items, of all or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.only(rows)
-        return self._side(side, at.users, targets(ratings, side, at))
+    def objective(self, statistic: RatingsGiven[Sweep]) -> float:
+        """The penalised squared error, or the error of the ratings held out."""
+        return statistic.posterior.objective
 
-    def features(self, other: Array) -> Array:
-        """What a row of one side is a regression on (rows, k + 1), or (rows, k) without offsets."""
-        return features(other) if self.has_offsets else np.ascontiguousarray(other[:, :-1])
+    def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
+        """The error of the ratings; with all ridges, its squares are the objective."""
+        squares = objective = sum_squared_residuals(ratings, factors)
+        for side, rows in ((ratings.by_user, factors.users), (ratings.by_item, factors.items)):
+            ridges = self.compute_ridges(side)
+            objective += float((ridges * np.square(rows[:, : ridges.shape[1]])).sum())
+        if ratings.time_bins:
+            offsets = np.square(factors.time_offsets).sum() + np.square(factors.item_time_offsets).sum()
+            objective += self.offset_ridge * float(offsets)
+        return Sweep(factors, sqrt(squares / ratings.total_weight), objective)
 
-    def ridges(self, side: Side) -> Array:
-        """What holds each row's factors and offset next to zero (rows, k + 1)."""
-        found = np.empty((len(side.mass), self.rank + self.has_offsets))
-        found[:, : self.rank] = self.ridge * (side.mass + _MORE)[:, None]
-        found[:, self.rank :] = max(self.offset_ridge, 1e-12)
-        return found
+    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of all users, or of some, given the items (rows, k + 1)."""
+        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
+        return self._solve_rows(side, factors.items, compute_targets(ratings, side, factors))
 
-    def _side(self, side: Side, other: Array, wanted: Array) -> Array:
-        found = kernels.solve_rows(
+    def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of all items, or of some, given the users (rows, k + 1)."""
+        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
+        return self._solve_rows(side, factors.users, compute_targets(ratings, side, factors))
+
+    def make_features(self, other: Array) -> Array:
+        """The features of one side's regressions (rows, k + 1), or (rows, k) without offsets."""
+        return make_features(other) if self.has_offsets else np.ascontiguousarray(other[:, :-1])
+
+    def compute_ridges(self, side: Side) -> Array:
+        """The ridge of each row's factors and offset (rows, k + 1)."""
+        ridges = np.empty((len(side.row_weights), self.rank + self.has_offsets))
+        ridges[:, : self.rank] = self.ridge * (side.row_weights + _EXTRA)[:, None]
+        ridges[:, self.rank :] = max(self.offset_ridge, 1e-12)
+        return ridges
+
+    def _solve_rows(self, side: Side, other: Array, targets: Array) -> Array:
+        rows = kernels.solve_rows(
             side.indptr,
             side.others,
             side.weights,
-            side.weights * wanted,
-            self.features(other),
-            self.ridges(side),
+            side.weights * targets,
+            self.make_features(other),
+            self.compute_ridges(side),
             shift=np.ascontiguousarray(other[:, -1]),
         )
-        if np.isnan(found).any():
+        if np.isnan(rows).any():
             raise ValueError(
-                f"got ridge={self.ridge:g}, expected more: it does not hold the factors of a row whose "
-                "ratings say too little of them; raise it"
+                f"got ridge={self.ridge:g}, expected more: the ratings of a row do not determine its "
+                "factors; raise it"
             )
-        return found if self.has_offsets else np.column_stack([found, np.zeros(len(found))])
+        return rows if self.has_offsets else np.column_stack([rows, np.zeros(len(rows))])
 
-    def _timed(self, ratings: Ratings, at: Factors) -> Factors:
+    def _fit_time_offsets(self, ratings: Ratings, factors: Factors) -> Factors:
         """Offsets of times given all else: those of all items, then those of each."""
-        assert ratings.bin is not None
+        assert ratings.time_bin is not None
         ridge = max(self.offset_ridge, 1e-12)
-        rest = ratings.value - at.level - products(at.users, at.items, ratings.user, ratings.item)
-        w = ratings.weights
-        own = at.item_bins[ratings.item, ratings.bin]
-        mass = np.bincount(ratings.bin, w, minlength=ratings.bins)
-        bins = np.bincount(ratings.bin, w * (rest - own), minlength=ratings.bins) / (mass + ridge)
-        cell, shape = ratings.item * ratings.bins + ratings.bin, at.item_bins.shape
-        mass = np.bincount(cell, w, minlength=at.item_bins.size)
-        pull = np.bincount(cell, w * (rest - bins[ratings.bin]), minlength=at.item_bins.size)
-        return replace(at, bins=bins, item_bins=(pull / (mass + ridge)).reshape(shape))
+        predicted = predict_pairs(factors.users, factors.items, ratings.user, ratings.item)
+        residuals = ratings.value - factors.level - predicted
+        w, time_bin, bins = ratings.weights, ratings.time_bin, ratings.time_bins
+        own = factors.item_time_offsets[ratings.item, time_bin]
+        weight = np.bincount(time_bin, w, minlength=bins)
+        offsets = np.bincount(time_bin, w * (residuals - own), minlength=bins) / (weight + ridge)
+        cell, size = ratings.item * bins + time_bin, factors.item_time_offsets.size
+        weight = np.bincount(cell, w, minlength=size)
+        total = np.bincount(cell, w * (residuals - offsets[time_bin]), minlength=size)
+        item_offsets = (total / (weight + ridge)).reshape(factors.item_time_offsets.shape)
+        return replace(factors, time_offsets=offsets, item_time_offsets=item_offsets)
 
-    def judged(self, ratings: Ratings, at: Factors) -> Judged:
-        """The squares of what is wrong; with all ridges, they are the objective."""
-        wrong = total = squares(ratings, at)
-        for side, rows in ((ratings.by_user, at.users), (ratings.by_item, at.items)):
-            ridge = self.ridges(side)
-            total += float((ridge * np.square(rows[:, : ridge.shape[1]])).sum())
-        if ratings.bins:
-            total += self.offset_ridge * float(np.square(at.bins).sum() + np.square(at.item_bins).sum())
-        return Judged(wrong, total)
+
+def refuse_no_factors(given: P | None) -> P:
+    """The given posterior; raise if there is none."""
+    if given is None:
+        raise ValueError("got no factors, expected those of a start: ratings are observed given factors")
+    return given
+
+
+class AlternatingModel(Iterative[Ratings, RatingsGiven[Sweep], Sweep], Protocol):
+    """A model of ratings whose steps are sweeps: explicit or implicit."""
+
+    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of users given the items."""
+        ...
+
+
+def sweep(model: AlternatingModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
+    """Sweeps without end, from the users that answer the start's items."""
+    begin = Sweep(replace(start, users=model.solve_users(ratings, start)))
+    return (step.posterior for step in iterate(model, (ratings,), begin))
+
+
+_: type[Iterative[Ratings, RatingsGiven[Sweep], Sweep]] = Alternating

@@ -1,12 +1,11 @@
 """Ratings → draws from the posterior of factors: Bayesian matrix factorisation (Salakhutdinov, Mnih 2008).
 
-Given one side, a row of the other is a Bayesian linear regression on the same Gram that alternating least
-squares has; the step draws from its posterior instead of going to its top. Each side's rows have a Gaussian
-prior, whose mean and covariance are drawn from their own posterior, a normal–inverse-Wishart, and the noise
-from its inverse gamma. The level and the offsets of times stay as the start has them.
+Given one side, a row of the other is a Bayesian linear regression on the same Gram as in alternating least
+squares; a step draws from its posterior instead of taking its mode. Each side's rows have a Gaussian prior,
+whose mean and covariance are drawn from their own posterior, a normal–inverse-Wishart, and the noise from its
+inverse gamma. The level and the offsets of times stay as the start has them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,13 +15,21 @@ from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.linalg import Cholesky
-from tamis.models.factors.alternating import Factors, features, squares, targets
+from tamis.models.factors.alternating import (
+    Factors,
+    RatingsGiven,
+    compute_targets,
+    make_features,
+    refuse_no_factors,
+    sum_squared_residuals,
+)
 from tamis.models.factors.ratings import Ratings, Side
+from tamis.protocols import Iterative
 from tamis.stats import Moments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Belief:
+class RowPrior:
     """The Gaussian prior of one side's rows."""
 
     mean: Array  # (k + 1,)
@@ -31,72 +38,95 @@ class Belief:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """One draw of everything."""
+    """One draw of all parameters."""
 
     factors: Factors
-    precision: float  # of a rating's noise, of weight 1
-    users: Belief
-    items: Belief
+    precision: float  # of the noise of a rating of weight 1
+    user_prior: RowPrior
+    item_prior: RowPrior
     rmse: float  # of the ratings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Gibbs:
-    """Draws of each side in turn."""
+    """Gibbs sampling: each step of `iterate` draws the users, the items and the noise.
+
+    The first draws still depend on the start.
+    """
 
     rank: int
-    strength: float = 1.0  # what the prior of a side's mean is worth in rows
-    scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their spread
+    rng: np.random.Generator
+    strength: float = 1.0  # of the prior of a side's mean, in rows
+    scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their standard deviation
 
-    def draws(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> Iterator[Draw]:
-        """Without end; the first ones still tell of the start."""
-        at = start
-        precision, _ = self._noise(ratings, at, rng)
-        own, other = (targets(ratings, side, at) for side in (ratings.by_user, ratings.by_item))
-        while True:
-            users = self._belief(at.users, rng)
-            at = replace(at, users=drawn_rows(ratings.by_user, own, at.items, precision, users, rng))
-            items = self._belief(at.items, rng)
-            at = replace(at, items=drawn_rows(ratings.by_item, other, at.users, precision, items, rng))
-            precision, rmse = self._noise(ratings, at, rng)
-            yield Draw(at, precision, users, items, rmse)
+    def start(self, ratings: Ratings, factors: Factors) -> Draw:
+        """The given factors, with a draw of the noise; the priors of rows are not drawn yet."""
+        k = self.rank + 1
+        flat = RowPrior(np.zeros(k), np.zeros((k, k)))
+        precision, rmse = self._draw_noise(ratings, factors)
+        return Draw(factors, precision, flat, flat, rmse)
 
-    def _belief(self, rows: Array, rng: np.random.Generator) -> Belief:
+    def observe(self, data: Ratings, given: Draw | None = None) -> RatingsGiven[Draw]:
+        """The ratings, given a draw; nothing is summed yet."""
+        return RatingsGiven(data, refuse_no_factors(given))
+
+    def infer(self, statistic: RatingsGiven[Draw]) -> Draw:
+        """The next draw."""
+        ratings, before = statistic.ratings, statistic.posterior
+        factors, precision, sides = before.factors, before.precision, (ratings.by_user, ratings.by_item)
+        own, other = (compute_targets(ratings, side, factors) for side in sides)
+        user_prior = self._draw_prior(factors.users)
+        users = draw_rows(ratings.by_user, own, factors.items, precision, user_prior, self.rng)
+        item_prior = self._draw_prior(factors.items)
+        items = draw_rows(ratings.by_item, other, users, precision, item_prior, self.rng)
+        factors = replace(factors, users=users, items=items)
+        precision, rmse = self._draw_noise(ratings, factors)
+        return Draw(factors, precision, user_prior, item_prior, rmse)
+
+    def objective(self, statistic: RatingsGiven[Draw]) -> float:
+        """The error of the ratings."""
+        return statistic.posterior.rmse
+
+    def _draw_prior(self, rows: Array) -> RowPrior:
         k = self.rank + 1
         prior = NormalInverseWishart(np.zeros(k), self.strength, k + 2.0, self.scale * np.eye(k))
         with threads.one_blas_thread:
-            drawn = prior.update(Moments.observe(rows, form="full")).sample(rng)
-            return Belief(drawn.mean, Cholesky.of(drawn.covariance, "covariance of the factors").inverse())
+            gaussian = prior.update(Moments.observe(rows, form="full")).sample(self.rng)
+            precision = Cholesky.of(gaussian.covariance, "covariance of the factors").inverse()
+            return RowPrior(gaussian.mean, precision)
 
-    def _noise(self, ratings: Ratings, at: Factors, rng: np.random.Generator) -> tuple[float, float]:
-        """A draw of the noise's precision, and how wrong the ratings are."""
-        total, mass = squares(ratings, at), ratings.mass  # one of weight 0.1 tells a tenth of what one tells
-        drawn = float(rng.gamma(0.5 * (1.0 + mass), 2.0 / (1.0 + total)))
-        return drawn, float(np.sqrt(total / mass))
+    def _draw_noise(self, ratings: Ratings, factors: Factors) -> tuple[float, float]:
+        """A draw of the noise's precision, and the error of the ratings."""
+        squares, weight = sum_squared_residuals(ratings, factors), ratings.total_weight
+        precision = float(self.rng.gamma(0.5 * (1.0 + weight), 2.0 / (1.0 + squares)))
+        return precision, float(np.sqrt(squares / weight))
 
 
-def drawn_rows(
+def draw_rows(
     side: Side,
-    wanted: Array,
+    targets: Array,
     other: Array,
     precision: float,
-    belief: Belief,
+    prior: RowPrior,
     rng: np.random.Generator,
 ) -> Array:
-    """A draw of the rows of one side (rows, k + 1), given the other and all else."""
+    """A draw of the rows of one side (rows, k + 1), given the other side and the noise."""
     weights = precision * side.weights
     shape = len(side.counts), other.shape[1]
     noise, ridge = rng.standard_normal(shape), np.zeros(shape)
-    pull = belief.precision @ belief.mean
+    pull = prior.precision @ prior.mean
     return kernels.solve_rows(
         side.indptr,
         side.others,
         weights,
-        weights * wanted,
-        features(other),
+        weights * targets,
+        make_features(other),
         ridge,
-        belief.precision,
+        prior.precision,
         pull,
         noise,
         np.ascontiguousarray(other[:, -1]),
     )
+
+
+_: type[Iterative[Ratings, RatingsGiven[Draw], Draw]] = Gibbs

@@ -1,25 +1,26 @@
-"""Deeds, given the items' factors → a Gram for each user → the users' factors (Hu, Koren, Volinsky 2008).
+"""Actions, given the items' factors → a Gram per user → the users' factors (Hu, Koren, Volinsky 2008).
 
-Everybody has a preference for everything: 1 where something was done, 0 elsewhere. What was done often or
-long is sure, c = 1 + confidence · value; all else counts 1. The part of the Gram that is the same for
-everybody, YᵀY, is made once.
+Every user has a preference for every item: 1 where he acted (played, clicked, bought), 0 elsewhere. A pair
+with an action has the confidence c = 1 + confidence · value; every other pair has 1. The part of the Gram
+that all users share, YᵀY, is computed once.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 
 from tamis._kernels import factors as kernels
 from tamis._kernels import threads
 from tamis.arrays import Array
-from tamis.models.factors.alternating import Factors, Judged, products
-from tamis.models.factors.ratings import Places, Ratings, Side
+from tamis.models.factors.alternating import Factors, RatingsGiven, Sweep, predict_pairs, refuse_no_factors
+from tamis.models.factors.ratings import Indices, Ratings, Side
+from tamis.protocols import Iterative
 
 
 @dataclass(frozen=True, slots=True)
 class Implicit:
-    """Alternating least squares over all pairs, seen and not; no level and no offsets."""
+    """Alternating least squares over all pairs, with an action or without; no level and no offsets."""
 
     rank: int
     ridge: float = 0.1
@@ -29,56 +30,68 @@ class Implicit:
         """Small random factors of items."""
         items = np.zeros((ratings.items, self.rank + 1))
         items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.items, self.rank))
-        users, timeless = np.zeros((ratings.users, self.rank + 1)), np.zeros((ratings.items, 0))
-        return Factors(0.0, users, items, np.zeros(0), timeless)
+        users = np.zeros((ratings.users, self.rank + 1))
+        return Factors(0.0, users, items, np.zeros(0), np.zeros((ratings.items, 0)))
 
-    def sweeps(self, ratings: Ratings, start: Factors) -> Iterator[Factors]:
-        """Both sides in turn, without end; users last."""
-        at = replace(start, users=self.users(ratings, start))
-        while True:
-            at = replace(at, items=self.items(ratings, at))
-            at = replace(at, users=self.users(ratings, at))
-            yield at
+    def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
+        """The actions, given factors; nothing is summed yet."""
+        return RatingsGiven(data, refuse_no_factors(given))
 
-    def users(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
-        """The rows of users, of all or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.only(rows)
-        return self._side(side, at.items)
+    def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
+        """One sweep: items given users, then users given items."""
+        ratings, factors = statistic.ratings, statistic.posterior.factors
+        factors = replace(factors, items=self.solve_items(ratings, factors))
+        factors = replace(factors, users=self.solve_users(ratings, factors))
+        return self.evaluate(ratings, factors)
 
-    def items(self, ratings: Ratings, at: Factors, rows: Places | None = None) -> Array:
-        """The rows of items, of all or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.only(rows)
-        return self._side(side, at.users)
+    def objective(self, statistic: RatingsGiven[Sweep]) -> float:
+        """The penalised squared error over all pairs."""
+        return statistic.posterior.objective
 
-    def sure(self, side: Side) -> Array:
-        """c − 1 of each deed (n,)."""
+    def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
+        """The distance of preferences for pairs with an action from 1; the objective is over all pairs."""
+        side, users, items = ratings.by_user, factors.users[:, :-1], factors.items[:, :-1]
+        residuals = 1.0 - predict_pairs(factors.users, factors.items, ratings.user[side.order], side.others)
+        with threads.one_blas_thread:
+            all_pairs = float(((users.T @ users) * (items.T @ items)).sum())
+        has_action = side.weights > 0.0
+        actions = self.compute_pulls(side) * np.square(residuals) - has_action * np.square(1.0 - residuals)
+        penalty = self.ridge * float(np.square(users).sum() + np.square(items).sum())
+        squares = float((side.weights * np.square(residuals)).sum())
+        objective = all_pairs + float(actions.sum()) + penalty
+        return Sweep(factors, sqrt(squares / ratings.total_weight), objective)
+
+    def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of all users, or of some, given the items (rows, k + 1)."""
+        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
+        return self._solve_rows(side, factors.items)
+
+    def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
+        """The rows of all items, or of some, given the users (rows, k + 1)."""
+        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
+        return self._solve_rows(side, factors.users)
+
+    def compute_confidence(self, side: Side) -> Array:
+        """c − 1 of each action (n,)."""
         return self.confidence * side.weights * side.values
 
-    def pulls(self, side: Side) -> Array:
-        """c times the preference of each deed (n,): one that weighs nothing is as good as not done."""
-        return np.where(side.weights > 0.0, 1.0 + self.sure(side), 0.0)
+    def compute_pulls(self, side: Side) -> Array:
+        """c times the preference of each action (n,): an action of weight 0 counts as none."""
+        return np.where(side.weights > 0.0, 1.0 + self.compute_confidence(side), 0.0)
 
-    def _side(self, side: Side, other: Array) -> Array:
+    def _solve_rows(self, side: Side, other: Array) -> Array:
         features = np.ascontiguousarray(other[:, :-1])
-        more, pulls = self.sure(side), self.pulls(side)
+        confidence, pulls = self.compute_confidence(side), self.compute_pulls(side)
         ridge = np.full((len(side.counts), self.rank), self.ridge)
         with threads.one_blas_thread:
             base = features.T @ features
-        found = kernels.solve_rows(side.indptr, side.others, more, pulls, features, ridge, base)
-        if not np.isfinite(found).all():
+        rows = kernels.solve_rows(side.indptr, side.others, confidence, pulls, features, ridge, base)
+        if not np.isfinite(rows).all():
             raise ValueError(
-                f"got deeds as sure as {more.max():.0e} with ridge={self.ridge:g}, expected less: rows are "
-                "lost to rounding; lower confidence, raise ridge, or give log1p of values"
+                f"got actions of confidence {confidence.max():.0e} with ridge={self.ridge:g}, expected less: "
+                "rows are lost to rounding; lower confidence, raise ridge, or give log1p of values"
             )
-        return np.column_stack([found, np.zeros(len(found))])
+        return np.column_stack([rows, np.zeros(len(rows))])
 
-    def judged(self, ratings: Ratings, at: Factors) -> Judged:
-        """How far preferences for what was done are from 1; and over all pairs, with the ridges."""
-        side, users, items = ratings.by_user, at.users[:, :-1], at.items[:, :-1]
-        wrong = 1.0 - products(at.users, at.items, ratings.user[side.order], side.others)
-        with threads.one_blas_thread:
-            everywhere = float(((users.T @ users) * (items.T @ items)).sum())
-        done = side.weights > 0.0
-        seen = float((self.pulls(side) * np.square(wrong) - done * np.square(1.0 - wrong)).sum())
-        total = everywhere + seen + self.ridge * float(np.square(users).sum() + np.square(items).sum())
-        return Judged(float((side.weights * np.square(wrong)).sum()), total)
+
+_: type[Iterative[Ratings, RatingsGiven[Sweep], Sweep]] = Implicit

@@ -1,56 +1,57 @@
-"""Scores → what to show: the best, or the best that are not all alike."""
+"""Scores → the items to show: the best, or the best that are not all alike."""
 
 import numpy as np
 
 from tamis._kernels import factors as kernels
 from tamis.arrays import Array
-from tamis.models.factors.ratings import Places
+from tamis.models.factors.ratings import Indices
 
-_POOL = 10  # candidates for each that is shown, among which variety is looked for
+_POOL = 10  # candidates per item shown, among which diverse ones are searched
 
 
-def best(scores: Array, count: int) -> Places:
-    """Places of the largest scores of each row (n, count), −1 where there are too few above −∞."""
+def find_best(scores: Array, count: int) -> Indices:
+    """Indices of the largest scores of each row (n, count), −1 where too few are above −∞."""
     return kernels.top_rows(np.ascontiguousarray(scores), count)
 
 
-def directions(factors: Array) -> Array:
-    """Rows of length one (n, k); what has no factors stays zero and is like nothing."""
+def normalize_rows(factors: Array) -> Array:
+    """Rows of length one (n, k); a row of zeros stays zero, and has a cosine of 0 with all others."""
     length = np.linalg.norm(factors, axis=1, keepdims=True)
     return factors / np.where(length > 0.0, length, 1.0)
 
 
-def varied(scores: Array, factors: Array, count: int, diversity: float) -> Places:
-    """Places of good scores of each row (n, count) that differ: maximal marginal relevance.
+def find_diverse(scores: Array, factors: Array, count: int, diversity: float) -> Indices:
+    """Indices of good scores of each row (n, count) that differ: maximal marginal relevance.
 
-    Each next one has the largest (1 − diversity) · score − diversity · (its largest cosine with those
-    before), among the best of each row; their scores are brought to 0 … 1.
+    Each next item has the largest (1 − diversity) · score − diversity · (its largest cosine with those
+    before), among the best of each row, whose scores are scaled to 0 … 1.
     """
-    pool = best(scores, min(scores.shape[1], _POOL * count))
-    found = np.full((len(scores), count), -1, dtype=np.int64)
-    for row, candidates in enumerate(pool):
-        own = candidates[candidates >= 0]
-        if not len(own):
+    pool = find_best(scores, min(scores.shape[1], _POOL * count))
+    indices = np.full((len(scores), count), -1, dtype=np.int64)
+    for row, padded in enumerate(pool):
+        candidates = padded[padded >= 0]
+        if not len(candidates):
             continue
-        value = scores[row, own]
+        value = scores[row, candidates]
         span = value.max() - value.min()
-        worth = (1.0 - diversity) * ((value - value.min()) / span if span > 0.0 else np.zeros(len(own)))
-        facing = directions(factors[own])
-        like = np.full(len(own), -np.inf)
-        for place in range(min(count, len(own))):
-            now = worth - diversity * like if place else worth.copy()
-            chosen = int(now.argmax())
-            found[row, place] = own[chosen]
-            worth[chosen] = -np.inf
-            like = np.maximum(like, facing @ facing[chosen])
-    return found
+        relevance = (value - value.min()) / span if span > 0.0 else np.zeros(len(candidates))
+        relevance = (1.0 - diversity) * relevance
+        directions = normalize_rows(factors[candidates])
+        similarity = np.full(len(candidates), -np.inf)
+        for place in range(min(count, len(candidates))):
+            marginal = relevance - diversity * similarity if place else relevance.copy()
+            best = int(marginal.argmax())
+            indices[row, place] = candidates[best]
+            relevance[best] = -np.inf
+            similarity = np.maximum(similarity, directions @ directions[best])
+    return indices
 
 
-def alike(factors: Array, item: int, count: int) -> tuple[Places, Array]:
-    """The items of nearest direction, most alike first, and their cosines."""
-    facing = directions(factors)
-    cosine = facing @ facing[item]
+def find_similar(factors: Array, item: int, count: int) -> tuple[Indices, Array]:
+    """The items of nearest direction, most similar first, and their cosines."""
+    directions = normalize_rows(factors)
+    cosine = directions @ directions[item]
     cosine[item] = -np.inf
-    places = best(cosine[None], count)[0]
-    places = places[places >= 0]
-    return places, cosine[places]
+    indices = find_best(cosine[None], count)[0]
+    indices = indices[indices >= 0]
+    return indices, cosine[indices]

@@ -1,0 +1,588 @@
+"""Principal components from one sum of products: they can be merged, forgotten, and are right at any mean."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import update_wrapper
+from types import SimpleNamespace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from tamis.arrays import Array, Matrix
+from tamis.estimators import answers
+from tamis.estimators.base import TableFace, with_callbacks
+from tamis.estimators.linear_explanation import LinearExplanation, explained
+from tamis.estimators.reading import make_generator
+from tamis.estimators.regression_answers import number
+from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
+from tamis.models.components import (
+    Components,
+    Gaps,
+    HeldOutRows,
+    PrincipalComponents,
+    choose_solver,
+    cross_validate,
+    decompose_randomized,
+    decompose_rows,
+    dense_blocks,
+    fit_gaps,
+    fold_by_content,
+    has_gaps,
+    impute,
+    log_densities_with_gaps,
+    refuse_few_rows,
+    refuse_gaps,
+    refuse_lost,
+    refuse_unknown_solver,
+    to_integer,
+)
+from tamis.parameters import check_integer, check_nonnegative
+from tamis.schema import Schema
+from tamis.stats import Moments
+from tamis.tables import Table
+from tamis.warning import warn
+
+_DROP = "drop or fill those rows"
+_FILL = f"{_DROP}, or set missing='em'"
+_AT_ONCE = "rows with gaps are imputed together, so give them to fit, all at once"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComponentsState:
+    """The statistic and the components inferred from it; or only these, if the solver keeps no statistic."""
+
+    schema: Schema
+    statistic: Moments | None  # by fold, if n_components="held-out"; None for wide rows
+    solver: str = "moments"
+    log_likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
+    components: Components | None = None  # None until they are asked for
+
+    is_empty: ClassVar[bool] = False  # a state is only ever made by learning
+
+    def require_statistic(self, purpose: str) -> Moments:
+        """The statistic, by fold or not; raise if the solver kept none."""
+        if self.statistic is None:
+            raise ValueError(
+                f"this PCA was fitted with solver={self.solver!r}, which keeps no statistic to {purpose}, "
+                "expected solver='moments': set it and fit again"
+            )
+        return self.statistic
+
+    @property
+    def pooled_statistic(self) -> Moments:
+        """The statistic of all rows, not by fold."""
+        statistic = self.require_statistic("show")
+        return statistic if statistic.keys is None else statistic.pooled()
+
+
+class RequiresStatistic:
+    """Decorates a method that `hasattr` denies, in a line of its own, where the solver keeps no statistic."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, face: Any, kind: type) -> Any:
+        if face is None:  # as scikit-learn reads signatures
+            return self._method
+        if face.solver in ("rows", "randomized"):
+            raise AttributeError(
+                f"PCA(solver={face.solver!r}) has no {self._method.__name__}, for it keeps no statistic: set "
+                "solver='moments'"
+            )
+        return self._method.__get__(face, kind)
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[ComponentsState]):  # type: ignore[misc]
+    """Principal components, and the Gaussian of probabilistic PCA, with scikit-learn's names and signs.
+
+    The statistic is the sum of the rows and of their products. Components are those of a singular value
+    decomposition of the centred rows, whatever the mean. A variance of less than 1e-13 of the largest is lost
+    in the rounding of the products, and is 0 here. A row of weight 2 is that row twice.
+
+    Parameters
+    ----------
+    n_components : int, float, "mle", "held-out" or None
+        How many to keep: a number; the fewest that explain more than that share of the variance; the number
+        of largest evidence (Minka); the number that gives rows held out in five folds the largest density, at
+        no further look at the data; or all. A row's fold is chosen by what it holds. Directions in which no
+        row varies have no say in densities: of rows that span only r directions, at most r are kept.
+    whiten : whether codes are scaled to unit variance; a component without variance is not scaled
+    solver : "auto", "moments", "rows" or "randomized"
+        "moments" keeps the statistic. Without one, and so without `partial_fit`, `merge`, `unlearn` and
+        `decay`: "rows" decomposes the products of rows with each other, for fewer rows than columns;
+        "randomized" is for many of both and few components, and bounds its error in `error_bound_`. "auto"
+        takes moments up to 2,000 columns, and beyond chooses by the numbers of rows and columns.
+    missing : "refuse" or "em"
+        "em" takes NaN, and imputes missing values from the others of their row by the EM algorithm.
+    tol, max_iter : EM ends when a step adds less than `tol` to a row's log-likelihood, or after `max_iter`
+    exact : whether sums of products are exact to the bit, at several times the price
+    random_state : of the randomized solver
+    verbose : whether to show EM's progress
+
+    Notes
+    -----
+    Variances divide by the total weight less one, as scikit-learn's do. `noise_variance_` is the mean over
+    all d − K directions left over, where scikit-learn counts at most as many directions as rows; the two
+    differ only with fewer rows than columns. The covariance does not depend on `whiten`.
+
+    Examples
+    --------
+    >>> import tamis
+    >>> model = tamis.PCA(1).fit([[0, 0], [1, 2], [2, 4.5]])
+    >>> model.components_.round(2).tolist(), model.explained_variance_ratio_.round(3).tolist()
+    ([[0.4, 0.91]], [0.999])
+    >>> model.partial_fit([[3, 6]]).unlearn([[3, 6]]).transform([[2, 4.5]]).round(2).tolist()
+    [[2.54]]
+    """
+
+    def __init__(
+        self,
+        n_components: Any = None,
+        *,
+        whiten: bool = False,
+        solver: str = "auto",
+        missing: str = "refuse",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        exact: bool = False,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.whiten = whiten
+        self.solver = solver
+        self.missing = missing
+        self.tol = tol
+        self.max_iter = max_iter
+        self.exact = exact
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _sparse(self) -> bool:
+        return True
+
+    @property
+    def _takes_missing(self) -> bool:
+        return bool(self.missing == "em")
+
+    @property
+    def _by_fold(self) -> bool:
+        return isinstance(self.n_components, str) and self.n_components == "held-out"
+
+    def _model(self) -> PrincipalComponents:
+        return PrincipalComponents(self.n_components, bool(self.exact))
+
+    def _check_parameters(self) -> None:
+        refuse_unknown_solver(self.solver)
+        if self.missing not in ("refuse", "em"):
+            raise ValueError(f"got missing={self.missing!r}, expected 'refuse' or 'em'")
+        check_integer("max_iter", self.max_iter)
+        check_nonnegative("tol", self.tol)
+
+    # ── the algebra ──
+
+    @with_callbacks
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Learn from rows; `y` is not looked at."""
+        self._check_parameters()
+        table, schema = read_first_table(X)
+        weights = read_weights(sample_weight, table.rows)
+        solver = choose_solver(self.solver, table.rows, table.width, self.n_components)
+        if self.missing == "em" and has_gaps(table):
+            state = self._fit_gaps(table, schema, weights, X)
+        elif solver == "moments":
+            weight = float(table.rows if weights is None else weights.sum())
+            refuse_few_rows(self.n_components, weight, table.width)
+            state = ComponentsState(schema, self._observe(table, weights, self._by_fold))
+        else:
+            refuse_gaps(table, _FILL)
+            components = self._decompose(solver, table, weights)
+            state = ComponentsState(schema, None, solver, components=components)
+        if state.statistic is not None:
+            state = replace(state, components=self._model().infer(state.statistic))
+        self.state_ = state
+        return self
+
+    def _decompose(self, solver: str, table: Table, weights: Array | None) -> Components:
+        if solver == "rows":
+            fold = fold_by_content(table) if self._by_fold else None
+            return decompose_rows(table, self.n_components, weights, fold)
+        return decompose_randomized(table, self.n_components, weights, make_generator(self.random_state))
+
+    def _fit_gaps(self, table: Table, schema: Schema, weights: Array | None, X: object) -> ComponentsState:
+        if table.sparse is not None or self.solver in ("rows", "randomized"):
+            how = "that are sparse" if table.sparse is not None else f"and solver={self.solver!r}"
+            raise ValueError(
+                f"got rows with gaps {how}, expected dense rows and solver='moments' for EM: {_DROP}"
+            )
+        gaps, max_iter = Gaps.of(table.numbers(), weights, bool(self.exact)), int(self.max_iter)
+        with self._report_progress(max_iter, X) as watch:
+            fit = fit_gaps(
+                gaps,
+                self.n_components,
+                float(self.tol),
+                max_iter,
+                lambda likelihood: watch(SimpleNamespace(log_likelihood=likelihood)),
+            )
+        if not fit.converged:
+            warn(f"EM did not converge in {max_iter} steps: raise max_iter, or tol", ConvergenceWarning)
+        return ComponentsState(schema, fit.statistic, log_likelihoods=fit.log_likelihoods)
+
+    @RequiresStatistic
+    def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Learn more rows: the model is as if all had come at once. (Values imputed by EM stay the same.)"""
+        self._check_parameters()
+        state: ComponentsState | None = self._find_state()
+        if state is not None:
+            state.require_statistic("add to")
+            self._change(lambda statistic, part: statistic + part, self._read_next(X), sample_weight)
+            return self
+        table, schema = read_first_table(X)
+        solver = choose_solver("moments", table.rows, table.width, None)
+        weights = read_weights(sample_weight, table.rows)
+        self.state_ = ComponentsState(schema, self._observe(table, weights, self._by_fold), solver)
+        return self
+
+    def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Forget rows that were learned, with their weights: as if they had never come.
+
+        Products of many rows at once are rounded, unless `exact`; only rows far out among others are summed
+        exactly. So if less than 1e-10 of the squares of a column would be left, the rows are refused.
+        """
+        self.state_.require_statistic("take from")
+        self._change(lambda statistic, part: statistic - part, self._read_next(X), sample_weight)
+        return self
+
+    def _change(
+        self, change: Callable[[Moments, Moments], Moments], table: Table, sample_weight: object
+    ) -> None:
+        state: ComponentsState = self.state_
+        statistic = state.require_statistic("change")
+        part = self._observe(table, read_weights(sample_weight, table.rows), statistic.keys is not None)
+        after = change(statistic, part)
+        refuse_lost(after, table)
+        if not float(after.weight.value.sum()) > 0:
+            raise ValueError(
+                "every row would be forgotten, expected some to be left: make a new model instead; "
+                "nothing was changed"
+            )
+        self.state_ = replace(state, statistic=after, components=None)
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other models of the same columns have learned."""
+        state: ComponentsState
+        state, *rest = self._states_to_merge(others)
+        statistic = state.require_statistic("add to")
+        for other in rest:
+            theirs = other.require_statistic("add")
+            if (theirs.keys is None) != (statistic.keys is None):
+                raise ValueError(
+                    "one model learned with n_components='held-out' and one without, expected both or neither"
+                )
+            statistic = statistic + theirs
+        self.state_ = replace(state, statistic=statistic, components=None)
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Let everything learned so far count `factor` times as much."""
+        state: ComponentsState = self.state_
+        if not 0.0 < float(factor) <= 1.0:
+            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+        statistic = state.require_statistic("scale") * float(factor)
+        self.state_ = replace(state, statistic=statistic, components=None)
+        return self
+
+    def infer(self, **params: Any) -> Self:
+        """Set parameters and infer again from what was learned, without reading data again."""
+        state: ComponentsState = self.state_
+        statistic = state.require_statistic("infer from")
+        with self._try_params(params):
+            self._check_parameters()
+            self.state_ = replace(state, components=self._model().infer(statistic))
+        return self
+
+    def _observe(self, table: Table, weights: Array | None, by_fold: bool) -> Moments:
+        fold = fold_by_content(table) if by_fold else None
+        try:
+            return self._model().observe(table, None, weights, fold)
+        except ValueError:  # of NaN, say which remedies there are
+            refuse_gaps(table, _FILL if self.missing != "em" else _AT_ONCE)
+            raise
+
+    def _infer(self, attribute: str = "") -> Components:
+        """The components, inferred when they are first asked for; `attribute` is the one that is read."""
+        state: ComponentsState = self._state_for(attribute)
+        if state.components is not None:
+            return state.components
+        try:
+            components = self._model().infer(state.require_statistic("infer from"))
+        except ValueError as problem:
+            if attribute:  # so that `hasattr` says no
+                raise AttributeError(f"no {attribute}: {problem}") from None
+            raise
+        self.state_ = replace(state, components=components)
+        return components
+
+    # ── answers ──
+
+    def _read_next(self, X: object) -> Table:
+        """Further rows of the same columns."""
+        return read_next_table(X, self.state_.schema, type(self).__name__, self._sparse, missing=False)
+
+    def _read_blocks(self, table: Table) -> Iterator[Array]:
+        """Dense rows, a block at a time; NaN is allowed if it may be imputed."""
+        for block in dense_blocks(table):
+            if self.missing == "em":
+                if (infinite := np.isinf(block)).any():
+                    Matrix(block, table.names).refuse_broken(int(infinite.any(axis=0).argmax()))
+                yield block
+                continue
+            try:
+                yield read_numbers(Table(block, len(block), "number", table.names))
+            except ValueError:
+                refuse_gaps(table, _FILL)
+                raise
+
+    def _impute_blocks(self, table: Table) -> Iterator[Array]:
+        """Dense rows, a block at a time, with missing values imputed."""
+        given = self._infer()
+        for block in self._read_blocks(table):
+            gaps = self.missing == "em" and np.isnan(block).any()
+            yield impute(block, given) if gaps else block
+
+    def transform(self, X: object) -> Array:
+        """Codes of rows (n, n_components); of a row with gaps, their expectation given the other values."""
+        given = self._infer()
+        codes = np.concatenate([given.codes(block) for block in self._impute_blocks(self._read_next(X))])
+        return np.asarray(codes / given.scale if self.whiten else codes)
+
+    def fit_transform(self, X: object, y: object = None, sample_weight: object = None) -> Any:
+        """Learn from rows, and their codes."""
+        return self.fit(X, y, sample_weight=sample_weight).transform(X)
+
+    def inverse_transform(self, X: object) -> Array:
+        """The rows that codes stand for (n, d)."""
+        given, codes = self._infer(), read_numbers(Table.of(X))
+        if codes.shape[1] != given.count:
+            raise ValueError(
+                f"got codes of {codes.shape[1]} columns, expected {given.count}, one per component"
+            )
+        return given.rows(codes * given.scale if self.whiten else codes)
+
+    def score_samples(self, X: object) -> Array:
+        """log p of each row under probabilistic PCA (n,); of a row with gaps, of the values it has."""
+        given = self._infer()
+        return np.concatenate(
+            [
+                log_densities_with_gaps(block, given) if self.missing == "em" else given.log_densities(block)
+                for block in self._read_blocks(self._read_next(X))
+            ]
+        )
+
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+        """The mean of `score_samples`."""
+        densities = self.score_samples(X)
+        return float(np.average(densities, weights=read_weights(sample_weight, len(densities))))
+
+    def log_likelihood(self, statistic: Moments | None = None) -> float:
+        """Σ w log p of all rows that were learned, or of those of another statistic, from the sums alone."""
+        state: ComponentsState = self.state_
+        if statistic is None and state.log_likelihoods:
+            raise ValueError(
+                "the sums hold values that EM imputed, expected a statistic of whole rows: see "
+                "log_likelihoods_ for EM's steps, or sum score_samples of the rows"
+            )
+        statistic = state.pooled_statistic if statistic is None else statistic
+        return self._infer().log_likelihood(statistic if statistic.keys is None else statistic.pooled())
+
+    def get_covariance(self) -> Array:
+        """Of probabilistic PCA (d, d)."""
+        return self._infer().covariance()
+
+    def get_precision(self) -> Array:
+        """Its inverse (d, d)."""
+        return self._infer().precision()
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Rows drawn from probabilistic PCA (n, d): a frame if the model was fitted to one."""
+        rows = self._infer().draw(make_generator(random_state), number(n_samples))
+        schema: Schema = self.state_.schema
+        if schema.library is None or schema.names is None:
+            return rows
+        return answers.frame(dict(zip(schema.names, rows.T, strict=True)), schema.library)
+
+    def explain(self, X: object, component: int | None = None) -> LinearExplanation:
+        """Each column's part in a row's code; without `component`, in its squared reconstruction error."""
+        given, table = self._infer(), self._read_next(X)
+        rows = np.concatenate(list(self._impute_blocks(table)))
+        if component is None:
+            terms = np.square(given.residuals(rows))
+        else:
+            if (k := to_integer(component)) is None or not 0 <= k < given.count:
+                raise ValueError(f"got component={component!r}, expected 0 to {given.count - 1}")
+            terms = (rows - given.mean) * (given.directions[k] / (given.scale[k] if self.whiten else 1.0))
+        return explained(terms, np.zeros(len(terms)), self.state_.schema, X, table)
+
+    def cross_validate(
+        self,
+        X: object,
+        folds: int | str | ArrayLike = 5,
+        *,
+        sample_weight: object = None,
+        groups: object = None,
+        random_state: Any = None,
+    ) -> HeldOutRows:
+        """Log-density and reconstruction error of each row by a model that never saw its fold, from one pass.
+
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together.
+        """
+        table, _ = read_first_table(X)
+        refuse_gaps(table, _DROP)
+        fold = answers.fold_of_each(folds, table.rows, None, groups, random_state)
+        part = np.arange(table.rows) if fold is None else fold
+        return cross_validate(self._model(), table, part, read_weights(sample_weight, table.rows))
+
+    # ── attributes ──
+
+    @property
+    def statistic_(self) -> Moments:
+        """The moments of all rows, if the solver keeps them."""
+        state = self._state_for("statistic_")
+        if state.statistic is None:
+            raise AttributeError(f"no statistic_: solver={state.solver!r} keeps none, 'moments' does")
+        return state.pooled_statistic
+
+    @property
+    def solver_(self) -> str:
+        """The solver that was used."""
+        return self._state_for("solver_").solver
+
+    @property
+    def components_(self) -> Array:
+        """Directions of largest variance (n_components, d), largest first; the largest entry is positive."""
+        return self._infer("components_").directions
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return self._infer("n_components_").count
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._infer().count
+
+    @property
+    def explained_variance_(self) -> Array:
+        """The variance along each (n_components,), divided by the total weight less one."""
+        return self._infer("explained_variance_").variances
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """Its share of the variance of all columns; 0 if nothing varies."""
+        return self._infer("explained_variance_ratio_").ratios
+
+    @property
+    def singular_values_(self) -> Array:
+        """Of the centred rows (n_components,)."""
+        components = self._infer("singular_values_")
+        return np.asarray(np.sqrt(components.variances * components.freedom))
+
+    @property
+    def noise_variance_(self) -> float:
+        """The mean variance in the directions left over; 0 if there are none."""
+        return self._infer("noise_variance_").noise
+
+    @property
+    def mean_(self) -> Array:
+        """Of each column (d,)."""
+        return self._infer("mean_").mean
+
+    @property
+    def n_samples_(self) -> float:
+        """The total weight: the number of rows, if they were not weighed."""
+        weight = self._infer("n_samples_").weight
+        return int(weight) if weight.is_integer() else weight
+
+    @property
+    def n_samples_seen_(self) -> float:
+        """The same, by the name that scikit-learn's IncrementalPCA has for it."""
+        return self.n_samples_
+
+    @property
+    def n_iter_(self) -> int:
+        """The steps of EM; 1 if there were no gaps."""
+        return max(1, len(self._state_for("n_iter_").log_likelihoods))
+
+    @property
+    def log_likelihoods_(self) -> Array:
+        """Of the values seen of rows with gaps, before each step of EM (n_iter_,): it never falls."""
+        likelihoods = self._state_for("log_likelihoods_").log_likelihoods
+        if not likelihoods:
+            raise AttributeError("no log_likelihoods_: there were no gaps to be imputed by EM")
+        return np.array(likelihoods)
+
+    @property
+    def count_scores_(self) -> Array:
+        """Of 1, 2, … components: Minka's log-evidence, or the mean log-density of rows held out."""
+        scores = self._infer("count_scores_").scores
+        if scores is None:
+            raise AttributeError("no count_scores_: n_components was not 'mle' or 'held-out'")
+        return scores
+
+    @property
+    def error_bound_(self) -> float:
+        """Bound on the largest singular value that the components leave of the centred rows.
+
+        Of the randomized solver, with probability 1 − 10⁻¹⁰; no components could leave less than the singular
+        value after theirs. The other solvers are exact: 0.
+        """
+        return self._infer("error_bound_").error
+
+    # ── the file ──
+
+    def describe_state(self) -> dict[str, Any]:
+        state: ComponentsState = self.state_
+        schema, components = state.schema, None
+        if (c := state.components) is not None:  # inferred with parameters that may have been set since
+            numbers = (c.noise, c.total, c.weight, c.freedom, c.error)
+            components = {
+                "mean": c.mean,
+                "directions": c.directions,
+                "variances": c.variances,
+                "numbers": numbers,
+                "scores": c.scores,
+            }
+        return {
+            "schema": (schema.width, schema.kinds, schema.names, schema.library),
+            "statistic": state.statistic,
+            "solver": state.solver,
+            "likelihoods": np.array(state.log_likelihoods, dtype=np.float64),
+            "components": components,
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        schema, statistic, saved = Schema(*state["schema"]), state["statistic"], state["components"]
+        widths, components = [], None
+        if statistic is not None or saved is None:
+            if not isinstance(statistic, Moments) or statistic.form != "full":
+                raise TypeError("no statistic")
+            widths.append(statistic.first.shape[-1])
+        if saved is not None:
+            noise, total, weight, freedom, error = saved["numbers"]
+            mean, directions, variances = saved["mean"], saved["directions"], saved["variances"]
+            widths.append(mean.shape[0] if directions.shape == (len(variances), len(mean)) else -1)
+            sizes = (noise, total, weight, freedom)
+            components = Components(mean, directions, variances, *sizes, saved.get("scores"), error)
+        rounded = state.get("rounded", 0.0)  # in files of older versions; now it is in the statistic
+        if any(width != schema.width for width in widths) or np.shape(rounded) not in ((), (schema.width,)):
+            raise TypeError("it is of other columns")
+        if statistic is not None and np.shape(rounded):
+            folds = 1 if statistic.keys is None else len(statistic.keys)
+            statistic = replace(statistic, rounded=np.broadcast_to(rounded / folds, statistic.first.shape))
+        likelihoods = tuple(float(one) for one in state["likelihoods"])
+        self.state_ = ComponentsState(schema, statistic, str(state["solver"]), likelihoods, components)

@@ -1,0 +1,716 @@
+"""A recommender: latent factors of users and items, by alternating least squares or by Gibbs sampling."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import astuple
+from datetime import timedelta
+from math import isfinite
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from tamis.arrays import Array
+from tamis.estimators import rating_tables
+from tamis.estimators.base import Face, with_callbacks
+from tamis.estimators.rating_tables import RatingTable
+from tamis.estimators.reading import make_generator
+from tamis.inputs import to_label_array
+from tamis.models.factors import (
+    DEFAULT_RIDGE,
+    Alternating,
+    Duplicates,
+    Entries,
+    FactorExplanation,
+    FactorPosterior,
+    FitHistory,
+    FitOptions,
+    FoldedUser,
+    Hyperparameters,
+    Implicit,
+    Indices,
+    Recommender,
+    Solver,
+    TimeScale,
+    explain,
+    find_id,
+    find_ids,
+    fit_recommender,
+)
+from tamis.models.factors.recommender import Query
+from tamis.parameters import check_integer, check_nonnegative
+from tamis.stats import Keys
+from tamis.warning import warn
+
+_DUPLICATES = ("refuse", "mean", "last", "sum")
+
+
+class MatrixFactorization(Face[Recommender]):
+    """A recommender: a rating is level + offsets + the product of the factors of its user and its item.
+
+    `X` is a frame with columns user, item, rating and maybe time and weight (or `columns` says which these
+    are; else the first three are user, item and rating); rows of (user, item, rating) and maybe time and
+    weight, in that order; pairs (n, 2) with `y`; or a sparse matrix, whose rows are users, whose columns are
+    items and whose stored values are ratings. Ids are any hashable values, known by value.
+
+    Parameters
+    ----------
+    n_factors : int
+        May be more than the ratings determine: the ridge determines the rest.
+    feedback : "explicit" or "implicit"
+        Ratings; or actions (plays, clicks, purchases), where pairs without an action count a little, too.
+        Scores of implicit feedback are preferences, about 0 to 1.
+    method : "als" or "gibbs"
+        Least squares, or draws from the posterior, which also know their uncertainty.
+    ridge : float or "validated"
+        Of the factors; with ratings, per unit of weight of a row. "validated" tries up to nine, eight sweeps
+        each, holds out a tenth of the ratings and takes the ridge with the least error on them; below 200
+        ratings it is 0.15 of their standard deviation. Draws, which estimate their own, start with that, too;
+        implicit feedback has 0.15. Ratings on a larger scale need a larger ridge.
+    offset_ridge : float
+        Of the offsets, of times too: so many ratings of the level are added. Infinity: no level, no offsets.
+    confidence : float
+        Of implicit feedback: an action counts 1 + confidence · value, a pair without one 1.
+    max_iter : int
+        Sweeps at most. If those of ratings end there and not by `tol`, a ConvergenceWarning says so; the
+        objective of implicit feedback falls for hundreds of sweeps, so that only `converged_` says so.
+    validation : float
+        Share of the ratings held out to find how many sweeps are best; as many are then made with all.
+    tol : float
+        Sweeps end when the penalised error falls by a smaller share; with `validation`, when the error of
+        the ratings held out has not fallen by that share for three sweeps. With 0, and without `validation`,
+        there are exactly `max_iter` sweeps, and no warning.
+    n_draws, burn_in, n_kept : int
+        Of Gibbs: the number of draws, of those dropped before them, and of those to keep, evenly spaced.
+    half_life : float or timedelta, optional
+        A rating of that age, counted from the newest, weighs half. In units of time; dates are days.
+    time_bins : int
+        Offsets of all items, and of each, in so many equal parts of the time, or of the `period`.
+    period : float or timedelta, optional
+        Bins repeat after this time: 365.25 days for seasons.
+    clip : bool
+        Whether predicted ratings stay in the range of those seen.
+    columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
+        Roles that it does not name keep their own names.
+    duplicates : "refuse", "mean", "last" or "sum"
+        How a pair that comes more than once is treated; the last is the newest, where there are times. Mean
+        or sum has the last one's time and weight; `partial_fit` refuses the mean with a pair it knows.
+    random_state, verbose
+
+    Examples
+    --------
+    >>> import tamis
+    >>> likes = {
+    ...     "ann": "Alien Blade Cube Dune",
+    ...     "ben": "Alien Blade Dune",
+    ...     "eva": "Emma Heidi",
+    ...     "fay": "Emma",
+    ... }
+    >>> films = "Alien Blade Cube Dune Emma Heidi".split()
+    >>> rows = [
+    ...     (user, film, 5 if film in liked.split() else 1) for user, liked in likes.items() for film in films
+    ... ]
+    >>> rows = [row for row in rows if row[:2] not in (("ben", "Cube"), ("fay", "Heidi"), ("fay", "Dune"))]
+    >>> model = tamis.MatrixFactorization(2, random_state=0).fit(rows)
+    >>> model.predict([("ben", "Cube"), ("fay", "Dune"), ("nobody", "Emma")]).round(1).tolist()
+    [4.1, 1.8, 3.0]
+    >>> model.recommend("fay", 1)[0].tolist(), model.explain("fay", "Heidi", 1).top[0][0]
+    (['Heidi'], 'Emma')
+    """
+
+    def __init__(
+        self,
+        n_factors: int = 32,
+        *,
+        feedback: Literal["explicit", "implicit"] = "explicit",
+        method: Literal["als", "gibbs"] = "als",
+        ridge: float | Literal["validated"] = "validated",
+        offset_ridge: float = 3.0,
+        confidence: float = 40.0,
+        max_iter: int = 30,
+        validation: float = 0.0,
+        tol: float = 1e-4,
+        n_draws: int = 100,
+        burn_in: int = 20,
+        n_kept: int = 50,
+        half_life: float | timedelta | None = None,
+        time_bins: int = 0,
+        period: float | timedelta | None = None,
+        clip: bool = True,
+        columns: Mapping[str, Any] | None = None,
+        duplicates: Duplicates = "refuse",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.feedback = feedback
+        self.method = method
+        self.ridge = ridge
+        self.offset_ridge = offset_ridge
+        self.confidence = confidence
+        self.max_iter = max_iter
+        self.validation = validation
+        self.tol = tol
+        self.n_draws = n_draws
+        self.burn_in = burn_in
+        self.n_kept = n_kept
+        self.half_life = half_life
+        self.time_bins = time_bins
+        self.period = period
+        self.clip = clip
+        self.columns = columns
+        self.duplicates = duplicates
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ── learning ──
+
+    @with_callbacks
+    def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Learn from ratings; `y` holds them if X is pairs."""
+        options = self._read_options()
+        table = self._read_ratings(X, y, sample_weight)
+        users, items = table.users, table.items
+        entries = table.entries.merge_duplicates(self.duplicates, users, items)
+        times = self._make_time_scale(entries.time, table.dates)
+        rng = make_generator(self.random_state)
+        with self._report_progress(options.max_steps, X, y) as watch:
+            fitted = fit_recommender(users, items, entries, times, options, rng, lambda: watch(_NoScore()))
+        self._warn_unless_converged(options, fitted.history)
+        self.state_ = fitted
+        return self
+
+    def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
+        """Learn more ratings, by known or new users of known or new items, by the rows they touch alone.
+
+        Those users' rows are solved, then those items', then the users of these items again; all else stays
+        as it was, the level too. Near a new fit as long as there is little new. With a `half_life`, newer
+        ratings make all others older: then all users' rows are solved. A rating without a time, in a model
+        with times, is taken to be of the newest. Times are what they were in the fit: dates, or numbers.
+        """
+        if self._find_state() is None:
+            return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
+        fitted = self._check_feedback()
+        table = self._read_ratings(X, y, sample_weight)
+        _refuse_other_kind(fitted, table.dates)
+        rng = make_generator(self.random_state)
+        self.state_ = fitted.update(table.users, table.items, table.entries, self.duplicates, rng)
+        return self
+
+    def add_user(self, user: Hashable, ratings: Any) -> Self:
+        """Add a user with his ratings of known items, by one ridge regression on their factors.
+
+        `ratings` is a mapping from items, a series by item, a frame or pairs of (item, rating), or of
+        implicit feedback a set of items.
+        """
+        fitted = self._check_feedback()
+        rating_tables.refuse_known_id(fitted.users, user, "user")
+        item, value = self._read_ratings_of_one(fitted, ratings, "item")
+        rng = make_generator(self.random_state)
+        self.state_ = fitted.add_user(user, item, value, self.duplicates, rng)
+        return self
+
+    def add_item(self, item: Hashable, ratings: Any) -> Self:
+        """Add an item with its ratings by known users, by one ridge regression on their factors.
+
+        The rows of its users are then solved again, for they have one rating more; of implicit feedback,
+        those of all users, who have one preference more.
+        """
+        fitted = self._check_feedback()
+        rating_tables.refuse_known_id(fitted.items, item, "item")
+        user, value = self._read_ratings_of_one(fitted, ratings, "user")
+        rng = make_generator(self.random_state)
+        self.state_ = fitted.add_item(item, user, value, self.duplicates, rng)
+        return self
+
+    def fold_in_user(self, ratings: Any) -> FoldedUser:
+        """A user with these ratings, not added: `predict`, `recommend` and `explain` take him for an id.
+
+        `ratings` as in `add_user`.
+        """
+        fitted = self._check_feedback()
+        item, value = self._read_ratings_of_one(fitted, ratings, "item")
+        return fitted.fold_in(item, value, self.duplicates, make_generator(self.random_state))
+
+    def forget(self, user: Hashable, item: Hashable, of_item: bool = False) -> Self:
+        """Forget a rating: the user's row is as if solved without it; with `of_item`, so is the item's.
+
+        Its effect on other rows through them, in the sweeps of the fit, stays, and so does its part in the
+        level; only a new fit is free of it.
+        """
+        return self.unlearn([(user, item)], of_items=of_item)
+
+    def unlearn(self, X: object, y: object = None, of_items: bool = False) -> Self:
+        """Forget many ratings, as `forget` does one; only users and items of X are looked at."""
+        fitted = self.state_
+        read = rating_tables.read_columns(X, self.columns)
+        own, other = rating_tables.to_labels(read.user), rating_tables.to_labels(read.item)
+        users, items = find_ids(fitted.users, own, "user"), find_ids(fitted.items, other, "item")
+        entries = np.empty(len(read), dtype=np.int64)
+        for i, (user, item) in enumerate(zip(users.tolist(), items.tolist(), strict=True)):
+            entries[i] = fitted.find_entry(user, item) if user >= 0 and item >= 0 else -1
+            if entries[i] < 0:
+                one, two = rating_tables.to_python(own[i]), rating_tables.to_python(other[i])
+                raise ValueError(
+                    f"got user {one!r} and item {two!r}, expected a rating that was learned: nothing was "
+                    "changed"
+                )
+        if len(np.unique(entries)) == len(fitted.entries):
+            raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
+        self.state_ = fitted.forget(entries, make_generator(self.random_state), of_items)
+        return self
+
+    # ── answers ──
+
+    def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
+        """The expected rating of each pair (n,); with `return_std` also its standard deviation with noise.
+
+        An unknown user is expected to rate as the item's offset says, an unknown item as the user's; of
+        implicit feedback, an unknown user's preference is the share of users who have the item. Without a
+        time it is that of the newest rating.
+        """
+        fitted = self.state_
+        if return_std:
+            _refuse_without_draws(fitted, "return_std")
+        mean = self._clip(fitted, fitted.predict(self._locate(fitted, pairs, time)))
+        if not return_std:
+            return mean
+        return mean, fitted.predict_std(self._locate(fitted, pairs, time, draw_unknown=True))
+
+    def predict_interval(
+        self, pairs: object, coverage: float = 0.9, time: object = None
+    ) -> tuple[Array, Array]:
+        """Where each rating will lie with that probability, by Gibbs: lower and upper ends, each (n,)."""
+        fitted = self.state_
+        _refuse_without_draws(fitted, "predict_interval")
+        given: object = coverage
+        if not isinstance(given, Real) or not 0.0 < float(given) < 1.0:
+            raise ValueError(f"got coverage={given!r}, expected a probability between 0 and 1")
+        query = self._locate(fitted, pairs, time, draw_unknown=True)
+        low, high = query.posterior.predict_interval(query.user, query.item, query.time_bin, coverage)
+        if not fitted.low < fitted.high:  # one value is no range
+            return low, high
+        return self._clip(fitted, low), self._clip(fitted, high)
+
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
+        """R² of the predicted ratings: 1 less the share of their variance that is not predicted."""
+        fitted = self._check_feedback()
+        if fitted.is_implicit:
+            raise ValueError(
+                "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
+            )
+        table = self._read_ratings(X, y, sample_weight)
+        _refuse_other_kind(fitted, table.dates)
+        entries = table.entries
+        users = [table.users[u] for u in entries.user.tolist()]
+        items = [table.items[i] for i in entries.item.tolist()]
+        predicted = self._clip(fitted, fitted.predict(fitted.locate(users, items, entries.time)))
+        mean = np.average(entries.value, weights=entries.weight)
+        error, variance = (
+            float(np.average(np.square(entries.value - centre), weights=entries.weight))
+            for centre in (predicted, mean)
+        )
+        return 1.0 - error / variance if variance > 0.0 else float(error == 0.0)
+
+    def recommend(
+        self,
+        user: Any,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        diversity: float = 0.0,
+        recency: float = 0.0,
+        among: Iterable[Hashable] | None = None,
+        time: object = None,
+    ) -> tuple[NDArray[Any], Array]:
+        """The best items for a user, best first, and their scores, which are not clipped.
+
+        A list, array or column of users has an answer (users, n), filled up with None and −∞ where too few
+        items are left; anything else is one id. An unknown user gets popular items.
+
+        `diversity`, from 0 to 1, keeps similar items apart: each next item has the largest (1 − diversity) ·
+        score − diversity · (its largest cosine with those before), among the best 10 · n, whose scores are
+        scaled to 0 … 1. `recency` is the addition to an item's score, in ratings, if all its ratings are as
+        new as the newest, and in proportion if some are. `among` are the items to choose from, of which those
+        never seen are left out.
+        """
+        fitted = self.state_
+        count = check_integer("n", n, 1)
+        if not 0.0 <= diversity <= 1.0:
+            raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
+        times = self._read_times(fitted, time, 1)
+        is_many = _is_many(user)
+        users = _list_ids(user) if is_many else [user.item() if isinstance(user, np.ndarray) else user]
+        bonus = fitted.compute_recency_bonus(check_nonnegative("recency", recency))
+        candidates = _find_candidates(fitted, among)
+        indices, scores = fitted.recommend(
+            users, count, exclude_seen, float(diversity), bonus, candidates, times
+        )
+        if is_many:
+            return _name_items(fitted, indices), scores
+        is_item = indices[0] >= 0
+        return _name_items(fitted, indices[0][is_item]), scores[0][is_item]
+
+    def similar_items(self, item: Hashable, n: int = 10) -> tuple[NDArray[Any], Array]:
+        """The items that are liked by the same people, most similar first, and their factors' cosines."""
+        fitted = self.state_
+        index = find_id(fitted.items, item)
+        if index < 0:
+            raise ValueError(f"got item {item!r}, expected one that is known: see items_")
+        indices, cosines = fitted.find_similar_items(index, check_integer("n", n, 1))
+        return _name_items(fitted, indices), cosines
+
+    def explain(self, user: Any, item: Hashable, n: int = 5, time: object = None) -> FactorExplanation:
+        """The contributions of the user's ratings to this score: with level and offsets they sum to it.
+
+        `top` of the answer lists the n that contribute most; `print` it to read it.
+        """
+        fitted = self.state_
+        if fitted.has_draws:
+            raise ValueError(
+                "got a model of draws, each with reasons of its own, expected method='als' to explain"
+            )
+        times = self._read_times(fitted, time, 1)
+        return explain(fitted, user, item, check_integer("n", n, 1), times)
+
+    # ── reading ──
+
+    def _check_feedback(self) -> Recommender:
+        """The fitted recommender, if `feedback` is still the kind that it was learned from."""
+        fitted = self.state_
+        if (self.feedback == "implicit") != fitted.is_implicit:
+            kind = "implicit" if fitted.is_implicit else "explicit"
+            raise ValueError(
+                f"got feedback={self.feedback!r} for a model of {kind} feedback, expected {kind!r}: set it "
+                "back, or fit anew"
+            )
+        return fitted
+
+    def _read_options(self) -> FitOptions:
+        """The parameters of a fit; raise for the first that will not do."""
+        for name, allowed in (("feedback", ("explicit", "implicit")), ("method", ("als", "gibbs"))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"got {name}={getattr(self, name)!r}, expected {' or '.join(map(repr, allowed))}"
+                )
+        is_implicit, is_gibbs = self.feedback == "implicit", self.method == "gibbs"
+        rank = check_integer("n_factors", self.n_factors, 1)
+        ridge, search_ridge = _read_ridge(self.ridge)
+        offset_ridge = float(self.offset_ridge)
+        if not offset_ridge >= 0.0:
+            raise ValueError(
+                f"got offset_ridge={offset_ridge}, expected at least 0, or infinity for no offsets"
+            )
+        validation = check_nonnegative("validation", self.validation)
+        if validation >= 1.0:
+            raise ValueError(f"got validation={validation:g}, expected a share of the ratings below 1, or 0")
+        if is_implicit and is_gibbs:
+            raise ValueError("got method='gibbs' for implicit feedback, expected 'als': draws are of ratings")
+        if validation and (is_implicit or is_gibbs):
+            raise ValueError(
+                f"got validation={validation:g}, expected 0 with implicit feedback or draws: it stops sweeps "
+                "of ratings early; hold out rows of your own instead"
+            )
+        if is_implicit and self.time_bins:
+            raise ValueError(
+                f"got time_bins={self.time_bins} for implicit feedback, expected 0: it has no offsets"
+            )
+        if not isfinite(offset_ridge) and (is_gibbs or self.time_bins):
+            raise ValueError("got offset_ridge=inf, expected a number: draws and time_bins need offsets")
+        solver: Solver = (
+            Implicit(rank, ridge, check_nonnegative("confidence", self.confidence))
+            if is_implicit
+            else Alternating(rank, ridge, offset_ridge)
+        )
+        return FitOptions(
+            solver,
+            search_ridge and not is_implicit and not is_gibbs,
+            is_gibbs,
+            check_integer("max_iter", self.max_iter, 1),
+            check_nonnegative("tol", self.tol),
+            validation,
+            check_integer("n_draws", self.n_draws, 1),
+            check_integer("burn_in", self.burn_in, 0),
+            check_integer("n_kept", self.n_kept, 1),
+        )
+
+    def _make_time_scale(self, time: Array | None, dates: bool | None) -> TimeScale | None:
+        """The scale of these times by the parameters; raise if one does not go with these times."""
+        bins: Any = self.time_bins
+        if not isinstance(bins, int | np.integer) or bins < 0:
+            raise ValueError(f"got time_bins={bins!r}, expected a whole number, 0 for none")
+        half_life = rating_tables.read_duration("half_life", self.half_life)
+        period = rating_tables.read_duration("period", self.period)
+        if period is not None and not bins:
+            raise ValueError(
+                f"got period={self.period!r} without time_bins, expected into how many parts to cut it: set "
+                "time_bins, e.g. to 12"
+            )
+        if time is None:
+            if bins or half_life is not None:
+                raise ValueError(
+                    "got half_life or time_bins, and ratings without times, expected a column of times: name "
+                    "it time, or say which it is with columns={'time': …}"
+                )
+            return None
+        scale = TimeScale(float(time.min()), float(time.max()), half_life, int(bins), period, dates=dates)
+        scale.refuse_slip_of_units(time)
+        return scale
+
+    def _read_ratings(self, X: object, y: object, sample_weight: object) -> RatingTable:
+        if self.duplicates not in _DUPLICATES:
+            raise ValueError(f"got duplicates={self.duplicates!r}, expected one of {', '.join(_DUPLICATES)}")
+        return rating_tables.read_ratings(X, y, sample_weight, self.columns, self.feedback == "implicit")
+
+    def _read_ratings_of_one(
+        self, fitted: Recommender, ratings: Any, what: Literal["user", "item"]
+    ) -> tuple[Indices, Array]:
+        """The indices and values of the ratings of one item by users, or of one user of items."""
+        keys = fitted.users if what == "user" else fitted.items
+        return rating_tables.read_ratings_of_one(ratings, keys, what, self.columns, fitted.is_implicit)
+
+    def _read_times(self, fitted: Recommender, time: Any, rows: int) -> Array | None:
+        """Times to predict for, of the kind that was learned from."""
+        if time is None:
+            return None
+        times = rating_tables.read_times(time, rows)
+        _refuse_other_kind(fitted, times.dates)
+        return times.values
+
+    def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
+        read = rating_tables.read_columns(pairs, self.columns)
+        has_bins = fitted.times is not None and fitted.times.bins > 0
+        times = self._read_times(fitted, read.time if time is None and has_bins else time, len(read))
+        users, items = rating_tables.to_labels(read.user), rating_tables.to_labels(read.item)
+        return fitted.locate(users, items, times, draw_unknown)
+
+    def _clip(self, fitted: Recommender, ratings: Array) -> Array:
+        return fitted.clip(ratings) if self.clip else ratings
+
+    def _warn_unless_converged(self, options: FitOptions, history: FitHistory) -> None:
+        """Warn where `max_iter` sweeps of ratings were not enough.
+
+        tol=0 asks for exactly so many. So does implicit feedback: its objective falls by more than the usual
+        `tol` after hundreds of sweeps (40 users, 30 items, two factors: by 1e-3 per sweep at 100, 3e-4 at
+        200).
+        """
+        if history.converged is not False or isinstance(options.solver, Implicit):
+            return
+        if options.validation:
+            warn(
+                f"the error of the ratings held out still fell after max_iter={options.max_iter} sweeps: "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+            )
+        elif options.tol:
+            warn(
+                f"ALS did not converge in max_iter={options.max_iter} sweeps: raise max_iter or tol, or set "
+                "tol=0 to make as many without a test",
+                ConvergenceWarning,
+            )
+
+    # ── attributes ──
+
+    @property
+    def users_(self) -> NDArray[Any]:
+        """The ids of users, in the order of their rows."""
+        return to_label_array(self._state_for("users_").users)
+
+    @property
+    def items_(self) -> NDArray[Any]:
+        """The ids of items, in the order of their rows."""
+        return to_label_array(self._state_for("items_").items)
+
+    @property
+    def user_factors_(self) -> Array:
+        """(users, n_factors); of draws, the last."""
+        return self._state_for("user_factors_").posterior.select_draw(-1).users[:, :-1]
+
+    @property
+    def item_factors_(self) -> Array:
+        """(items, n_factors); of draws, the last."""
+        return self._state_for("item_factors_").posterior.select_draw(-1).items[:, :-1]
+
+    @property
+    def user_offsets_(self) -> Array:
+        """How far above the level each user rates (users,); of draws, the last."""
+        return self._state_for("user_offsets_").posterior.select_draw(-1).users[:, -1]
+
+    @property
+    def item_offsets_(self) -> Array:
+        """How far above the level each item is rated (items,); of draws, the last."""
+        return self._state_for("item_offsets_").posterior.select_draw(-1).items[:, -1]
+
+    @property
+    def time_offsets_(self) -> Array:
+        """How far above the level all items are rated in each bin of time (time_bins,)."""
+        return self._state_for("time_offsets_").posterior.time_offsets.copy()
+
+    @property
+    def item_time_offsets_(self) -> Array:
+        """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
+        return self._state_for("item_time_offsets_").posterior.item_time_offsets.copy()
+
+    @property
+    def level_(self) -> float:
+        """The mean rating; 0 for implicit feedback."""
+        return self._state_for("level_").posterior.level
+
+    @property
+    def n_iter_(self) -> int:
+        """Sweeps, or draws."""
+        return self._state_for("n_iter_").history.sweeps
+
+    @property
+    def converged_(self) -> bool:
+        """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
+        converged = self._state_for("converged_").history.converged
+        if converged is None:
+            raise AttributeError("draws are as many as n_draws says, and are not tested: no converged_")
+        return converged
+
+    @property
+    def train_rmse_(self) -> Array:
+        """The error of each sweep, or draw, on the ratings that it was learned from (n_iter_,).
+
+        Of implicit feedback, the distance from 1 of the preferences for pairs with an action.
+        """
+        return self._state_for("train_rmse_").history.train
+
+    @property
+    def validation_rmse_(self) -> Array:
+        """The error of each sweep on the ratings held out (sweeps,); only with `validation`."""
+        errors = self._state_for("validation_rmse_").history.validation
+        if errors is None:
+            raise AttributeError("nothing was held out, expected validation above 0: no validation_rmse_")
+        return errors
+
+    @property
+    def ridge_(self) -> float:
+        """Of the factors: given, or chosen."""
+        return float(self._state_for("ridge_").solver.ridge)
+
+    @property
+    def noise_std_(self) -> float:
+        """The standard deviation of a rating about what is expected, by Gibbs."""
+        posterior = self._state_for("noise_std_").posterior
+        if posterior.hyperparameters is None:
+            raise AttributeError("least squares estimates no noise, expected method='gibbs': no noise_std_")
+        return float(np.sqrt(posterior.noise_variances.mean()))
+
+    # ── the file ──
+
+    def describe_state(self) -> dict[str, Any]:
+        fitted = self.state_
+        entries, posterior, solver, history = fitted.entries, fitted.posterior, fitted.solver, fitted.history
+        offsets, item_offsets = posterior.time_offsets, posterior.item_time_offsets
+        last = solver.confidence if isinstance(solver, Implicit) else solver.offset_ridge
+        draws = posterior.hyperparameters
+        return {
+            "users": fitted.users,
+            "items": fitted.items,
+            "entries": (entries.user, entries.item, entries.value, entries.weight, entries.time),
+            "learned": (posterior.level, posterior.users, posterior.items, offsets, item_offsets),
+            "chain": None
+            if draws is None
+            else (
+                draws.precision,
+                draws.user_mean,
+                draws.user_precision,
+                draws.item_mean,
+                draws.item_precision,
+            ),
+            "clock": None if fitted.times is None else astuple(fitted.times),
+            "solver": (solver.rank, solver.ridge, last, fitted.is_implicit),
+            "range": (fitted.low, fitted.high),
+            "course": (history.sweeps, history.train, history.validation, history.converged),
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        level, own, other, offsets, item_offsets = state["learned"]
+        draws = None if state["chain"] is None else Hyperparameters(*state["chain"])
+        times = None if state["clock"] is None else TimeScale(*state["clock"])
+        entries, users, items = Entries(*state["entries"]), state["users"], state["items"]
+        posterior = FactorPosterior(float(level), own, other, offsets, item_offsets, draws)
+        if not isinstance(users, Keys) or not isinstance(items, Keys):
+            raise TypeError("no ids")
+        if (posterior.users.shape[1], posterior.items.shape[1]) != (len(users), len(items)):
+            raise TypeError("its factors are of other users or items")
+        low, high = state["range"]
+        rank, ridge, last, is_implicit = state["solver"]
+        kind: Any = Implicit if is_implicit else Alternating
+        solver = kind(int(rank), float(ridge), float(last))
+        history = FitHistory(*state["course"])
+        self.state_ = Recommender(
+            users, items, entries, solver, posterior, times, float(low), float(high), history
+        )
+
+
+class _NoScore:
+    """A step of which the progress bar shows no log-likelihood."""
+
+    log_likelihood = None
+
+
+def _read_ridge(given: Any) -> tuple[float, bool]:
+    """A ridge, and whether it is to be chosen by the error of ratings held out."""
+    if isinstance(given, str):
+        if given != "validated":
+            raise ValueError(f"got ridge={given!r}, expected a number above 0, or 'validated'")
+        return DEFAULT_RIDGE, True
+    ridge = check_nonnegative("ridge", given)
+    if ridge == 0.0:
+        raise ValueError(
+            "got ridge=0, expected more, or rows of few ratings have no answer: 1e-9 is next to none"
+        )
+    return ridge, False
+
+
+def _refuse_other_kind(fitted: Recommender, dates: bool | None) -> None:
+    """Raise if the times of the fit were dates and these are numbers, or the reverse."""
+    rating_tables.refuse_other_kind(None if fitted.times is None else fitted.times.dates, dates)
+
+
+def _refuse_without_draws(fitted: Recommender, what: str) -> None:
+    if not fitted.has_draws:
+        raise ValueError(
+            f"got {what} of least squares, which knows no spread, expected method='gibbs': fit so"
+        )
+
+
+def _find_candidates(fitted: Recommender, among: Iterable[Hashable] | None) -> NDArray[np.bool_] | None:
+    """Whether each item is among these (items,)."""
+    if among is None:
+        return None
+    if isinstance(among, str | bytes) or not isinstance(among, Iterable):
+        raise TypeError(f"got among={among!r}, expected a list of items: [{among!r}] is one")
+    indices = find_ids(fitted.items, among, "item")
+    is_candidate = np.zeros(len(fitted.items), dtype=np.bool_)
+    is_candidate[indices[indices >= 0]] = True
+    return is_candidate
+
+
+def _name_items(fitted: Recommender, indices: Indices) -> NDArray[Any]:
+    """The items' ids; None for an index of −1."""
+    labels = to_label_array(fitted.items)
+    if (indices >= 0).all():
+        return labels[indices]
+    names: NDArray[Any] = labels.astype(object)[indices]
+    names[indices < 0] = None
+    return names
+
+
+def _is_many(user: object) -> bool:
+    """Whether this is a list, array or column of ids; anything else is one id."""
+    if isinstance(user, np.ndarray):
+        if user.ndim > 1:
+            raise ValueError(f"got users of shape {user.shape}, expected one id, or a list of them: (n,)")
+        return user.ndim == 1
+    return isinstance(user, list | Keys) or hasattr(user, "to_list")
+
+
+def _list_ids(users: Any) -> list[Hashable | FoldedUser]:
+    if hasattr(users, "to_list"):
+        return list(users.to_list())
+    return list(users.tolist() if isinstance(users, np.ndarray) else users)

@@ -1,0 +1,129 @@
+"""A recommender, a user and an item → the contribution of each of the user's ratings to the score."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.linalg import Cholesky
+from tamis.models.factors.alternating import Alternating, Factors, compute_targets, select_time_offsets
+from tamis.models.factors.posterior import Solver
+from tamis.models.factors.ratings import Entries, Ratings
+from tamis.models.factors.recommender import FoldedUser, Recommender, find_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FactorExplanation:
+    """The parts of a score: `contributions`, `level`, `item_offset` and `time_offset` sum to it.
+
+    A contribution is the part that one of the user's own ratings has in his factors and his offset, times
+    the item's factors. Strongest first.
+    """
+
+    user: Any
+    item: Any
+    level: float
+    item_offset: float
+    time_offset: float
+    items: tuple[Any, ...]  # m: those that the user rated
+    ratings: Array  # (m,)
+    contributions: Array  # (m,)
+    shown: int = 5
+
+    @property
+    def score(self) -> float:
+        """The expected rating, not clipped."""
+        return self.level + self.item_offset + self.time_offset + float(self.contributions.sum())
+
+    @property
+    def top(self) -> list[tuple[Any, float, float]]:
+        """(item, rating, contribution) of the ratings that contribute most."""
+        rows = range(min(self.shown, len(self.items)))
+        return [(self.items[i], float(self.ratings[i]), float(self.contributions[i])) for i in rows]
+
+    def __str__(self) -> str:
+        lines = [f"{self.score:+.3f}  {self.item!r} for {self.user!r}", f"{self.level:+.3f}  level"]
+        lines.append(f"{self.item_offset:+.3f}  {self.item!r} in general")
+        if self.time_offset:
+            lines.append(f"{self.time_offset:+.3f}  the time")
+        lines += [f"{part:+.3f}  {item!r} rated {rating:g}" for item, rating, part in self.top]
+        rest = float(self.contributions[self.shown :].sum())
+        if len(self.items) > self.shown:
+            lines.append(f"{rest:+.3f}  {len(self.items) - self.shown} more ratings")
+        return "\n".join(lines)
+
+
+def explain(
+    recommender: Recommender, user: Any, item: Hashable, shown: int, time: Array | None
+) -> FactorExplanation:
+    """The score of an item for a user, as a sum over the user's ratings; of factors, not of draws."""
+    factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
+    item = recommender.items[index] if index >= 0 else item
+    time_bin = recommender.find_bins(time, 1)
+    time_offset = float(select_time_offsets(factors, np.array([index]), time_bin)[0])
+    item_offset = float(factors.items[index, -1]) if index >= 0 else 0.0
+    if not isinstance(user, FoldedUser) and (row := find_id(recommender.users, user)) >= 0:
+        user_id: Any = recommender.users[row]
+    else:
+        user_id = user
+    entries = _find_ratings(recommender, user)
+    if entries is None:
+        if recommender.is_implicit and index >= 0:
+            item_offset = float(recommender.popularity[index])
+        nothing = np.zeros(0)
+        return FactorExplanation(
+            user_id, item, factors.level, item_offset, time_offset, (), nothing, nothing, shown
+        )
+    ratings = recommender.weigh(entries, 1)
+    contributions = _compute_contributions(recommender.solver, ratings, factors, index)
+    order = np.argsort(-np.abs(contributions), kind="stable")
+    side = ratings.by_user
+    names = tuple(recommender.items[int(i)] for i in side.others[order])
+    return FactorExplanation(
+        user_id,
+        item,
+        factors.level,
+        item_offset,
+        time_offset,
+        names,
+        side.values[order],
+        contributions[order],
+        shown,
+    )
+
+
+def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
+    """A user's ratings, as those of user 0; None if there are none."""
+    if isinstance(user, FoldedUser):
+        items = recommender.items.find([user.items[int(i)] for i in user.entries.item])
+        entries = replace(user.entries, item=items)
+    else:
+        row = find_id(recommender.users, user)
+        if row < 0:
+            return None
+        entries = recommender.entries.select(recommender.find_user_entries(row))
+        entries = replace(entries, user=np.zeros(len(entries), dtype=np.int64))
+    return entries if len(entries) else None
+
+
+def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, item: int) -> Array:
+    """Through x = A⁻¹ Σ pull v: the part of a rating in the score fᵀx is pull · vᵀA⁻¹f."""
+    side = ratings.by_user
+    if isinstance(solver, Alternating):
+        features = solver.make_features(factors.items)
+        w = side.weights
+        pulls = w * (compute_targets(ratings, side, factors) - factors.items[side.others, -1])
+        prior = np.diag(solver.compute_ridges(side)[0])
+        unknown = np.zeros(features.shape[1])
+        unknown[solver.rank :] = 1.0
+    else:
+        features = np.ascontiguousarray(factors.items[:, :-1])
+        w, pulls = solver.compute_confidence(side), solver.compute_pulls(side)
+        prior = solver.ridge * np.eye(solver.rank) + features.T @ features
+        unknown = np.zeros(solver.rank)
+    v = features[side.others]
+    gram = (v * w[:, None]).T @ v + prior
+    f = features[item] if item >= 0 else unknown
+    return np.asarray(pulls * (v @ Cholesky.of(gram, "a user's Gram").solve(f)))

@@ -1,0 +1,175 @@
+"""Ratings → sweeps or draws, until the error stands still: how factors are fitted, and the ridge chosen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil, inf
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.models.factors.alternating import Alternating, sweep
+from tamis.models.factors.gibbs import Draw, Gibbs
+from tamis.models.factors.posterior import FactorPosterior, Solver
+from tamis.models.factors.ratings import Ratings
+from tamis.protocols import iterate
+
+DEFAULT_RIDGE = 0.15  # where none is searched, of ratings in units of their standard deviation
+_RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # to try, in the same units
+_TRIAL_SWEEPS = 8  # of each ridge
+_HELD_OUT = 0.1  # the part of the ratings by which ridges are compared
+_FEW = 200  # ratings below which no ridge is searched
+_WARM_UP = 5  # sweeps before the first draw
+_PATIENCE = 3  # sweeps without a smaller error of the ratings held out, after which sweeps end
+
+Report = Callable[[], None]  # called after each step
+
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """How factors are fitted."""
+
+    solver: Solver
+    search_ridge: bool
+    is_gibbs: bool
+    max_iter: int
+    tol: float
+    validation: float  # the part of the ratings that is held out to find the number of sweeps
+    n_draws: int
+    burn_in: int
+    n_kept: int
+
+    @property
+    def max_steps(self) -> int:
+        """The number of sweeps and draws, at most."""
+        if self.is_gibbs:
+            return min(self.max_iter, _WARM_UP) + self.burn_in + self.n_draws
+        trials = len(_RIDGES) * min(self.max_iter, _TRIAL_SWEEPS) if self.search_ridge else 0
+        return trials + self.max_iter * (2 if self.validation else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FitHistory:
+    """The errors of the sweeps, or draws, of a fit."""
+
+    sweeps: int
+    train: Array  # (sweeps,): RMSE
+    validation: Array | None = None
+    converged: bool | None = None  # None for draws, whose number is given
+
+
+def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report) -> Solver:
+    """The solver with the ridge under which a tenth of the ratings is best predicted by the rest."""
+    solver = options.solver
+    if not options.search_ridge or not isinstance(solver, Alternating):
+        return solver
+    scale = ratings.scale
+    if len(ratings) < _FEW:
+        return replace(solver, ridge=DEFAULT_RIDGE * scale)
+    seen, held_out = _split(ratings, ceil(_HELD_OUT * len(ratings)), rng)
+    start = solver.start(seen, rng)
+    errors: dict[float, float] = {}
+    for ridge in _RIDGES:  # from the largest on, until the error rises: it would rise for all others, too
+        trial = replace(solver, ridge=ridge * scale, held_out=held_out)
+        path = []
+        for posterior in islice(sweep(trial, seen, start), min(options.max_iter, _TRIAL_SWEEPS)):
+            path.append(posterior.rmse)
+            report()
+        errors[trial.ridge] = min(path)
+        if min(path) > min(errors.values()):
+            break
+    return replace(solver, ridge=min(errors, key=errors.__getitem__))
+
+
+def fit_factors(
+    options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
+) -> tuple[FactorPosterior, FitHistory]:
+    """Sweep, or draw, as the options say; the ridge is that of `options.solver`."""
+    if options.is_gibbs:
+        return _draw(options, ratings, rng, report)
+    if options.validation and isinstance(options.solver, Alternating):
+        return _sweep_best_number(options, options.solver, ratings, rng, report)
+    return _sweep_until_converged(options, ratings, rng, report)
+
+
+def _split(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
+    """All ratings but `count` that are chosen at random, and those."""
+    is_held_out = np.zeros(len(ratings), dtype=np.bool_)
+    is_held_out[rng.choice(len(ratings), count, replace=False)] = True
+    return ratings.select(~is_held_out), ratings.select(is_held_out)
+
+
+def _sweep_until_converged(
+    options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
+) -> tuple[FactorPosterior, FitHistory]:
+    """Until the objective falls by less than its `tol`-th part; with tol=0, `max_iter` sweeps."""
+    start = options.solver.start(ratings, rng)
+    errors: list[float] = []
+    factors, converged, before = start, False, inf
+    for posterior in islice(sweep(options.solver, ratings, start), options.max_iter):
+        factors, objective = posterior.factors, posterior.objective
+        errors.append(posterior.rmse)
+        report()
+        if before - objective <= options.tol * abs(objective) and options.tol:
+            converged = True
+            break
+        before = objective
+    history = FitHistory(len(errors), np.array(errors), converged=converged)
+    return FactorPosterior.from_factors(factors), history
+
+
+def _sweep_best_number(
+    options: FitOptions, solver: Alternating, ratings: Ratings, rng: np.random.Generator, report: Report
+) -> tuple[FactorPosterior, FitHistory]:
+    """Find with some ratings held out how many sweeps are best, and make as many with all."""
+    count = ceil(options.validation * len(ratings))
+    if count >= len(ratings):
+        raise ValueError(
+            f"got validation={options.validation:g} of {len(ratings)} ratings, expected some to learn"
+        )
+    seen, held_out = _split(ratings, count, rng)
+    trial = replace(solver, held_out=held_out)
+    path: list[float] = []
+    best, since, converged = inf, 0, False
+    for posterior in islice(sweep(trial, seen, trial.start(seen, rng)), options.max_iter):
+        path.append(posterior.rmse)
+        report()
+        since = 0 if path[-1] < best * (1.0 - options.tol) else since + 1
+        best = min(best, path[-1])
+        if since >= _PATIENCE:
+            converged = True
+            break
+    number = int(np.argmin(path)) + 1
+    factors = start = solver.start(ratings, rng)
+    errors = []
+    for posterior in islice(sweep(solver, ratings, start), number):
+        factors = posterior.factors
+        errors.append(posterior.rmse)
+        report()
+    history = FitHistory(number, np.array(errors), np.array(path), converged)
+    return FactorPosterior.from_factors(factors), history
+
+
+def _draw(
+    options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
+) -> tuple[FactorPosterior, FitHistory]:
+    """Draws from the factors of a few sweeps on; the first ones are dropped."""
+    unit = ratings.scale
+    ratings = replace(ratings, value=ratings.value / unit)
+    factors = start = options.solver.start(ratings, rng)
+    for posterior in islice(sweep(options.solver, ratings, start), min(options.max_iter, _WARM_UP)):
+        factors = posterior.factors
+        report()
+    kept: list[Draw] = []
+    errors: list[float] = []
+    count = min(options.n_kept, options.n_draws)
+    evenly = np.linspace(options.n_draws / count, options.n_draws, count).round().astype(np.int64)
+    chosen = set((options.burn_in + evenly).tolist())
+    model = Gibbs(options.solver.rank, rng)
+    steps = iterate(model, (ratings,), model.start(ratings, factors))
+    for step in islice(steps, options.burn_in + options.n_draws):
+        errors.append(unit * step.posterior.rmse)
+        report()
+        if step.number in chosen:
+            kept.append(step.posterior)
+    return FactorPosterior.from_draws(kept, unit), FitHistory(len(errors), np.array(errors))

@@ -1,0 +1,109 @@
+"""Times of ratings → their weight by age, the bin of time in which they lie, and how recent they are."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.models.factors.ratings import Entries, Indices, Ratings
+
+_FADED, _FEW = 1e-3, 10  # a half-life that leaves less per rating is a slip of units; few may fade to one
+_PERIODS = 10_000  # more of them in the span of the times are a slip of units, too
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """The span of time of the ratings learned, and how time enters the model."""
+
+    oldest: float
+    newest: float
+    half_life: float | None = None  # a rating of that age weighs half
+    bins: int = 0
+    period: float | None = None  # bins are parts of it, over and over; without one, parts of the span
+    end: float | None = None  # of the span that bins are parts of, where newer ratings came later
+    dates: bool | None = None  # whether times are days since 1970, made of dates; older files do not say
+
+    def extend(self, newest: float) -> "TimeScale":
+        """The scale with newer ratings: ages are counted from the newest, and bins stay as they were."""
+        if newest <= self.newest:
+            return self
+        return replace(self, newest=newest, end=self.newest if self.end is None else self.end)
+
+    def compute_weights(self, time: Array) -> Array:
+        """The weight that age leaves of each rating (n,); 1 from the newest on."""
+        if self.half_life is None:
+            return np.ones(len(time))
+        return np.exp2(-np.maximum(self.newest - time, 0.0) / self.half_life)
+
+    def find_bins(self, time: Array) -> Indices | None:
+        """The bin of each time (n,); times outside the span are in the first or the last bin."""
+        if not self.bins:
+            return None
+        end = self.newest if self.end is None else self.end
+        fraction = (
+            _compute_fraction(time, self.oldest, end)
+            if self.period is None
+            else np.mod(time, self.period) / self.period
+        )
+        return np.clip((fraction * self.bins).astype(np.int64), 0, self.bins - 1)
+
+    def compute_freshness(self, time: Array) -> Array:
+        """0 for the oldest time, 1 for the newest (n,)."""
+        return _compute_fraction(time, self.oldest, self.newest)
+
+    def refuse_slip_of_units(self, time: Array) -> None:
+        """Raise if the half-life leaves next to no weight, or if the span holds too many periods."""
+        self._refuse_many_periods()
+        self._refuse_faded(float(self.compute_weights(time).sum()), len(time))
+
+    def refuse_jump(self, before: "TimeScale", known: Array | None, time: Array | None) -> None:
+        """Raise if newer times leave no weight to the `known` ones: a slip of units rather than news.
+
+        `time` are all times, the known and the new. Small steps are never refused, so that a stream may go on
+        without end.
+        """
+        if self == before:
+            return
+        self._refuse_many_periods()
+        if self.half_life is None or known is None or time is None:
+            return
+        if np.exp2((before.newest - self.newest) / self.half_life) >= _FADED:
+            return
+        weight, total = (float(self.compute_weights(each).sum()) for each in (known, time))
+        if weight < _FADED:
+            raise self._make_faded_error(weight, len(known))
+        self._refuse_faded(total, len(time))
+
+    def _refuse_many_periods(self) -> None:
+        if self.period is not None and self.newest - self.oldest > _PERIODS * self.period:
+            raise ValueError(
+                f"got period={self.period:g} for times from {self.oldest:g} to {self.newest:g}, expected at "
+                f"most {_PERIODS:,} periods between them: are the times in seconds?"
+            )
+
+    def _refuse_faded(self, weight: float, rows: int) -> None:
+        if weight < _FADED * rows or (rows > _FEW and weight < 2.0):
+            raise self._make_faded_error(weight, rows)
+
+    def _make_faded_error(self, weight: float, rows: int) -> ValueError:
+        return ValueError(
+            f"got half_life={self.half_life:g}, which leaves {rows} ratings the weight of {weight:.3g}, "
+            f"expected a longer one for times from {self.oldest:g} to {self.newest:g}: are the times in "
+            "seconds?"
+        )
+
+
+def _compute_fraction(time: Array, start: float, end: float) -> Array:
+    span = end - start
+    return np.clip((time - start) / span, 0.0, 1.0) if span > 0.0 else np.ones(len(time))
+
+
+def weigh_by_age(entries: Entries, scale: TimeScale | None, users: int, items: int) -> Ratings:
+    """Entries as ratings with the weight that age leaves of them, in their bins of time."""
+    weight, time_bin, bins = entries.weight, None, 0
+    if scale is not None and entries.time is not None:
+        bins, time_bin = scale.bins, scale.find_bins(entries.time)
+        if scale.half_life is not None:
+            own = np.ones(len(entries)) if weight is None else weight
+            weight = own * scale.compute_weights(entries.time)
+    return Ratings(entries.user, entries.item, entries.value, users, items, weight, time_bin, bins)
