@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Final
 from unicodedata import category
 
+from tamis.charsets import BYTE_ORDER_MARKS, resolve_alias
+
 # Encodings that are guessed at, the likelier first, and the languages that are written in them.
 GUESSED: Final = {
     "cp1252": "en de fr es it pt nl sv da nb fi is ca gl eu id af ga sq et",
@@ -31,44 +33,8 @@ GUESSED: Final = {
     "cp949": "ko",
 }
 
-# What mail calls by one name and writes in another, as browsers read it: mostly supersets of what is said.
-_ALIASES: Final = {
-    "iso-8859-1": "cp1252",
-    "iso8859-1": "cp1252",
-    "latin-1": "cp1252",
-    "latin1": "cp1252",
-    "iso-8859-9": "cp1254",
-    "iso-8859-11": "cp874",
-    "tis-620": "cp874",
-    "iso-8859-8-i": "iso8859-8",
-    "iso-8859-6-i": "iso8859-6",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "x-gbk": "gb18030",
-    "big5": "big5hkscs",
-    "x-sjis": "cp932",
-    "shift_jis": "cp932",
-    "shift-jis": "cp932",
-    "sjis": "cp932",
-    "x-euc-jp": "euc_jp",
-    "ks_c_5601-1987": "cp949",
-    "euc-kr": "cp949",
-    "euc_kr": "cp949",
-    "unicode-1-1-utf-7": "utf-7",
-    "unicode-1-1-utf-8": "utf-8",
-    "x-user-defined": "cp1252",
-    "x-unknown": "ascii",
-    "unknown-8bit": "ascii",
-    "8bit": "ascii",
-}
+_ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared where nothing is known
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: it begins with the same bytes
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 _HEAD = 1 << 16  # bytes that are looked at
 _SAMPLE = 1500  # bytes of words beyond ASCII that are tried: more does not change a guess
 _USUAL = 3.0  # nats: cp1252 is some 20 times as frequent as any other that is left
@@ -114,9 +80,9 @@ def guess(document: bytes) -> str:
     ('ascii', 'utf-8', 'cp1254')
     """
     head = document[:_HEAD]
-    for mark, name in _MARKS:
-        if head.startswith(mark):
-            return name
+    for mark, name in BYTE_ORDER_MARKS:
+        if head.startswith(mark):  # Python's codecs of these names skip the mark
+            return "utf-8-sig" if name == "utf-8" else name.rpartition("-")[0]
     if b"\0" in head and (wide := _wide(head)):
         return wide
     if b"\x1b$" in head:
@@ -126,7 +92,7 @@ def guess(document: bytes) -> str:
     try:
         document.decode()
     except UnicodeDecodeError:
-        return _python_name(_guess(_telling(document)))
+        return resolve_alias(_guess(_telling(document)))
     return "utf-8"
 
 
@@ -164,7 +130,7 @@ def _guess(words: bytes) -> str:
 
 def _cost(sample: bytes, name: str, languages: list[str]) -> float:
     """Nats of the sample, read in an encoding. Encodings are one to one, so these compare."""
-    decoder = codecs.getincrementaldecoder(_python_name(name))("replace")
+    decoder = codecs.getincrementaldecoder(resolve_alias(name))("replace")
     text = decoder.decode(sample)  # a character that is cut off at the end is left out
     signs = 0.0
     for character in set(text):
@@ -186,13 +152,9 @@ def _sign(character: str) -> float:
 def _declared(encoding: str) -> str:
     name = encoding.strip().strip("'\"").lower()
     try:
-        return codecs.lookup(_ALIASES.get(name, name)).name
+        return "ascii" if name in _ANY_TEXT else codecs.lookup(resolve_alias(name)).name
     except (LookupError, ValueError) as error:  # a name with a zero in it
         raise LookupError(_unknown(encoding)) from error
-
-
-def _python_name(name: str) -> str:
-    return _ALIASES.get(name, name)
 
 
 def _unknown(encoding: str) -> str:

@@ -117,7 +117,7 @@ class Source:
     def size(self) -> int | None:
         """Total bytes, the bound of `RawMessage.position`; None for stdin. A folder is measured on demand."""
         if self._size is None and self.kind != "stdin":
-            self._size = sum(_size_of(path) for path, _, _ in self._files([], [], []))
+            self._size = sum(_size_of(path) for path, _, _ in self.files([], [], []))
         return self._size
 
     def __iter__(self) -> Iterator[RawMessage]:
@@ -148,7 +148,7 @@ class Source:
     def _folder(self) -> Iterator[RawMessage]:
         offset = 0
         largest = self._largest or LARGEST_RAW
-        for path, name, may_be_mbox in self._files(self.unread, self.left_out, self.subfolders):
+        for path, name, may_be_mbox in self.files(self.unread, self.left_out, self.subfolders):
             name = printable(name)
             try:
                 with File(path) as file:
@@ -180,7 +180,7 @@ class Source:
         reason: str | None = names.reason_to_leave_out(path, self.path, self._label)
         return reason
 
-    def _files(
+    def files(
         self, unread: list[tuple[str, str]], left_out: list[tuple[str, str]], subfolders: list[str]
     ) -> Iterator[folders.Place]:
         def report_error(name: str, error: OSError) -> None:
@@ -247,7 +247,7 @@ def _open_folder(
     source = Source(
         path, kind, None, largest=largest, label=label, subfolders=subfolders, other_paths=other_paths
     )
-    if source.kind == "folder" and not any(_may_be_mail(file) for file, _, _ in source._files([], [], [])):
+    if source.kind == "folder" and not any(_may_be_mail(file) for file, _, _ in source.files([], [], [])):
         raise SourceError(
             f"{printable(path)} is a folder with nothing in it that could be a message, expected mail files, "
             "an mbox, a Maildir or an MH folder: name the folder that holds them"

@@ -10,82 +10,11 @@ from codecs import charmap_decode
 from functools import cache
 from typing import Final
 
-# What mail calls by one name and writes in another, as browsers read it: mostly supersets of what is said.
-_ALIASES: Final = {
-    "": "",
-    "us-ascii": "ascii",
-    "ansi-x3.4-1968": "ascii",
-    "646": "ascii",
-    "utf8": "utf-8",
-    "unicode-1-1-utf-8": "utf-8",
-    "unicode-1-1-utf-7": "utf-7",
-    "utf7": "utf-7",
-    "unicode": "utf-16",
-    "ucs-2": "utf-16",
-    "utf16": "utf-16",
-    "iso-8859-1": "cp1252",
-    "iso8859-1": "cp1252",
-    "iso-8859-1-windows-3.1-latin-1": "cp1252",
-    "latin1": "cp1252",
-    "latin-1": "cp1252",
-    "l1": "cp1252",
-    "ansi": "cp1252",
-    "x-user-defined": "cp1252",
-    "iso-8859-9": "cp1254",
-    "iso-8859-11": "cp874",
-    "tis-620": "cp874",
-    "iso-8859-8-i": "iso8859-8",
-    "iso-8859-8-e": "iso8859-8",
-    "iso-8859-6-i": "iso8859-6",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "x-gbk": "gb18030",
-    "cp936": "gb18030",
-    "gb-2312-80": "gb18030",
-    "hz-gb-2312": "hz",
-    "big5": "big5hkscs",
-    "big5-hkscs": "big5hkscs",
-    "x-x-big5": "big5hkscs",
-    "cn-big5": "big5hkscs",
-    "shift-jis": "cp932",
-    "x-sjis": "cp932",
-    "sjis": "cp932",
-    "ms-kanji": "cp932",
-    "windows-31j": "cp932",
-    "x-euc-jp": "euc-jp",
-    "iso-2022-jp": "iso2022-jp-ext",
-    "iso-2022-jp-1": "iso2022-jp-ext",
-    "iso-2022-jp-2": "iso2022-jp-2",
-    "iso-2022-kr": "iso2022-kr",
-    "euc-kr": "cp949",
-    "ks-c-5601-1987": "cp949",
-    "ks-c-5601": "cp949",
-    "ksc5601": "cp949",
-    "x-windows-949": "cp949",
-    "macintosh": "mac-roman",
-    "x-mac-roman": "mac-roman",
-    "x-mac-cyrillic": "mac-cyrillic",
-}
-_CODECS: Final = """
-ascii utf-8 utf-7 utf-16 utf-16-le utf-16-be utf-16le utf-16be utf-32 utf-32-le utf-32-be utf-32le utf-32be
-cp437 cp720 cp737 cp775 cp850 cp852 cp855 cp857 cp858 cp860 cp861 cp862 cp863 cp864 cp865 cp866 cp869 cp874
-cp932 cp949 cp950 cp1125 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258
-iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14
-iso8859-15 iso8859-16 koi8-r koi8-u koi8-t kz1048 ptcp154 mac-roman mac-cyrillic mac-greek mac-latin2
-mac-turkish gb18030 hz big5hkscs euc-jp euc-jis-2004 shift-jis-2004 johab
-iso2022-jp-ext iso2022-jp-2 iso2022-kr hp-roman8 tis-620
-"""
-_KNOWN: Final = frozenset(_CODECS.split())
+from tamis.charsets import BYTE_ORDER_MARKS, CODECS, find_codec
+
 # In these, bytes of ASCII need not be letters of ASCII.
-_NOT_ASCII: Final = frozenset(name for name in _KNOWN if name.startswith(("utf-7", "utf-16", "utf-32", "hz")))
+_NOT_ASCII: Final = frozenset(name for name in CODECS if name.startswith(("utf-7", "utf-16", "utf-32", "hz")))
 _ONE_BYTE: Final = ("cp12", "iso8859", "koi8", "mac-", "cp4", "cp7", "cp8", "kz", "ptcp", "hp", "tis")
-_MARKS: Final = (
-    (b"\xef\xbb\xbf", "utf-8", 3),
-    (b"\xff\xfe\0\0", "utf-32-le", 4),  # before UTF-16: it begins with the same bytes
-    (b"\0\0\xfe\xff", "utf-32-be", 4),
-    (b"\xff\xfe", "utf-16-le", 2),
-    (b"\xfe\xff", "utf-16-be", 2),
-)
 _LOOK = 4096  # bytes of a part that tell whether it is text
 _RUNS = 1000  # pieces of base64, each with its own padding, that are joined
 _IN_BASE64 = bytes(sorted(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
@@ -98,20 +27,6 @@ _GAP = rb"[A-Za-z,.] [A-Za-z]"
 _LOOSE_END = rb"=[ \t]+\n"
 _JAPANESE = rb"\x1b[$(][@B-DIJ]"
 _UUENCODED = rb"(?:\A|\n)begin [0-7]{3,4} [^\n]{1,200}(?:\n[ -`]{1,62}(?=\n|\Z))++(?:\n`?end(?=\n|\Z))?"
-
-
-def codec_of(charset: str) -> str | None:
-    """The codec to read a charset by: empty if none is declared, None if there is none of that name.
-
-    >>> codec_of("ISO-8859-1"), codec_of("windows-1251"), codec_of("punycode")
-    ('cp1252', 'cp1251', None)
-    """
-    name = charset.lower().replace("_", "-")
-    name = _ALIASES.get(name, name)
-    if name not in _KNOWN:
-        name = name.replace("windows-", "cp").replace("ibm", "cp").replace("iso-8859", "iso8859")
-        name = name.replace("iso8859_", "iso8859-").replace("x-cp", "cp").replace("cp-", "cp")
-    return name if not name or name in _KNOWN else None
 
 
 def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
@@ -193,15 +108,15 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
     >>> decode_text("żółw".encode(), "", set()), decode_text(b"caf\\xe9", "utf-8", set())
     ('żółw', 'café')
     """
-    codec = codec_of(charset)
+    codec = find_codec(charset)
     if codec is None:
         faults.add("charset")
         codec = ""
     if codec not in _NOT_ASCII and data.isascii() and b"\x1b" not in data and b"\0" not in data:
         return data.decode("ascii")
-    for mark, name, length in _MARKS:
+    for mark, name in BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            codec, data = name, data[length:]
+            codec, data = name, data[len(mark) :]
             break
     else:
         if b"\0" in data and codec not in _NOT_ASCII:

@@ -38,7 +38,7 @@ WHITE: Colour = (255, 255, 255)
 def effect_of(attributes: str) -> Effect:
     """What attributes, in lower case, do to the text within.
 
-    >>> effect_of(' style="display: none"').gone, effect_of(' style="font-size:1px"').tiny
+    >>> effect_of(' style="display: none"').is_hidden, effect_of(' style="font-size:1px"').is_tiny
     (True, True)
     """
     return _effect_of(attributes) if len(attributes) <= 1000 else _compute_effect(attributes[:10_000])

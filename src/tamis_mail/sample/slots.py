@@ -55,8 +55,8 @@ class Slots:
         return self._bound[key]
 
     def _draw(self, slot: str) -> str:
-        if maker := _MAKERS.get(slot):
-            return maker(self)
+        if maker := self._makers().get(slot):
+            return maker()
         lists = words()
         for language in (self._language, "en", "any"):
             if choices := lists.get(f"{language}.{slot}"):
@@ -128,35 +128,37 @@ class Slots:
             )
         )
 
-
-_MAKERS: dict[str, Callable[[Slots], str]] = {
-    "amount": lambda s: s._money(9, 190),
-    "price": lambda s: s._money(4, 29),
-    "hundreds": lambda s: s._money(210, 990),
-    "thousands": lambda s: s._money(1200, 9800),
-    "millions": lambda s: s._money(2, 38, cents=False) + s._dice.pick((".5", "", ".2", "")),
-    "few": lambda s: str(s._dice.draw_between(2, 9)),
-    "some": lambda s: str(s._dice.draw_between(11, 48)),
-    "many": lambda s: str(s._dice.draw_between(120, 980)),
-    "percent": lambda s: str(5 * s._dice.draw_between(2, 16)),
-    "number": lambda s: s._dice.digits(6),
-    "four": lambda s: str(s._dice.draw_between(1000, 9999)),
-    "code": lambda s: s._dice.string(8, "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"),
-    "hex": lambda s: s._dice.hexadecimal(12),
-    "token": lambda s: s._dice.token(22),
-    "wallet": lambda s: "bc1q" + s._dice.string(38, "acdefghjklmnpqrstuvwxyz023456789"),
-    "today": lambda s: s._date(0),
-    "past": lambda s: s._date(-s._dice.draw_between(2, 20)),
-    "soon": lambda s: s._date(s._dice.draw_between(2, 9)),
-    "later": lambda s: s._date(s._dice.draw_between(14, 60)),
-    "day": lambda s: s._weekday(),
-    "month": lambda s: s._month(),
-    "time": lambda s: s._clock(),
-    "lastyear": lambda s: str(s._when.year - 1),
-    "year": lambda s: str(s._when.year),
-    "junk": lambda s: s._junk(),
-    "user": lambda s: s._user(),
-    "ip": lambda s: (
-        s._dice.pick(("192.0.2.", "198.51.100.", "203.0.113.")) + str(s._dice.draw_between(2, 250))
-    ),
-}
+    def _makers(self) -> dict[str, Callable[[], str]]:
+        """Slots whose value is computed: numbers, dates, codes and addresses."""
+        return {
+            "amount": lambda: self._money(9, 190),
+            "price": lambda: self._money(4, 29),
+            "hundreds": lambda: self._money(210, 990),
+            "thousands": lambda: self._money(1200, 9800),
+            "millions": lambda: self._money(2, 38, cents=False) + self._dice.pick((".5", "", ".2", "")),
+            "few": lambda: str(self._dice.draw_between(2, 9)),
+            "some": lambda: str(self._dice.draw_between(11, 48)),
+            "many": lambda: str(self._dice.draw_between(120, 980)),
+            "percent": lambda: str(5 * self._dice.draw_between(2, 16)),
+            "number": lambda: self._dice.digits(6),
+            "four": lambda: str(self._dice.draw_between(1000, 9999)),
+            "code": lambda: self._dice.string(8, "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"),
+            "hex": lambda: self._dice.hexadecimal(12),
+            "token": lambda: self._dice.token(22),
+            "wallet": lambda: "bc1q" + self._dice.string(38, "acdefghjklmnpqrstuvwxyz023456789"),
+            "today": lambda: self._date(0),
+            "past": lambda: self._date(-self._dice.draw_between(2, 20)),
+            "soon": lambda: self._date(self._dice.draw_between(2, 9)),
+            "later": lambda: self._date(self._dice.draw_between(14, 60)),
+            "day": lambda: self._weekday(),
+            "month": lambda: self._month(),
+            "time": lambda: self._clock(),
+            "lastyear": lambda: str(self._when.year - 1),
+            "year": lambda: str(self._when.year),
+            "junk": lambda: self._junk(),
+            "user": lambda: self._user(),
+            "ip": lambda: (
+                self._dice.pick(("192.0.2.", "198.51.100.", "203.0.113."))
+                + str(self._dice.draw_between(2, 250))
+            ),
+        }

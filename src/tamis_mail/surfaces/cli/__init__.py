@@ -60,7 +60,11 @@ def command_line(first_word: str = "") -> "Parser":
     for name in [first_word] if first_word in COMMANDS else COMMANDS:
         purpose = COMMANDS[name]
         commands.add_parser(
-            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", module=f"{__name__}.{name}"
+            name,
+            help=purpose,
+            purpose=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            module=f"{__name__}.{name}",
         )
     return parser
 

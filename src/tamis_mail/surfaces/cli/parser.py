@@ -1,7 +1,7 @@
 """words of a command line → options: argparse, with options that are loaded when they are looked at."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
     status = 2  # of a command line that makes no sense
 
-    def __init__(self, *, module: str | None = None, **settings: Any) -> None:
+    def __init__(self, *, module: str | None = None, purpose: str = "", **settings: Any) -> None:
         super().__init__(
             formatter_class=_Formatter,
             allow_abbrev=False,
@@ -40,8 +40,20 @@ class Parser(argparse.ArgumentParser):
             **settings,
         )
         self.module = module
+        self.purpose = purpose  # one line for the list of commands
+        self.subcommands: Mapping[str, Parser] = {}  # by name
         self.examples: list[tuple[str, str]] = []  # command, what it is for
         self.add_argument("-h", "--help", action="help", help="show this help and exit")
+
+    def add_subparsers(self, **settings: Any) -> Any:
+        group = super().add_subparsers(**settings)
+        self.subcommands = group.choices
+        return group
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """Options and arguments, without the group of subcommands."""
+        return [action for action in self._actions if action.choices is not self.subcommands]
 
     def prepare(self) -> "Parser":
         """Load the options of the command, once."""
@@ -68,7 +80,7 @@ class Parser(argparse.ArgumentParser):
         What then follows a label or stands for itself is one run of words, as argparse wants it:
         `learn --ham --store FILE PATH` and `relabel ham -q PATH` mean what they say.
         """
-        if any(isinstance(action, argparse._SubParsersAction) for action in self._actions):
+        if self.subcommands:
             return words
         actions = {name: action for action in self._actions for name in action.option_strings}
         flags = {name[1] for name, action in actions.items() if len(name) == 2 and action.nargs == 0}

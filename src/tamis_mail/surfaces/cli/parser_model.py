@@ -73,23 +73,20 @@ class Command:
         ]
 
 
-def commands(parser: Parser, words: tuple[str, ...] = ("tamis",), purpose: str = "") -> Iterator[Command]:
+def commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterator[Command]:
     """A command and all below it."""
-    yield command(parser, words, purpose)
-    purposes = _purposes(parser)
+    yield command(parser, words)
     for name, one in subcommands(parser).items():
-        yield from commands(one, (*words, name), purposes.get(name, ""))
+        yield from commands(one, (*words, name))
 
 
-def command(parser: Parser, words: tuple[str, ...], purpose: str = "") -> Command:
+def command(parser: Parser, words: tuple[str, ...]) -> Command:
     """A command alone."""
     parser.prepare()
-    options = [
-        _option(action) for action in parser._actions if not isinstance(action, argparse._SubParsersAction)
-    ]
+    options = [_option(action) for action in parser.arguments]
     return Command(
         words=words,
-        purpose=purpose,
+        purpose=parser.purpose,
         description=parser.description or "",
         epilog=parser.epilog or "",
         options=tuple(option for option in options if option.names),
@@ -101,18 +98,7 @@ def command(parser: Parser, words: tuple[str, ...], purpose: str = "") -> Comman
 
 def subcommands(parser: Parser) -> dict[str, Parser]:
     """The commands of a group, by name."""
-    parser.prepare()
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
-
-
-def _purposes(parser: Parser) -> dict[str, str]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return {choice.dest: choice.help or "" for choice in action._choices_actions}
-    return {}
+    return dict(parser.prepare().subcommands)
 
 
 def _option(action: argparse.Action) -> Option:

@@ -48,7 +48,9 @@ def configure(parser: Parser) -> None:
         dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog
     )
     for name, purpose in ACTIONS.items():
-        one = group.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        one = group.add_parser(
+            name, help=purpose, purpose=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
+        )
         _CONFIGURE[name](one)
         add_store(one)
         add_quiet(one)
