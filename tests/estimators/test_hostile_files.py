@@ -141,7 +141,7 @@ def test_a_width_that_the_sums_do_not_have_is_refused(files: list[Seed], forge: 
         if "schema" not in holder:
             continue
         holder["schema"]["tuple"][0] = 30_000_000
-        refuse(load, "columns|is of shape|filed by label")
+        refuse(load, "columns|is of shape|grouped by label")
         tried += 1
     assert tried >= 19
 

@@ -1,4 +1,4 @@
-"""Labels: statistics are filed by value, merging is a union, and what came to nothing is gone."""
+"""Labels: statistics are grouped by value, merging is a union, and what came to nothing is gone."""
 
 import copy
 import datetime
@@ -126,9 +126,9 @@ def test_one_class_is_a_class() -> None:
 def test_asking_for_a_label_that_is_not_there_says_so() -> None:
     with pytest.raises(KeyError, match=r"'c' was never observed; the labels are Keys\('a', 'b'\)"):
         Moments.observe(x[:2], by=["a", "b"]).at("c")
-    with pytest.raises(ValueError, match="this Moments is not filed by label: observe with by=labels"):
+    with pytest.raises(ValueError, match="this Moments is not grouped by label: observe with by=labels"):
         Moments.observe(x).at("c")
-    with pytest.raises(ValueError, match="this Tally is not filed by label: it is pooled already"):
+    with pytest.raises(ValueError, match="this Tally is not grouped by label: it is pooled already"):
         Tally.observe(x).pooled()
 
 

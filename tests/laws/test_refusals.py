@@ -297,7 +297,7 @@ def test_statistics_of_other_shapes_do_not_combine(left: Sums, right: Sums) -> N
 def test_statistics_filed_by_label_combine_with_their_like_only() -> None:
     filed = Moments.observe(good, by=["a", "b", "a"])
     for action in (lambda: filed + statistic, lambda: statistic - filed):
-        assert refusal(action).endswith("expected both filed by label, or neither")
+        assert refusal(action).endswith("expected both grouped by label, or neither")
     named, numbered = Tally.count(["a", "b"]), Tally.observe([[1.0, 1.0]])
     assert (
         refusal(lambda: named + numbered)

@@ -32,7 +32,7 @@ class Beta(Prior):
     """Beta(a, b): as if a successes and b failures had been seen.
 
     For the geometric family an observation is one success after x failures: a waits were seen, b long in all.
-    `keys` name the first batch axis; a statistic filed by label brings them.
+    `keys` name the first batch axis; a statistic grouped by label brings them.
 
     >>> coin = Beta(2, 2)
     >>> after = coin.update(Tally.observe([1, 1]))

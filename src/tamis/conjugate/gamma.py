@@ -32,7 +32,7 @@ Likelihood = Literal["poisson", "exponential"]
 class Gamma(Prior):
     """Gamma(shape, rate): as if `shape` events had been seen in a time of `rate`.
 
-    `keys` name the first batch axis; a statistic filed by label brings them.
+    `keys` name the first batch axis; a statistic grouped by label brings them.
 
     >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls an hour, in two hours
     >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)

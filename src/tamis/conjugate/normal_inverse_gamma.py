@@ -28,7 +28,7 @@ class NormalInverseGamma(Prior):
     One belief for each column of diagonal `Moments`. The mean is worth `strength` observations, the
     variance 2 (shape − 1) of them: two strengths, where a statistic has one weight. So this is not, in
     general, a statistic that nobody observed, and unlike other priors it is neither read from one nor as one.
-    If it has `keys`, they name the first batch axis; `update` takes them from a statistic filed by label.
+    If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
     >>> after = prior.update(Moments.observe([1.0, 2.0, 3.0]))

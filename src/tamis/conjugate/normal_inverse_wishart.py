@@ -30,7 +30,7 @@ class NormalInverseWishart(Prior):
     The mean is worth `strength` observations, the covariance `freedom` − d − 1 of them: two strengths, where
     a statistic has one weight. So this is not, in general, a statistic that nobody observed, and unlike other
     priors it is neither read from one nor as one. The freedom must be above d − 1.
-    If it has `keys`, they name the first batch axis; `update` takes them from a statistic filed by label.
+    If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
 
     The evidence keeps its digits however far the data are from the location. A posterior's scale does not: it
     holds the square of that distance, which at 1e4 standard deviations leaves float64 half of its digits for

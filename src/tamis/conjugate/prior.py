@@ -76,7 +76,7 @@ class Prior(ABC):
     def fit(cls, groups: Any) -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        The groups are the first batch axis of the statistic, filed by label or not; further axes are fitted
+        The groups are the first batch axis of the statistic, grouped by label or not; further axes are fitted
         each by itself. Groups without weight are ignored. Groups that differ less than chance alone would
         make them have their largest evidence at a strength of infinity: it is held at a million times the
         weight of the heaviest group, with a warning. So it is for a single group, which shows no spread.

@@ -178,7 +178,7 @@ class Statistic:
         if type(value) is not self.kind:
             raise ValueError(f"{place} is {_describe(value)}, expected {self.kind.__name__}")
         if self.labelled is not None and (value.keys is not None) != self.labelled:
-            raise ValueError(f"{place} is {'not ' * self.labelled}filed by label, expected the contrary")
+            raise ValueError(f"{place} is {'not ' * self.labelled}grouped by label, expected the contrary")
         for name, expected in self.traits.items():
             if getattr(value, name) != expected:
                 raise ValueError(f"{place}.{name} is {getattr(value, name)!r}, expected {expected!r}")

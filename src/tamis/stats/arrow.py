@@ -3,7 +3,7 @@
 A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, without the zeros, are rows of
 
     part      string    the name of the sum: weight, first, …
-    label     scalar    the key it is filed under; null if the statistic is not filed by label
+    label     scalar    the key it is grouped under; null if the statistic is not grouped by label
     term      scalar    the term, in the total of a Tally that names its terms; null otherwise
     cell      int64     where in the rest of the sum's shape, counted in row-major order
     exponent  int32     the digit stands for digits * 2**exponent
@@ -25,8 +25,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.stats.digits import gather
-from tamis.stats.exact import Exact
+from tamis.stats.exact import FARTHEST, Exact
 from tamis.stats.fit import FITS
 from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
@@ -43,6 +42,10 @@ Integers = NDArray[np.int64]
 
 _FORMAT = 1
 _BITS = 32  # of a digit
+_LARGEST = 2.0**62  # what the digits of 2**30 tables come to in one place, at most
+# Zeros are not written, so a few digits may be of wide sums: so many words at least (32 MB), or so many per
+# digit.
+_ROOM, _SPARSEST = 1 << 22, 64
 _TERMED = "total"  # the part whose last axis terms name
 _CHECK, _CHECKS = "check", 1 << 31
 _HEADER: dict[str, type] = {
@@ -123,7 +126,7 @@ class _Digits:
         products = (fingerprint >> np.uint64(33)) * self.digits.astype(np.uint64)
         return int(products.sum(dtype=np.uint64)) % _CHECKS
 
-    def only(self, mask: NDArray[np.bool_]) -> "_Digits":
+    def take(self, mask: NDArray[np.bool_]) -> "_Digits":
         """The rows that the mask marks."""
         part, label, term = (
             _Axis(axis.names, axis.index[mask]) for axis in (self.part, self.label, self.term)
@@ -150,8 +153,8 @@ def to_arrow(statistic: Sums) -> pa.Table:
     table = pa.table(
         {
             "part": pa.array(parts, type=pa.string()).take(pa.array(np.append(part, len(parts) - 1))),
-            "label": _taken(labels, np.append(label, -1)),
-            "term": _taken(terms, np.append(term, -1)),
+            "label": _take(labels, np.append(label, -1)),
+            "term": _take(terms, np.append(term, -1)),
             "cell": pa.array(np.append(cell, 0)),
             "exponent": pa.array(np.append(word * _BITS, 0).astype(np.int32)),
             "digits": pa.array(np.append(digits, check)),
@@ -192,17 +195,17 @@ def from_arrow(kind: type[S], table: Any) -> S:
         except (TypeError, ValueError):
             raise TypeError(f"got a {type(table).__name__}, expected a table made by to_arrow()") from None
     try:
-        return _summed(kind, table)
+        return _add_digits(kind, table)
     except _RefusedError as refusal:
         raise ValueError(str(refusal)) from None
     except Exception as problem:  # noqa: BLE001 (columns may be of any type that Arrow has, or will have)
         said = " ".join(str(problem).split())[:200]
-        raise ValueError(str(_altered(f"columns that cannot be read ({said})"))) from None
+        raise ValueError(str(_refusal(f"columns that cannot be read ({said})"))) from None
 
 
-def _summed(kind: type[S], table: pa.Table) -> S:
+def _add_digits(kind: type[S], table: pa.Table) -> S:
     table.validate(full=True)  # what a file of Arrow holds is not looked at when it is read
-    header, rows = _checked(kind, table)
+    header, rows = _read_rows(kind, table)
     keys, label = rows.label.keys() if header["filed"] else (None, np.zeros_like(rows.cell))
     terms, term = rows.term.keys() if header["termed"] else (None, np.zeros_like(rows.cell))
     sums: dict[str, Any] = {"keys": keys, **({} if kind is not Tally else {"terms": terms})}
@@ -212,18 +215,52 @@ def _summed(kind: type[S], table: pa.Table) -> S:
         shape = (*([] if keys is None else [len(keys)]), *rest, *([] if named is None else [len(named)]))
         cells = rows.cell[here]
         if len(cells) and (cells.min() < 0 or cells.max() >= prod(rest)):
-            raise _altered(f"a cell of {name!r} outside its shape {tuple(rest)}")
+            raise _refusal(f"a cell of {name!r} outside its shape {tuple(rest)}")
         if (label[here] < 0).any() or (named is not None and (term[here] < 0).any()):
-            raise _altered(f"a digit of {name!r} without its label or term")
+            raise _refusal(f"a digit of {name!r} without its label or term")
         cells = label[here] * prod(rest) + cells
         cells = cells if named is None else cells * len(named) + term[here]
         try:
-            sums[name] = gather(rows.word[here], cells, rows.digits[here], shape)
+            sums[name] = _gather(rows.word[here], cells, rows.digits[here], shape)
         except ValueError as problem:
-            raise _altered(f"{problem} of {name!r}") from None
+            raise _refusal(f"{problem} of {name!r}") from None
     if not FITS[kind](**{**_ABSENT.get(kind, {}), **sums, **header["traits"]}):
-        raise _altered("sums whose shapes do not fit each other")
+        raise _refusal("sums whose shapes do not fit each other")
     return kind(**sums, **header["traits"]).prune()
+
+
+def _gather(word: Integers, cell: Integers, digits: Integers, shape: tuple[int, ...]) -> Exact:
+    """The sums of this shape of digits (n,), each at its word and its cell; what is wrong is a ValueError.
+
+    Only cells that have digits are settled, because most may have none.
+
+    >>> _gather(np.array([0, 1, 0]), np.array([2, 2, 0]), np.array([5, 1, 7]), (3,)).value.tolist()
+    [7.0, 0.0, 4294967301.0]
+    """
+    if not len(word):
+        _refuse_large(prod(shape), 0)
+        return Exact.zeros(shape)
+    low, high = int(word.min()), int(word.max())
+    if low < -FARTHEST or high >= FARTHEST - 2:
+        raise ValueError("exponents beyond any sum")
+    length = high - low + 1
+    _refuse_large(length * prod(shape), len(word))
+    used, place = np.unique(cell, return_inverse=True)
+    flat = (word - low) * len(used) + place.reshape(-1)
+    if np.bincount(flat, np.abs(digits.astype(np.float64))).max() >= _LARGEST:
+        raise ValueError("digits that are too large")
+    words = np.zeros(length * len(used), dtype=np.int64)
+    np.add.at(words, flat, digits)
+    settled = Exact.from_words(words.reshape(length, len(used)), low)
+    found = np.zeros((len(settled.words), prod(shape)), dtype=np.int64)
+    found[:, used] = settled.words
+    return Exact(found.reshape(len(found), *shape), settled.low)
+
+
+def _refuse_large(words: int, digits: int) -> None:
+    """Raise for sums that are far larger than what is written of them."""
+    if words > _ROOM + _SPARSEST * digits:
+        raise ValueError(f"{digits} digits for {words} words")
 
 
 def _terms(statistic: Sums) -> Keys | None:
@@ -244,13 +281,13 @@ def _header(statistic: Sums) -> bytes:
         "kind": type(statistic).__name__,
         "filed": statistic.keys is not None,
         "termed": _terms(statistic) is not None,
-        "traits": {name: getattr(statistic, name) for name in statistic._names.traits},
+        "traits": {name: getattr(statistic, name) for name in statistic.field_names.traits},
         "shapes": {name: _rest(statistic, name) for name in statistic.parts()},
     }
     return json.dumps(header).encode()
 
 
-def _checked(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits]:
+def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits]:
     """The header, and the rows it describes: all of them, and none that it does not."""
     written = (table.schema.metadata or {}).get(b"tamis")
     if written is None:
@@ -262,7 +299,7 @@ def _checked(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits
         header: dict[str, Any] = json.loads(written)
         version, name = header["format"], header["kind"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise _altered("metadata that cannot be read") from None
+        raise _refusal("metadata that cannot be read") from None
     if version != _FORMAT:
         raise _RefusedError(
             f"got a table of format {str(version)[:40]}, expected {_FORMAT}: read it with a newer tamis"
@@ -273,11 +310,11 @@ def _checked(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits
             f"got a table of {name}, expected one of {kind.__name__}: read it by {name}.from_arrow"
         )
     _refuse_other_header(kind, header)
-    rows = _decoded(table, [*header["shapes"], _CHECK])
+    rows = _decode(table, [*header["shapes"], _CHECK])
     checks = rows.part.index == len(header["shapes"])
-    found, rows = rows.digits[checks], rows.only(~checks)
+    found, rows = rows.digits[checks], rows.take(~checks)
     if int(found.sum()) % _CHECKS != rows.check(written):
-        raise _altered("other rows than were written, or rows of a statistic of another form")
+        raise _refusal("other rows than were written, or rows of a statistic of another form")
     return header, rows
 
 
@@ -292,36 +329,36 @@ def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
         or not header["shapes"].keys() <= names.keys()
         or not header["traits"].keys() <= names.keys()
     ):
-        raise _altered("metadata of another statistic")
+        raise _refusal("metadata of another statistic")
     for name, shape in header["shapes"].items():
         if names[name] not in (Exact, Exact | None):
-            raise _altered(f"a sum called {name!r}")
+            raise _refusal(f"a sum called {name!r}")
         if type(shape) is not list or len(shape) > 16 or not all(type(n) is int and n >= 0 for n in shape):
-            raise _altered(f"a shape of {name!r} that is none")
+            raise _refusal(f"a shape of {name!r} that is none")
         if prod(n for n in shape if n) >= 1 << 40:
-            raise _altered(f"a shape of {name!r} that no memory holds")
+            raise _refusal(f"a shape of {name!r} that no memory holds")
 
 
-def _decoded(table: pa.Table, parts: list[str]) -> _Digits:
+def _decode(table: pa.Table, parts: list[str]) -> _Digits:
     if missing := [
         name for name in ("part", "label", "term", *list(_COLUMNS)[1:]) if name not in table.column_names
     ]:
-        raise _altered(f"no column {missing[0]!r}")
+        raise _refusal(f"no column {missing[0]!r}")
     columns = {}
     for name, kind in _COLUMNS.items():
         try:
             columns[name] = table[name].cast(kind)
         except pa.ArrowException:
-            raise _altered(f"a column {name!r} of type {table[name].type}") from None
+            raise _refusal(f"a column {name!r} of type {table[name].type}") from None
         if columns[name].null_count:
-            raise _altered(f"a null in column {name!r}")
+            raise _refusal(f"a null in column {name!r}")
     part = _Axis.of(columns["part"])
     if unknown := [name for name in part.names if name not in parts]:
-        raise _altered(f"a part {unknown[0]!r}")
+        raise _refusal(f"a part {unknown[0]!r}")
     place = np.array([parts.index(name) for name in part.names], dtype=np.int64)
     word, shift = np.divmod(columns["exponent"].to_numpy(), _BITS)
     if shift.any():
-        raise _altered(f"an exponent that is no multiple of {_BITS}")
+        raise _refusal(f"an exponent that is no multiple of {_BITS}")
     return _Digits(
         _Axis(parts, place[part.index]),
         _Axis.of(table["label"]),
@@ -336,7 +373,7 @@ class _RefusedError(ValueError):
     """What is wrong with a table, as the caller is told."""
 
 
-def _altered(found: str) -> _RefusedError:
+def _refusal(found: str) -> _RefusedError:
     return _RefusedError(f"got a table with {found}, expected it as to_arrow() made it: fetch it anew")
 
 
@@ -364,7 +401,7 @@ def _scalars(keys: Keys | None, what: str) -> Any:
         raise TypeError(f"got {what} that an Arrow column of {scalar} cannot hold: {problem}") from None
 
 
-def _taken(values: Any, index: Integers) -> Any:
+def _take(values: Any, index: Integers) -> Any:
     """The values at an index, null at -1."""
     if not len(values):
         return pa.nulls(len(index))

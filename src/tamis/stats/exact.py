@@ -48,41 +48,41 @@ class Exact:
 
     @classmethod
     def of(cls, values: ArrayLike) -> "Exact":
-        """The numbers themselves, of any shape; they must be finite."""
+        """Read numbers of any shape; they must be finite."""
         array = arrays.floats(values, "the array")
         cells = np.ascontiguousarray(array.reshape(1, -1))
         bounds, _, broken = _kernels.span(cells)
         if broken >= 0:
             raise ValueError(f"got {cells[0, broken]}, expected finite numbers")
-        return cls._shaped(_kernels.deposit(cells, bounds), array.shape)
+        return cls._reshape(_kernels.deposit(cells, bounds), array.shape)
 
     @classmethod
     def from_integers(cls, values: NDArray[np.int64]) -> "Exact":
-        """Counts, of any shape; the array belongs to the sums from then on."""
+        """Take counts of any shape; the array must not be written to afterwards."""
         if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, and settled as it is
             return cls(np.ascontiguousarray(values[None]), 0)
-        return cls.of_words(values[None], 0)
+        return cls.from_words(values[None], 0)
 
     @classmethod
-    def of_words(cls, words: Words, low: int) -> "Exact":
-        """Any writing of the numbers (length, *shape), brought to the canonical one."""
+    def from_words(cls, words: Words, low: int) -> "Exact":
+        """Bring words (length, *shape) to the canonical form of the numbers."""
         shape = words.shape[1:]
         flat = np.ascontiguousarray(words).reshape(len(words), math.prod(shape))
-        return cls._shaped(_kernels.settle(flat, low), shape)
+        return cls._reshape(_kernels.settle(flat, low), shape)
 
     @staticmethod
     @lru_cache(maxsize=4)  # rows that come one by one are counted by the same object
     def count(number: int, shape: tuple[int, ...]) -> "Exact":
         """The same count in every cell."""
-        return Exact.of_words(np.full((1, *shape), number, dtype=np.int64), 0)
+        return Exact.from_words(np.full((1, *shape), number, dtype=np.int64), 0)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "Exact":
-        """Nothing observed."""
+        """Zero in every cell."""
         return cls(np.zeros((1, *shape), dtype=np.int64), 0)
 
     @classmethod
-    def _shaped(cls, settled: tuple[Words, int], shape: tuple[int, ...]) -> "Exact":
+    def _reshape(cls, settled: tuple[Words, int], shape: tuple[int, ...]) -> "Exact":
         words, low = settled
         return cls(words if len(shape) == 1 else words.reshape(len(words), *shape), low)
 
@@ -100,7 +100,7 @@ class Exact:
     @property
     def pair(self) -> tuple[Floats, Floats]:
         """The numbers rounded to float64 and what the rounding left, good to 2**-105 of the number."""
-        high, rest = _kernels.read(self._flat, self.low)
+        high, rest = _kernels.read(self.flat_words, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)
 
     @property
@@ -108,28 +108,30 @@ class Exact:
         """Where the numbers are below zero: the last word has the sign."""
         return np.asarray(self.words[-1] < 0)
 
-    def live(self, axis: int) -> NDArray[np.bool_]:
-        """Along the axis, which slices hold anything but zeros."""
+    def find_nonzero(self, axis: int) -> NDArray[np.bool_]:
+        """Mark the slices along an axis that hold anything but zeros."""
         kept = axis % len(self.shape) + 1
         return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != kept)))
 
     def __add__(self, other: "Exact") -> "Exact":
-        return self._like(other).combined(other, 1)
+        return self._add(other, 1)
 
     def __sub__(self, other: "Exact") -> "Exact":
-        return self._like(other).combined(other, -1)
+        return self._add(other, -1)
 
-    def _like(self, other: "Exact") -> "Exact":
+    def _add(self, other: "Exact", sign: int) -> "Exact":
         if self.shape != other.shape:
             raise ValueError(f"cannot combine sums of shape {self.shape} and {other.shape}")
-        return self
+        return self.combine(other, sign)
 
-    def combined(self, other: "Exact", sign: int) -> "Exact":
+    def combine(self, other: "Exact", sign: int) -> "Exact":
         """self + sign * other, for a sign of 1 or -1 and the same shape."""
         ours, theirs = self.words, other.words
         if ours.ndim == 2:  # as below, in half the time
             return Exact(*_kernels.combine(ours, self.low, theirs, other.low, sign))
-        return self._shaped(_kernels.combine(self._flat, self.low, other._flat, other.low, sign), self.shape)
+        return self._reshape(
+            _kernels.combine(self.flat_words, self.low, other.flat_words, other.low, sign), self.shape
+        )
 
     def times(self, factor: ArrayLike) -> "Exact":
         """Each number times a finite float (broadcast): exact down to 2**-224 of the product."""
@@ -139,7 +141,7 @@ class Exact:
         flat = np.ascontiguousarray(np.broadcast_to(factors, shape)).reshape(-1)
         if not flat.size:
             return Exact.zeros(shape)
-        return self._shaped(_kernels.multiply(this._flat, this.low, flat, _KEEP), shape)
+        return self._reshape(_kernels.multiply(this.flat_words, this.low, flat, _KEEP), shape)
 
     def _broadcast(self, shape: tuple[int, ...]) -> "Exact":
         """New axes go between the words and the cells, where NumPy would put them before both."""
@@ -151,13 +153,13 @@ class Exact:
         )
 
     def sum(self, axis: int) -> "Exact":
-        """Over one axis."""
+        """Sum over one axis."""
         axis = axis + 1 if axis >= 0 else axis
-        return Exact.of_words(self.words.sum(axis=axis), self.low)
+        return Exact.from_words(self.words.sum(axis=axis), self.low)
 
     def reindex(self, view: Callable[[Words], Words]) -> "Exact":
         """Apply a rearrangement of the cells (an indexing, a reshape); it sees words (length, *shape)."""
-        return Exact.of_words(view(self.words), self.low)
+        return Exact.from_words(view(self.words), self.low)
 
     def place(self, index: NDArray[np.int64], size: int, axis: int) -> "Exact":
         """Place the slices of an axis at `index` among `size`, with zeros elsewhere."""
@@ -182,7 +184,7 @@ class Exact:
         return f"Exact({self.value.tolist()})"
 
     @property
-    def _flat(self) -> Words:
+    def flat_words(self) -> Words:
         """Words (length, cells)."""
         return (
             self.words if self.words.ndim == 2 else self.words.reshape(len(self.words), math.prod(self.shape))

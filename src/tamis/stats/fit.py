@@ -47,7 +47,12 @@ def _are_settled(words: Any, low: Any) -> bool:
 
 def _fit_tally(keys: Keys | None, weight: Any, total: Any, terms: Keys | None) -> bool:
     sums = isinstance(weight, Exact) and isinstance(total, Exact) and len(total.shape) > 0
-    return sums and total.shape[:-1] == weight.shape and _named(keys, weight) and _named(terms, total, -1)
+    return (
+        sums
+        and total.shape[:-1] == weight.shape
+        and _has_names(keys, weight)
+        and _has_names(terms, total, -1)
+    )
 
 
 def _fit_moments(keys: Any, weight: Any, first: Any, second: Any, form: Any, rounded: Any = None) -> bool:
@@ -58,7 +63,7 @@ def _fit_moments(keys: Any, weight: Any, first: Any, second: Any, form: Any, rou
         *rest, d = first.shape
         batch, squares = tuple(rest), (*rest, d * (d + 1) // 2)
     known = form in ("full", "diagonal", "none") and (second is None or second.shape == squares)
-    return known and weight.shape == batch and _named(keys, weight) and _fit_rounded(rounded, first)
+    return known and weight.shape == batch and _has_names(keys, weight) and _fit_rounded(rounded, first)
 
 
 def _fit_gram(
@@ -68,7 +73,7 @@ def _fit_gram(
         return False
     side, batch = width + targets, weight.shape
     fit = first.shape == (*batch, side) and products.shape == (*batch, side * (side + 1) // 2)
-    fit = type(side) is int and min(width, targets) >= 0 and fit and _named(keys, weight)
+    fit = type(side) is int and min(width, targets) >= 0 and fit and _has_names(keys, weight)
     return fit and _fit_rounded(rounded, first)
 
 
@@ -88,7 +93,7 @@ def _fit_joint(parts: Any) -> bool:
     return named and all(type(part) in (Tally, Moments, Gram) for part in parts.values())
 
 
-def _named(names: Keys | None, part: Exact, axis: int = 0) -> bool:
+def _has_names(names: Keys | None, part: Exact, axis: int = 0) -> bool:
     """Whether the axis has these names, if any."""
     return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
 

@@ -12,9 +12,9 @@ from tamis.stats.products import (
     Pairs,
     are_impossible,
     are_lost,
+    compute_scatter,
     joint_moments,
     refuse_lost,
-    scatter_of,
     triangle,
     unpack,
 )
@@ -60,10 +60,10 @@ class Gram(Sums):
             )
         names = z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
         rows = Rows.of(phi, weights, by)
-        beside = rows.beside(arrays.Matrix(z.values, names))
-        first, products, rounded = joint_moments(rows, beside, exact)
+        extra = rows.with_table(arrays.Matrix(z.values, names))
+        first, products, rounded = joint_moments(rows, extra, exact)
         return cls(
-            weight=rows.weight(),
+            weight=rows.sum_weights(),
             first=first,
             products=products,
             width=phi.values.shape[1],
@@ -104,9 +104,9 @@ class Gram(Sums):
     def scatter(self) -> Floats:
         """ΣW of products of [φ z] less its mean (..., p + q, p + q); 0 where nothing was seen.
 
-        Good to a few units in the last place whatever the mean: see `products.scatter_of`.
+        Good to a few units in the last place whatever the mean: see `products.compute_scatter`.
         """
-        return unpack(scatter_of(self.weight, self.first, self.products, self._pairs), self._side)
+        return unpack(compute_scatter(self.weight, self.first, self.products, self._pairs), self._side)
 
     def refuse_impossible(self) -> None:
         """Raise if no rows have these sums: more was taken away than was there, and than rounding hides."""

@@ -1,6 +1,6 @@
-"""Axes named by value: the labels and categories that statistics are filed under.
+"""Axes named by value: the labels and categories that statistics are grouped under.
 
-A class first seen on another machine, or only tomorrow, has no number yet; it has a name. Rows are filed
+A class first seen on another machine, or only tomorrow, has no number yet; it has a name. Rows are grouped
 by that name, so merging is a union, and no encoder has to know every name in advance.
 """
 
@@ -33,15 +33,15 @@ class Keys(Sequence[Hashable]):
         """The keys among the labels, and for each label the index of its key."""
         if isinstance(labels, Labels):
             return labels.keys, labels.group
-        return cls._ordered(*encode(labels))
+        return cls._sort(*encode(labels))
 
     @classmethod
     def encode(cls, values: object) -> tuple["Keys", NDArray[np.int64]]:
         """As `of`, and -1 for each value that is missing."""
-        return cls._ordered(*encode(values, missing=True))
+        return cls._sort(*encode(values, missing=True))
 
     @classmethod
-    def _ordered(cls, found: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
+    def _sort(cls, found: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
         order = _order(found)
         if order == list(range(len(found))):
             return cls(tuple(found)), codes

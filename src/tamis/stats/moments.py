@@ -12,10 +12,10 @@ from tamis.stats.products import (
     Pairs,
     are_impossible,
     are_lost,
-    crossing,
+    compute_scatter,
+    cross_terms,
     pack,
     refuse_lost,
-    scatter_of,
     second_moments,
     triangle,
     unpack,
@@ -70,15 +70,17 @@ class Moments(Sums):
         second: Exact | None = None
         rounded: Floats | None = None
         if form == "full":
-            weight, first = rows.weight(), rows.first()
+            weight, first = rows.sum_weights(), rows.sum_values()
             second, rounded = second_moments(rows, exact, first)
         elif form == "diagonal":
-            weight, (first, second) = rows.weight_by_column(), rows.powers()
+            weight, (first, second) = rows.sum_weights_by_column(), rows.sum_powers()
         else:
-            weight, first = rows.weight_by_column(), rows.first()
+            weight, first = rows.sum_weights_by_column(), rows.sum_values()
         moments = cls(weight=weight, first=first, second=second, form=form, keys=rows.keys, rounded=rounded)
         if rows.table.flat and form != "full":
-            moments = moments._with(**{name: _without_column(part) for name, part in moments.parts().items()})
+            moments = moments.with_fields(
+                **{name: _drop_column(part) for name, part in moments.parts().items()}
+            )
         return moments.prune()
 
     @classmethod
@@ -102,12 +104,12 @@ class Moments(Sums):
         if second is not None:
             pairs = triangle(first.shape[-1]) if form == "full" else None
             packed = pack(second) if form == "full" else second
-            squares = Exact.of(packed) + crossing(n, shifted, centre, pairs)
+            squares = Exact.of(packed) + cross_terms(n, shifted, centre, pairs)
         rounded = second
         if second is not None and form == "full":
             rounded = np.diagonal(second, axis1=-2, axis2=-1)
         moments = cls(weight=n, first=shifted, second=squares, form=form, keys=keys)
-        return moments._with(rounded=None if rounded is None else np.abs(rounded)).prune()
+        return moments.with_fields(rounded=None if rounded is None else np.abs(rounded)).prune()
 
     def refuse_impossible(self) -> None:
         """Raise if no rows have these moments: more was taken away than was there, and than was rounded."""
@@ -136,11 +138,11 @@ class Moments(Sums):
     def scatter(self) -> Floats:
         """Σ(x − mean)(x − mean)ᵀ: (..., d, d) full, (..., d) diagonal; 0 where nothing was seen.
 
-        Good to a few units in the last place whatever the mean: see `products.scatter_of`.
+        Good to a few units in the last place whatever the mean: see `products.compute_scatter`.
         """
         if self.second is None:
             raise ValueError("these Moments hold no squares: observe with form='diagonal' or form='full'")
-        scatter = scatter_of(self.weight, self.first, self.second, self._pairs)
+        scatter = compute_scatter(self.weight, self.first, self.second, self._pairs)
         return unpack(scatter, self.first.shape[-1]) if self.form == "full" else scatter
 
     @property
@@ -151,7 +153,7 @@ class Moments(Sums):
         left, right = triangle(self.first.shape[-1])
         squares = self.second.reindex(lambda words: words[..., left == right])
         weight = self.weight.reindex(lambda words: np.repeat(words[..., None], self.first.shape[-1], axis=-1))
-        return scatter_of(weight, self.first, squares, None)
+        return compute_scatter(weight, self.first, squares, None)
 
     @property
     def variance(self) -> Floats:
@@ -176,5 +178,5 @@ class Moments(Sums):
         return self.weight.value if self.form != "full" else self.weight.value[..., None]
 
 
-def _without_column(part: Exact) -> Exact:
+def _drop_column(part: Exact) -> Exact:
     return part.reindex(lambda words: words[..., 0])

@@ -21,25 +21,25 @@ _LEAST, _MOST = 8, 64  # rows of a group that are looked at first, if its square
 _SHARE = 16  # of the rows are looked at first, where groups are many
 
 
-def find_outliers(rows: Rows, beside: Rows | None, squares: Floats) -> Flags | None:
+def find_outliers(rows: Rows, extra: Rows | None, squares: Floats) -> Flags | None:
     """Mark the rows to be summed by themselves (n,), None if there are none.
 
     `squares` (groups, d) are Σ w (x − c)². A few rows of each group show how large most deviations are; if
     the squares of a column are no more than rows within `_FAR` times that could have, nothing else is read.
     """
-    order, edges = rows.filed()
+    order, edges = rows.sort_by_group()
     places = np.asarray(edges)
     sizes = np.diff(places)
     groups = np.flatnonzero(sizes)
     count = int(np.clip(len(rows.values) // (_SHARE * max(1, len(groups))), _LEAST, _MOST))
     index = places[groups][:, None] + (np.arange(count) * sizes[groups][:, None]) // count
-    middle, scale = _quartiles(_deviations(rows, beside, index if order is None else order[index]))
+    middle, scale = _quartiles(_deviations(rows, extra, index if order is None else order[index]))
     far: Flags | None = None
     suspect = squares[groups] > np.square(_FAR * scale) * sizes[groups][:, None]
     for k, j in np.argwhere(suspect).tolist():
         own = slice(places[groups[k]], places[groups[k] + 1])
         index = np.arange(own.start, own.stop) if order is None else order[own]
-        found = _far_in_column(rows, beside, index, j, float(middle[k, j]), float(scale[k, j]))
+        found = _far_in_column(rows, extra, index, j, float(middle[k, j]), float(scale[k, j]))
         if found.any():
             far = np.zeros(len(rows.values), dtype=np.bool_) if far is None else far
             far[index[found]] = True
@@ -47,10 +47,10 @@ def find_outliers(rows: Rows, beside: Rows | None, squares: Floats) -> Flags | N
 
 
 def _far_in_column(
-    rows: Rows, beside: Rows | None, index: NDArray[np.int64], j: int, middle: float, scale: float
+    rows: Rows, extra: Rows | None, index: NDArray[np.int64], j: int, middle: float, scale: float
 ) -> Flags:
     width = rows.values.shape[1]
-    source, column = (rows, j) if beside is None or j < width else (beside, j - width)
+    source, column = (rows, j) if extra is None or j < width else (extra, j - width)
     away = np.abs(source.values[index, column] - middle)
     if rows.weights is not None:
         away *= np.sqrt(rows.weights[index, 0])
@@ -62,11 +62,11 @@ def _far_in_column(
     return np.asarray(away > _FAR * scale)
 
 
-def _deviations(rows: Rows, beside: Rows | None, index: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+def _deviations(rows: Rows, extra: Rows | None, index: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
     """Values (groups, count, d) of the rows at an index (groups, count), and roots of their weights."""
     values = rows.values[index]
-    if beside is not None:
-        values = np.concatenate([values, beside.values[index]], axis=-1)
+    if extra is not None:
+        values = np.concatenate([values, extra.values[index]], axis=-1)
     return values, None if rows.weights is None else np.sqrt(rows.weights[index])
 
 

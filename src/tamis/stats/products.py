@@ -65,78 +65,78 @@ def unpack(packed: Floats, d: int) -> Floats:
 
 
 def second_moments(
-    rows: Rows, exact: bool, first: Exact | None = None, beside: Rows | None = None
+    rows: Rows, exact: bool, first: Exact | None = None, extra: Rows | None = None
 ) -> tuple[Exact, Floats | None]:
     """Σ w x xᵀ by group, packed (..., d(d+1)/2), and the squares (..., d) that were rounded, None if exact.
 
-    `first` is Σ w x of these rows, if that is known already. Rows may have their last columns `beside` them:
-    these are copied block by block, for of 200,000 rows of 100 columns a whole copy was a third of the time.
+    `first` is Σ w x of these rows, if that is known already. `extra` holds the last columns of the rows. They
+    are copied block by block: a full copy of 200,000 rows of 100 columns took a third of the time.
     """
     rows.refuse_unless_squarable()
-    if beside is not None:
-        beside.refuse_unless_squarable()
-    n, d = len(rows.values), rows.values.shape[1] + (0 if beside is None else beside.values.shape[1])
+    if extra is not None:
+        extra.refuse_unless_squarable()
+    n, d = len(rows.values), rows.values.shape[1] + (0 if extra is None else extra.values.shape[1])
     if not d or not rows.groups:
         return Exact.zeros(rows.shape(d * (d + 1) // 2)), None
     work = n * d * (1 if rows.weights is None else _WEIGHED)
     if exact or n <= _FEW * rows.groups or work <= _SMALL:
-        return _exactly(rows if beside is None else rows.joined(beside)), None
-    found, rounded = _about_mean(rows, first, beside)
-    far = find_outliers(rows, beside, rounded)
+        return _sum_exactly(rows if extra is None else rows.join(extra)), None
+    second, rounded = _sum_about_mean(rows, first, extra)
+    far = find_outliers(rows, extra, rounded)
     if far is not None:
         near = np.flatnonzero(~far)
-        found, rounded = _about_mean(rows.only(near), None, None if beside is None else beside.only(near))
-        out = rows.only(np.flatnonzero(far))
-        found += _exactly(out if beside is None else out.joined(beside.only(np.flatnonzero(far))))
-    return found, rounded.reshape(rows.shape(d))
+        second, rounded = _sum_about_mean(rows.take(near), None, None if extra is None else extra.take(near))
+        out = rows.take(np.flatnonzero(far))
+        second += _sum_exactly(out if extra is None else out.join(extra.take(np.flatnonzero(far))))
+    return second, rounded.reshape(rows.shape(d))
 
 
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, Floats | None]:
     """Σ w x and Σ w x xᵀ by group, packed, and what was rounded, of rows whose columns lie in two arrays."""
-    first = _joined([left.first(), right.first()], lambda words: np.concatenate(words, axis=-1))
+    first = _join([left.sum_values(), right.sum_values()], lambda words: np.concatenate(words, axis=-1))
     return first, *second_moments(left, exact, first, right)
 
 
-def _exactly(rows: Rows) -> Exact:
+def _sum_exactly(rows: Rows) -> Exact:
     d = rows.values.shape[1]
     deep = bool(rows.bounds[1].min(initial=0) < _DEEPEST) or (
         rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _LIGHTEST)
     )
     if deep or len(rows.values) <= _FEW * rows.groups:
-        return _by_product(rows, *triangle(d))
-    return _of_groups(rows, [_summed(_sliced_blocks(part), d) for part in rows.split()])
+        return _sum_by_product(rows, *triangle(d))
+    return _stack_groups(rows, [_add_blocks(_multiply_slices(part), d) for part in rows.split()])
 
 
-def _about_mean(rows: Rows, first: Exact | None, beside: Rows | None) -> tuple[Exact, Floats]:
+def _sum_about_mean(rows: Rows, first: Exact | None, extra: Rows | None) -> tuple[Exact, Floats]:
     """In floats about the mean c, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
 
     With it Σ(x−c)² (groups, d), of which the products were rounded.
     """
     if first is None:
-        parts = [rows.first()] if beside is None else [rows.first(), beside.first()]
-        first = _joined(parts, lambda words: np.concatenate(words, axis=-1))
-    weight, d = rows.weight(), first.shape[-1]
-    centre = centre_of(weight, first)
-    products = _centred_products(rows, centre.reshape(rows.groups, d), beside)
-    about = _of_groups(rows, [_summed(iter(blocks), d) for blocks in products])
+        parts = [rows.sum_values()] if extra is None else [rows.sum_values(), extra.sum_values()]
+        first = _join(parts, lambda words: np.concatenate(words, axis=-1))
+    weight, d = rows.sum_weights(), first.shape[-1]
+    centre = find_centre(weight, first)
+    products = _sum_centred_products(rows, centre.reshape(rows.groups, d), extra)
+    about = _stack_groups(rows, [_add_blocks(iter(blocks), d) for blocks in products])
     left, right = triangle(d)
     diagonal = left == right
     rounded = np.array([sum((block[diagonal] for block in blocks), np.zeros(d)) for blocks in products])
-    return about + crossing(weight, first, centre, (left, right)), rounded
+    return about + cross_terms(weight, first, centre, (left, right)), rounded
 
 
-def _by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
+def _sum_by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
     step = max(1, (1 << 22) // max(1, len(rows.values)))  # pairs at a time: at most 32 MB of products
-    pieces = [rows.products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
-    return pieces[0] if len(pieces) == 1 else _joined(pieces, lambda words: np.concatenate(words, axis=-1))
+    pieces = [rows.sum_products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
+    return pieces[0] if len(pieces) == 1 else _join(pieces, lambda words: np.concatenate(words, axis=-1))
 
 
-def _of_groups(rows: Rows, parts: list[Exact]) -> Exact:
-    """One sum a group, along the first axis; of rows that are not grouped, the only one."""
-    return parts[0] if rows.keys is None else _joined(parts, lambda words: np.stack(words, axis=1))
+def _stack_groups(rows: Rows, parts: list[Exact]) -> Exact:
+    """One sum per group, along the first axis; the only sum where rows have no groups."""
+    return parts[0] if rows.keys is None else _join(parts, lambda words: np.stack(words, axis=1))
 
 
-def _joined(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
+def _join(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
     """Sums put together, once their words stand in one window."""
     low = min(part.low for part in parts)
     length = max(part.low + len(part.words) for part in parts) - low
@@ -145,10 +145,10 @@ def _joined(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
         words = np.zeros((length, *part.shape), dtype=np.int64)
         words[part.low - low : part.low - low + len(part.words)] = part.words
         aligned.append(words)
-    return Exact.of_words(join(aligned), low)
+    return Exact.from_words(join(aligned), low)
 
 
-def centre_of(weight: Exact, first: Exact) -> Floats:
+def find_centre(weight: Exact, first: Exact) -> Floats:
     """A float near the mean (..., d), 0 where there is no weight; any would be right, a near one is best."""
     total = weight.value if weight.shape == first.shape else weight.value[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -156,7 +156,7 @@ def centre_of(weight: Exact, first: Exact) -> Floats:
     return np.where(np.isfinite(mean), mean, 0.0)
 
 
-def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -> Exact:
+def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -> Exact:
     """c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2: second moments about zero less those about c.
 
     For the named pairs of columns with one weight for all; or, with None, for each column with itself and
@@ -171,14 +171,14 @@ def crossing(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -
     ).times(centre[..., right])
 
 
-def scatter_of(weight: Exact, first: Exact, second: Exact, pairs: Pairs | None) -> Floats:
+def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: Pairs | None) -> Floats:
     """Σ w (x − mean)(x − mean)ᵀ from sums about zero, packed as `second` is; 0 where nothing was seen.
 
     The sums are moved to a float next to the mean without rounding, so nothing cancels: the result is good
-    to a few units in the last place whatever the mean. `pairs` as for `crossing`.
+    to a few units in the last place whatever the mean. `pairs` as for `cross_terms`.
     """
-    centre = centre_of(weight, first)
-    about = (second - crossing(weight, first, centre, pairs)).value
+    centre = find_centre(weight, first)
+    about = (second - cross_terms(weight, first, centre, pairs)).value
     own = weight if pairs is None else weight.reindex(lambda w: w[..., None])
     rest = (first - own.times(centre)).value
     total = own.value
@@ -191,9 +191,9 @@ def scatter_of(weight: Exact, first: Exact, second: Exact, pairs: Pairs | None) 
 
 
 def are_lost(left: Floats, rounded: Floats | None, least: float = FAINT) -> NDArray[np.bool_]:
-    """Where less of the squares is left than rounding, of those that were there, lets anybody tell.
+    """Mark columns whose remaining squares are small compared with the rounding of all squares ever added.
 
-    Rounding is about 1e-15 of the squares `rounded`: of what is left, it is then more than 1e-7.
+    Rounding is about 1e-15 of the squares `rounded`, which is then more than 1e-7 of what is left.
     """
     if rounded is None:
         return np.zeros(np.shape(left), dtype=np.bool_)
@@ -214,7 +214,7 @@ def refuse_lost(lost: NDArray[np.bool_], names: tuple[object, ...] | None = None
 def are_impossible(
     weight: Exact, first: Exact, second: Exact | None, pairs: Pairs | None, rounding: Floats | float = 0.0
 ) -> bool:
-    """Whether no rows have these sums: more was taken away than was there, and than was rounded away."""
+    """Whether no rows have these sums, because more was subtracted than was there, beyond rounding."""
     total = weight.value if pairs is None else weight.value[..., None]
     wrong = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
     if wrong or second is None:
@@ -226,37 +226,39 @@ def are_impossible(
     return wrong or bool(((total == 0) & (squares != 0)).any())
 
 
-def _centred_products(rows: Rows, centres: Floats, beside: Rows | None = None) -> list[list[Floats]]:
+def _sum_centred_products(rows: Rows, centres: Floats, extra: Rows | None = None) -> list[list[Floats]]:
     """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; blocks are dealt out to threads, if many."""
-    order, edges = rows.filed()
+    order, edges = rows.sort_by_group()
     places = [
         (g, slice(start, min(start + _BLOCK, stop)))
         for g, (begin, stop) in enumerate(pairwise(edges))
         for start in range(begin, stop, _BLOCK)
     ]
 
-    more = None if beside is None else beside.values
+    extra_values = None if extra is None else extra.values
     large = dense.is_large(len(rows.values), centres.shape[1])
 
     def product(g: int, place: slice) -> Floats:
-        return pack(dense.centred_products(rows.values, centres[g], place, order, rows.weights, more, large))
+        return pack(
+            dense.centred_products(rows.values, centres[g], place, order, rows.weights, extra_values, large)
+        )
 
     def lane(start: int, stop: int) -> list[Floats]:
         return [product(g, place) for g, place in places[start:stop]]
 
     work = len(rows.values) * centres.shape[1] ** 2
     if len(places) == 1 or threads.parts(work) == 1:
-        found = lane(0, len(places))
+        blocks = lane(0, len(places))
     else:
         with threads.one_blas_thread:
-            found = [block for blocks in threads.in_row_chunks(len(places), work, lane) for block in blocks]
+            blocks = [block for chunk in threads.in_row_chunks(len(places), work, lane) for block in chunk]
     sums: list[list[Floats]] = [[] for _ in centres]
-    for (g, _), block in zip(places, found, strict=True):
+    for (g, _), block in zip(places, blocks, strict=True):
         sums[g].append(block)
     return sums
 
 
-def _summed(blocks: Iterator[Floats], d: int) -> Exact:
+def _add_blocks(blocks: Iterator[Floats], d: int) -> Exact:
     """The exact sum of packed matrices of d columns; there may be none, if all slices are empty."""
     total = Exact.zeros((d * (d + 1) // 2,))
     while stack := list(islice(blocks, _STACK)):
@@ -265,10 +267,10 @@ def _summed(blocks: Iterator[Floats], d: int) -> Exact:
     return total
 
 
-def _sliced_blocks(rows: Rows) -> Iterator[Floats]:
+def _multiply_slices(rows: Rows) -> Iterator[Floats]:
     for start in range(0, len(rows.values), _BLOCK):
         x = rows.values[start : start + _BLOCK]
-        slices = list(_slices(x))
+        slices = list(_slice(x))
         if rows.weights is None:
             for s, left in enumerate(slices):
                 yield pack(left.T @ left)
@@ -277,12 +279,12 @@ def _sliced_blocks(rows: Rows) -> Iterator[Floats]:
                     yield pack(product + product.T)
         else:
             for half in _kernels.two_product(x, rows.weights[start : start + _BLOCK]):
-                for left in _slices(half):
+                for left in _slice(half):
                     for right in slices:
                         yield pack(left.T @ right)
 
 
-def _slices(values: Floats) -> Iterator[Floats]:
+def _slice(values: Floats) -> Iterator[Floats]:
     """The values as a sum of arrays whose columns are integers of at most 20 bits, times a power of two."""
     rest = values
     exponent = _kernels.span(values)[0][0]

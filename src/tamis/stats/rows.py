@@ -1,4 +1,4 @@
-"""Data → rows that are checked, weighed and filed by label, and the exact sums over them.
+"""Data → rows that are checked, weighed and grouped by label, and the exact sums over them.
 
 Every `observe` of this package goes through here, and nothing else touches data.
 """
@@ -25,7 +25,7 @@ class Rows:
 
     table: Matrix  # (n, d)
     bounds: Words  # (2, d)
-    top: int  # the largest of them
+    largest: int  # the largest of them
     weights: Floats | None = None  # (n, 1)
     weight_bounds: Words | None = None  # (2, 1)
     group: Words | None = None  # (n,)
@@ -36,16 +36,16 @@ class Rows:
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
         """Check and file the data; `missing` lets NaN through, to be left out of every sum."""
         table = arrays.matrix(data)
-        bounds, top, broken = _kernels.span(table.values)
+        bounds, largest, broken = _kernels.span(table.values)
         present = None
         if broken >= 0 and missing:
             present = ~np.isnan(table.values)
             table = Matrix(np.where(present, table.values, 0.0), table.names, table.flat)
-            bounds, top, broken = _kernels.span(table.values)
+            bounds, largest, broken = _kernels.span(table.values)
         if broken >= 0:
             table.refuse_broken(broken)
         if weights is None and by is None:
-            return cls(table, bounds, top, present=present)
+            return cls(table, bounds, largest, present=present)
         weight_column = weight_bounds = None
         if (weighed := arrays.weights(weights, len(table.values))) is not None:
             weight_column = weighed[:, None]
@@ -53,21 +53,21 @@ class Rows:
         keys, group = (None, None) if by is None else Keys.of(by)
         if group is not None and len(group) != len(table.values):
             raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one per row")
-        return cls(table, bounds, top, weight_column, weight_bounds, group, keys, present)
+        return cls(table, bounds, largest, weight_column, weight_bounds, group, keys, present)
 
-    def beside(self, table: Matrix) -> "Rows":
+    def with_table(self, table: Matrix) -> "Rows":
         """Further columns of these rows, with the same weights and groups."""
-        bounds, top, broken = _kernels.span(table.values)
+        bounds, largest, broken = _kernels.span(table.values)
         if broken >= 0:
             table.refuse_broken(broken)
-        return Rows(table, bounds, top, self.weights, self.weight_bounds, self.group, self.keys)
+        return Rows(table, bounds, largest, self.weights, self.weight_bounds, self.group, self.keys)
 
-    def joined(self, other: "Rows") -> "Rows":
+    def join(self, other: "Rows") -> "Rows":
         """These columns, then the other's, of the same rows."""
         table = Matrix(np.hstack([self.values, other.values]))
         bounds = np.hstack([self.bounds, other.bounds])
-        top = max(self.top, other.top)
-        return Rows(table, bounds, top, self.weights, self.weight_bounds, self.group, self.keys)
+        largest = max(self.largest, other.largest)
+        return Rows(table, bounds, largest, self.weights, self.weight_bounds, self.group, self.keys)
 
     @property
     def values(self) -> Floats:
@@ -81,41 +81,41 @@ class Rows:
         """The shape of a sum: a row for each group if there are groups."""
         return event if self.keys is None else (len(self.keys), *event)
 
-    def weight(self) -> Exact:
+    def sum_weights(self) -> Exact:
         """Total weight, by group."""
         if self.weights is None or self.weight_bounds is None:
             if self.group is None:
                 return Exact.count(len(self.values), ())
             return Exact.from_integers(np.bincount(self.group, minlength=self.groups).astype(np.int64))
-        return self._shaped(_kernels.deposit(self.weights, self.weight_bounds, self.group, self.groups), ())
+        return self._reshape(_kernels.deposit(self.weights, self.weight_bounds, self.group, self.groups), ())
 
-    def weight_by_column(self) -> Exact:
+    def sum_weights_by_column(self) -> Exact:
         """Total weight of the values that are present, by group and column."""
         d = self.values.shape[1]
         if self.present is not None:
             present = self.present.astype(np.float64)
-            return self._sum(present, _kernels.span(present)[0])
+            return self.sum_columns(present, _kernels.span(present)[0])
         if self.weights is None and self.group is None:
             return Exact.count(len(self.values), (d,))
-        return self.weight().reindex(lambda w: np.broadcast_to(w[..., None], (*w.shape, d)))
+        return self.sum_weights().reindex(lambda w: np.broadcast_to(w[..., None], (*w.shape, d)))
 
-    def first(self) -> Exact:
+    def sum_values(self) -> Exact:
         """Σ w x, by group (..., d)."""
-        return self._sum(self.values, self.bounds)
+        return self.sum_columns(self.values, self.bounds)
 
-    def powers(self) -> tuple[Exact, Exact]:
+    def sum_powers(self) -> tuple[Exact, Exact]:
         """Σ w x and Σ w x², by group (..., d)."""
         self.refuse_unless_squarable()
         if self.weights is not None:
             every = np.arange(self.values.shape[1])
-            return self.first(), self.products(every, every)
+            return self.sum_values(), self.sum_products(every, every)
         first, first_low, second, second_low = _kernels.deposit_powers(
             self.values, self.bounds, self.group, self.groups
         )
         event = self.values.shape[1:]
-        return self._shaped((first, first_low), event), self._shaped((second, second_low), event)
+        return self._reshape((first, first_low), event), self._reshape((second, second_low), event)
 
-    def products(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
+    def sum_products(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
         """Σ w x_i x_j for the named pairs of columns, each product exact, by group (..., pairs).
 
         (A weighted product is exact unless x_i x_j itself is below 1e-290.)
@@ -126,16 +126,16 @@ class Rows:
             x, y = _columns(self.values, left), _columns(self.values, right)
             x_bounds, y_bounds = _columns(self.bounds, left), _columns(self.bounds, right)
             sums = _kernels.deposit_products(x, x_bounds, y, y_bounds, self.group, self.groups)
-            return self._shaped(sums, event)
+            return self._reshape(sums, event)
         total = Exact.zeros(self.shape(*event))
         step = max(1, _BLOCK // max(1, len(left)), 4 * self.groups)
         for start in range(0, len(self.values), step):
-            block = self.only(slice(start, start + step))
+            block = self.take(slice(start, start + step))
             for half in _kernels.two_product(_columns(block.values, left), _columns(block.values, right)):
-                total += block._sum(half, _kernels.span(half)[0])
+                total += block.sum_columns(half, _kernels.span(half)[0])
         return total
 
-    def filed(self) -> tuple[NDArray[np.int64] | None, list[int]]:
+    def sort_by_group(self) -> tuple[NDArray[np.int64] | None, list[int]]:
         """The rows group by group (None: as they are), and where each group begins, and the last ends."""
         if self.group is None:
             return None, [0, len(self.values)]
@@ -144,19 +144,21 @@ class Rows:
 
     def split(self) -> "list[Rows]":
         """The rows of each group by itself, in the order of the groups."""
-        order, edges = self.filed()
+        order, edges = self.sort_by_group()
         if order is None:
             return [self]
-        parts = (self.only(index) for index in np.split(order, edges[1:-1]))
+        parts = (self.take(index) for index in np.split(order, edges[1:-1]))
         return [
-            Rows(part.table, part.bounds, part.top, part.weights, part.weight_bounds, present=part.present)
+            Rows(
+                part.table, part.bounds, part.largest, part.weights, part.weight_bounds, present=part.present
+            )
             for part in parts
         ]
 
     def refuse_unless_squarable(self) -> None:
         """Raise if a square of the values, or a weighted one, would leave the range of float64."""
         extra = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
-        if 2 * self.top + extra > _WIDEST:
+        if 2 * self.largest + extra > _WIDEST:
             column = int(self.bounds[0].argmax())
             largest = float(np.abs(self.values[:, column]).max())
             raise ValueError(
@@ -164,12 +166,12 @@ class Rows:
                 f"{'and weighed ' if extra else ''}(below about 1e150): rescale the column"
             )
 
-    def only(self, rows: slice | NDArray[np.int64]) -> "Rows":
+    def take(self, rows: slice | NDArray[np.int64]) -> "Rows":
         """Some of the rows, of the same groups."""
         return Rows(
             Matrix(self.values[rows], self.table.names, self.table.flat),
             self.bounds,
-            self.top,
+            self.largest,
             None if self.weights is None else self.weights[rows],
             self.weight_bounds,
             None if self.group is None else self.group[rows],
@@ -177,16 +179,16 @@ class Rows:
             None if self.present is None else self.present[rows],
         )
 
-    def _sum(self, values: Floats, bounds: Words) -> Exact:
+    def sum_columns(self, values: Floats, bounds: Words) -> Exact:
         event = values.shape[1:]
         if self.weights is None or self.weight_bounds is None:
-            return self._shaped(_kernels.deposit(values, bounds, self.group, self.groups), event)
+            return self._reshape(_kernels.deposit(values, bounds, self.group, self.groups), event)
         sums = _kernels.deposit_products(
             values, bounds, self.weights, self.weight_bounds, self.group, self.groups
         )
-        return self._shaped(sums, event)
+        return self._reshape(sums, event)
 
-    def _shaped(self, sums: tuple[Words, int], event: tuple[int, ...]) -> Exact:
+    def _reshape(self, sums: tuple[Words, int], event: tuple[int, ...]) -> Exact:
         words, low = sums
         if self.keys is None and len(event) == 1:
             return Exact(words, low)

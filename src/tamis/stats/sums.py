@@ -1,8 +1,9 @@
-"""What all statistics share: named exact sums that add, subtract and scale, filed by label.
+"""What all statistics share: named exact sums that add, subtract and scale, grouped by label.
 
 A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the
 batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both
-sides' keys. A row that comes to nothing is dropped: what was forgotten never was.
+sides' keys. A label whose sums are all zero is dropped, so that a
+statistic does not remember labels whose rows were all subtracted.
 """
 
 import importlib
@@ -53,138 +54,138 @@ class Sums:
             return self
         scaled = None if self.rounded is None else abs(factor) * self.rounded
         parts = {name: part.times(factor) for name, part in self.parts().items()}
-        return self._with(rounded=scaled)._rebuilt(parts)
+        return self.with_fields(rounded=scaled).with_sums(parts)
 
     def __rmul__(self, weight: float) -> Self:
         return self * weight
 
     def parts(self) -> dict[str, Exact]:
         """The sums by name."""
-        return {name: part for name in self._names.sums if (part := getattr(self, name)) is not None}
+        return {name: part for name in self.field_names.sums if (part := getattr(self, name)) is not None}
 
     def at(self, key: object) -> Self:
-        """The statistic of one label alone, without its key."""
+        """The statistic of one label, without its key."""
         if self.keys is None:
-            raise ValueError(f"this {type(self).__name__} is not filed by label: observe with by=labels")
+            raise ValueError(f"this {type(self).__name__} is not grouped by label: observe with by=labels")
         if key not in self.keys:
             raise KeyError(f"{key!r} was never observed; the labels are {self.keys!r}")
         row = self.keys.values.index(key)
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
         rounded = None if self.rounded is None else self.rounded[row]
-        return self._with(keys=None, rounded=rounded, **rows).prune()
+        return self.with_fields(keys=None, rounded=rounded, **rows).prune()
 
     def over(self, keys: Keys) -> Self:
-        """The same statistic over these keys, its own among them, with nothing under the others."""
+        """The same statistic over these keys, which include its own; the sums of the other keys are zero."""
         if self.keys is None:
-            raise ValueError(f"this {type(self).__name__} is not filed by label: observe with by=labels")
+            raise ValueError(f"this {type(self).__name__} is not grouped by label: observe with by=labels")
         if self.keys == keys:
             return self
         index = keys.find(self.keys)
         if (index < 0).any():
             missing = self.keys[int(np.argmin(index))]
             raise KeyError(f"{missing!r} is a label of this {type(self).__name__}, and not among {keys!r}")
-        return self._spread(keys, index)
+        return self._extend(keys, index)
 
     def drop_keys(self) -> Self:
-        """The same sums, their first axis without names."""
-        return self._with(keys=None)
+        """The same sums without the names of their first axis."""
+        return self.with_fields(keys=None)
 
     def pooled(self) -> Self:
         """The sum over all labels."""
         if self.keys is None:
-            raise ValueError(f"this {type(self).__name__} is not filed by label: it is pooled already")
+            raise ValueError(f"this {type(self).__name__} is not grouped by label: it is pooled already")
         sums = {name: part.sum(axis=0) for name, part in self.parts().items()}
         rounded = None if self.rounded is None else self.rounded.sum(axis=0)
-        return self._with(keys=None, rounded=rounded, **sums).prune()
+        return self.with_fields(keys=None, rounded=rounded, **sums).prune()
 
     def to_arrow(self) -> Any:
         """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
-        return _arrow().to_arrow(self)
+        return _import_arrow().to_arrow(self)
 
     @classmethod
     def from_arrow(cls, table: Any) -> Self:
         """The statistic that a table of digits holds; tables of several parts are summed."""
-        statistic: Self = _arrow().from_arrow(cls, table)
+        statistic: Self = _import_arrow().from_arrow(cls, table)
         return statistic
 
     def _combine(self, other: Self, sign: int) -> Self:
-        left, right = self._aligned(other)
+        left, right = self._align(other)
         alike = True
         combined = {}
-        for name in self._names.traits:
+        for name in self.field_names.traits:
             alike &= getattr(left, name) == getattr(right, name)
-        for name in self._names.sums:
+        for name in self.field_names.sums:
             ours, theirs = getattr(left, name), getattr(right, name)
             if ours is not None and theirs is not None and ours.shape == theirs.shape:
-                combined[name] = ours.combined(theirs, sign)
+                combined[name] = ours.combine(theirs, sign)
             else:
                 alike &= ours is theirs
         if not alike:
             raise ValueError(
-                f"cannot combine {self._described()} with {other._described()}: "
+                f"cannot combine {self.describe()} with {other.describe()}: "
                 "expected the same columns, form and batch axes"
             )
         rounded = left.rounded if right.rounded is None else right.rounded
         if left.rounded is not None and right.rounded is not None:
             rounded = left.rounded + right.rounded
-        return left._with(rounded=rounded)._rebuilt(combined)
+        return left.with_fields(rounded=rounded).with_sums(combined)
 
-    def _aligned(self, other: Self) -> tuple[Self, Self]:
+    def _align(self, other: Self) -> tuple[Self, Self]:
         """Both statistics over the union of their keys."""
         if (self.keys is None) != (other.keys is None):
             raise ValueError(
-                f"cannot combine {self._described()} with {other._described()}: "
-                "expected both filed by label, or neither"
+                f"cannot combine {self.describe()} with {other.describe()}: "
+                "expected both grouped by label, or neither"
             )
         if self.keys is None or other.keys is None or self.keys == other.keys:
             return self, other
         keys, ours, theirs = self.keys.union(other.keys)
-        return self._spread(keys, ours), other._spread(keys, theirs)
+        return self._extend(keys, ours), other._extend(keys, theirs)
 
-    def _spread(self, keys: Keys, index: NDArray[np.int64]) -> Self:
+    def _extend(self, keys: Keys, index: NDArray[np.int64]) -> Self:
         parts = {name: part.place(index, len(keys), axis=0) for name, part in self.parts().items()}
         rounded = None
         if self.rounded is not None:
             rounded = np.zeros((len(keys), *self.rounded.shape[1:]))
             rounded[index] = self.rounded
-        return self._with(keys=keys, rounded=rounded, **parts)
+        return self.with_fields(keys=keys, rounded=rounded, **parts)
 
     def prune(self) -> Self:
-        """Drop the labels of which nothing was seen: every `observe` ends here."""
-        return self if self.keys is None else self._rebuilt(self.parts())
+        """Drop labels whose sums are all zero: every `observe` ends here."""
+        return self if self.keys is None else self.with_sums(self.parts())
 
-    def _rebuilt(self, parts: dict[str, Exact]) -> Self:
-        """The same statistic with other sums, less the labels of which nothing is left."""
+    def with_sums(self, parts: dict[str, Exact]) -> Self:
+        """The same statistic with other sums, without the labels whose sums are all zero."""
         if self.keys is None:
-            return self._with(**parts)
-        live = np.zeros(len(self.keys), dtype=np.bool_)
+            return self.with_fields(**parts)
+        nonzero = np.zeros(len(self.keys), dtype=np.bool_)
         for part in parts.values():
-            live |= part.live(axis=0)
-        if live.all():
-            return self._with(**parts)
-        kept = {name: part.reindex(lambda words: words[:, live]) for name, part in parts.items()}
-        rounded = None if self.rounded is None else self.rounded[live]
-        return self._with(keys=self.keys.keep(live), rounded=rounded, **kept)
+            nonzero |= part.find_nonzero(axis=0)
+        if nonzero.all():
+            return self.with_fields(**parts)
+        kept = {name: part.reindex(lambda words: words[:, nonzero]) for name, part in parts.items()}
+        rounded = None if self.rounded is None else self.rounded[nonzero]
+        return self.with_fields(keys=self.keys.keep(nonzero), rounded=rounded, **kept)
 
-    def _with(self, **changes: Any) -> Self:
-        """A copy with some fields changed: `dataclasses.replace` without its checks, thrice as fast."""
+    def with_fields(self, **changes: Any) -> Self:
+        """Copy with some fields changed: `dataclasses.replace` without its checks, three times as fast."""
         copy = object.__new__(type(self))
-        for name in self._names.every:
+        for name in self.field_names.every:
             object.__setattr__(copy, name, changes[name] if name in changes else getattr(self, name))
         return copy
 
     @property
-    def _names(self) -> "_Names":
-        return _names_of(type(self))  # type: ignore[arg-type]  # mypy asks the class for its __hash__
+    def field_names(self) -> "FieldNames":
+        return _list_fields(type(self))  # type: ignore[arg-type]  # mypy asks the class for its __hash__
 
-    def _described(self) -> str:
+    def describe(self) -> str:
         shapes = [f"{name} {part.shape}" for name, part in self.parts().items()]
-        traits = [f"{name} {getattr(self, name)!r}" for name in self._names.traits]
-        filed = "" if self.keys is None else f" by {self.keys!r}"
-        return f"{type(self).__name__}({', '.join(shapes + traits)}{filed})"
+        traits = [f"{name} {getattr(self, name)!r}" for name in self.field_names.traits]
+        labels = "" if self.keys is None else f" by {self.keys!r}"
+        return f"{type(self).__name__}({', '.join(shapes + traits)}{labels})"
 
 
-class _Names(NamedTuple):
+class FieldNames(NamedTuple):
     """The names of a statistic's fields."""
 
     every: tuple[str, ...]
@@ -193,21 +194,21 @@ class _Names(NamedTuple):
 
 
 @cache
-def _names_of(kind: Any) -> _Names:
+def _list_fields(kind: Any) -> FieldNames:
     every = {field.name: field.type for field in fields(kind)}
     sums = tuple(name for name, kind in every.items() if kind in (Exact, Exact | None))
     axes = tuple(name for name, kind in every.items() if kind in (Keys, Keys | None))
     others = (*sums, *axes, "rounded")
-    return _Names(tuple(every), sums, tuple(name for name in every if name not in others))
+    return FieldNames(tuple(every), sums, tuple(name for name in every if name not in others))
 
 
-def _arrow() -> Any:
+def _import_arrow() -> Any:
     return importlib.import_module("tamis.stats.arrow")
 
 
-def refuse_too_much(taken: bool) -> None:
-    """Raise if more was taken away than was there: of no rows is what is left the sum."""
-    if taken:
+def refuse_too_much(is_impossible: bool) -> None:
+    """Raise if more was subtracted than was there, so that no rows have the sums that remain."""
+    if is_impossible:
         raise ValueError(
             "more would be taken away than was learned, expected rows that were learned, with their weights: "
             "nothing was changed"

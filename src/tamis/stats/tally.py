@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,12 @@ from tamis.stats.keys import Keys
 from tamis.stats.rows import Rows
 from tamis.stats.sums import Sums
 
+T = TypeVar("T", bound="Tally")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally(Sums):
-    """How much was seen, and what it came to.
+    """The weight of the rows, and the sum of their sufficient statistics.
 
     >>> coin = Tally.observe([1, 0, 1, 1])
     >>> float(coin.weight.value), coin.total.value.tolist()
@@ -34,7 +36,7 @@ class Tally(Sums):
     def of(
         cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None
     ) -> Self:
-        """From numbers: weights of the batch's shape, totals with one axis more; filed and named if asked."""
+        """Make a statistic of numbers: weights of the batch's shape, totals with one axis more."""
         summed = Exact.of(total)
         weighed = Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1]))
         return cls(weight=weighed, total=summed, keys=keys, terms=terms).prune()
@@ -46,12 +48,12 @@ class Tally(Sums):
         array = None if plain else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
             rows = Rows.of(values if array is None else array, weights, by)
-            return cls(weight=rows.weight(), total=rows.first(), keys=rows.keys).prune()
+            return cls(weight=rows.sum_weights(), total=rows.sum_values(), keys=rows.keys).prune()
         inner = array.shape[1:]
         rows = Rows.of(array.reshape(len(array), math.prod(inner)), weights, by)
         return cls(
-            weight=rows.weight().reindex(lambda w: _widened(w, inner[:-1])),
-            total=rows.first().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),
+            weight=rows.sum_weights().reindex(lambda w: _add_axes(w, inner[:-1])),
+            total=rows.sum_values().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),
             keys=rows.keys,
         ).prune()
 
@@ -90,31 +92,32 @@ class Tally(Sums):
             for key, row in zip(self.keys, self.total.value.tolist(), strict=True)
         }
 
-    def _aligned(self, other: Self) -> tuple[Self, Self]:
-        left, right = super(Tally, self)._aligned(other)
+    def _align(self, other: Self) -> tuple[Self, Self]:
+        left, right = super(Tally, self)._align(other)
         if (left.terms is None) != (right.terms is None):
             raise ValueError("cannot combine a Tally of named terms with one of numbered terms")
         if left.terms is None or right.terms is None or left.terms == right.terms:
             return left, right
         terms, ours, theirs = left.terms.union(right.terms)
-        return left._spread_terms(terms, ours), right._spread_terms(terms, theirs)
-
-    def _spread_terms(self, terms: Keys, index: NDArray[np.int64]) -> Self:
-        return self._with(terms=terms, total=self.total.place(index, len(terms), axis=-1))
+        return _extend_terms(left, terms, ours), _extend_terms(right, terms, theirs)
 
     def prune(self) -> Self:
-        return self._rebuilt(self.parts())
+        return self.with_sums(self.parts())
 
-    def _rebuilt(self, parts: dict[str, Exact]) -> Self:
-        rebuilt = super(Tally, self)._rebuilt(parts)
-        if rebuilt.terms is None:
-            return rebuilt
-        live = rebuilt.total.live(axis=-1)
-        if live.all():
-            return rebuilt
-        total = rebuilt.total.reindex(lambda words: words[..., live])
-        return rebuilt._with(terms=rebuilt.terms.keep(live), total=total)
+    def with_sums(self, parts: dict[str, Exact]) -> Self:
+        tally = super(Tally, self).with_sums(parts)
+        if tally.terms is None:
+            return tally
+        nonzero = tally.total.find_nonzero(axis=-1)
+        if nonzero.all():
+            return tally
+        total = tally.total.reindex(lambda words: words[..., nonzero])
+        return tally.with_fields(terms=tally.terms.keep(nonzero), total=total)
 
 
-def _widened(words: NDArray[np.int64], batch: tuple[int, ...]) -> NDArray[np.int64]:
+def _extend_terms(tally: T, terms: Keys, index: NDArray[np.int64]) -> T:
+    return tally.with_fields(terms=terms, total=tally.total.place(index, len(terms), axis=-1))
+
+
+def _add_axes(words: NDArray[np.int64], batch: tuple[int, ...]) -> NDArray[np.int64]:
     return np.broadcast_to(words.reshape(*words.shape, *(1,) * len(batch)), (*words.shape, *batch))

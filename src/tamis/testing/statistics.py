@@ -67,7 +67,7 @@ COLUMNS = 3
 
 @st.composite
 def samples(draw: st.DrawFn, counts: bool = False, weighed: bool = True, most: int = 12) -> Sample:
-    """A few rows: spread about means from 0 to 1e8, or counts; weighed or not, filed by label or not."""
+    """A few rows: spread about means from 0 to 1e8, or counts; weighed or not, grouped by label or not."""
     n = draw(st.integers(1, most))
     if counts:
         values = draw(hnp.arrays(np.float64, (n, COLUMNS), elements=st.integers(0, 20).map(float)))
