@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis.text import Corpus, TokenCounts
-from tamis.text.corpus import corpora
+from tamis.text.corpus import read_corpora
 
 TEXTS: list[str | None] = ["Send money", "", "café 東京都", None, "money \0 x", "a" * 100]
 Given = Callable[[list[str | None]], Any]
@@ -23,7 +23,7 @@ Given = Callable[[list[str | None]], Any]
 def documents(given: Any, **settings: Any) -> list[bytes]:
     """The documents that are read, one by one."""
     found = []
-    for text, offsets in corpora(given, **settings):
+    for text, offsets in read_corpora(given, **settings):
         assert offsets[0] == 0
         assert offsets[-1] == len(text)
         found += [text[i:j].tobytes() for i, j in pairwise(offsets)]
@@ -116,7 +116,7 @@ def test_chunks_hold_each_document_once(texts: list[str | None], chunk: int, sta
     for kind in (pa.string(), pa.large_string()):
         assert documents(pa.array(texts, kind), chunk=chunk) == expected
         assert documents(pa.array(texts, kind)[start:], chunk=chunk) == expected[start:]
-    for corpus in corpora(texts, chunk=chunk):  # it was not full before its last document
+    for corpus in read_corpora(texts, chunk=chunk):  # it was not full before its last document
         before = corpus.text[: corpus.offsets[-2]].tobytes().decode()
         assert len(before) + len(corpus) - 1 < chunk
 
@@ -139,7 +139,7 @@ def test_strings_of_arrow_are_not_copied(kind: Any) -> None:
     column = pa.array(["Send money", "to Mary", "x" * 50], kind)[1:]
     buffer = np.frombuffer(column.buffers()[2], dtype=np.uint8)
     for held in (column, pa.chunked_array([column]), pa.table({"text": column})):
-        (corpus,) = corpora(held)
+        (corpus,) = read_corpora(held)
         assert np.shares_memory(corpus.text, buffer)
         assert corpus.text.ctypes.data == buffer.ctypes.data + 10
 
@@ -147,7 +147,7 @@ def test_strings_of_arrow_are_not_copied(kind: Any) -> None:
 def test_strings_of_pandas_that_arrow_holds_are_not_copied() -> None:
     held = pa.array(["Send money", "to Mary"])
     series = pd.Series(held, dtype=pd.ArrowDtype(pa.string()))
-    (corpus,) = corpora(series)
+    (corpus,) = read_corpora(series)
     assert np.shares_memory(corpus.text, np.frombuffer(cast(Any, held.buffers()[2]), dtype=np.uint8))
 
 
@@ -167,13 +167,13 @@ def test_texts_without_end_are_read_as_they_are_asked_for() -> None:
             taken += 1
             yield "send money"
 
-    found = corpora(endless(), chunk=110)
+    found = read_corpora(endless(), chunk=110)
     assert len(next(found)) == taken == 10
     assert len(next(found)) == 10
 
 
 def test_lone_surrogates_are_kept_out() -> None:
-    (corpus,) = corpora(["ab\ud800cd", "x"])
+    (corpus,) = read_corpora(["ab\ud800cd", "x"])
     assert corpus.offsets.tolist() == [0, 7, 8]
     assert TokenCounts().tokens("ab\ud800cd") == ["ab", "cd"]
 

@@ -78,7 +78,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
     assert (ours != theirs).nnz == 0
 
 
-def corpora() -> list[list[str]]:
+def read_corpora() -> list[list[str]]:
     return [english(), unicode()]
 
 
@@ -113,7 +113,7 @@ SHARED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("which", [0, 1], ids=["ASCII", "Unicode"])
 @pytest.mark.parametrize("shared", SHARED, ids=str)
 def test_counts_are_those_of_scikit_learn(shared: dict[str, Any], which: int) -> None:
-    texts = corpora()[which]
+    texts = read_corpora()[which]
     if "analyzer" in shared:  # runs of characters are many
         texts = texts[::4]
     if shared.get("analyzer") == "char":
@@ -130,7 +130,7 @@ def test_counts_are_those_of_scikit_learn(shared: dict[str, Any], which: int) ->
 
 @pytest.mark.parametrize("which", [0, 1], ids=["ASCII", "Unicode"])
 def test_case_is_kept_if_asked(which: int) -> None:
-    texts = corpora()[which]
+    texts = read_corpora()[which]
     ours, theirs = TokenCounts(fold="none"), CountVectorizer(lowercase=False)
     assert_same(ours.fit_transform(texts), theirs.fit_transform(texts))
     assert ours.vocabulary_ == theirs.vocabulary_
@@ -138,7 +138,7 @@ def test_case_is_kept_if_asked(which: int) -> None:
 
 @pytest.mark.parametrize("which", [0, 1], ids=["ASCII", "Unicode"])
 def test_accents_are_taken_off_as_theirs_are(which: int) -> None:
-    texts = corpora()[which]
+    texts = read_corpora()[which]
     ours, theirs = TokenCounts(fold="base"), CountVectorizer(strip_accents="unicode")
     assert_same(ours.fit_transform(texts), theirs.fit_transform(texts))
     assert ours.vocabulary_ == theirs.vocabulary_
@@ -167,7 +167,7 @@ def test_the_most_frequent_columns_are_kept(limit: int, binary: bool) -> None:
 def test_hashed_columns_are_those_of_scikit_learn(width: int, signed: bool, shape: dict[str, Any]) -> None:
     ours = TokenCounts(form="hashed", n_features=width, alternate_sign=signed, **shape)
     theirs = HashingVectorizer(norm=None, n_features=width, alternate_sign=signed, **shape)
-    for texts in corpora():
+    for texts in read_corpora():
         assert_same(ours.transform(texts[::2]), theirs.transform(texts[::2]))
 
 

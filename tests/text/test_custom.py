@@ -22,7 +22,7 @@ import tamis
 from tamis.text import TokenCounts, counts, fit_stream
 from tamis.text.custom import CustomAnalyzer
 from tamis.text.tokenizer import Tokenizer
-from tests.text.test_counts import assert_same, corpora, english, unicode
+from tests.text.test_counts import assert_same, english, read_corpora, unicode
 
 DEFAULT_PATTERN = r"(?u)\b\w\w+\b"
 
@@ -83,10 +83,10 @@ CUSTOM: list[dict[str, Any]] = [
 @pytest.mark.parametrize("which", [0, 1], ids=["ASCII", "Unicode"])
 @pytest.mark.parametrize("asked", CUSTOM, ids=named)
 def test_columns_and_counts_are_those_of_count_vectorizer(asked: dict[str, Any], which: int) -> None:
-    texts = corpora()[which][::4]
+    texts = read_corpora()[which][::4]
     ours, theirs = TokenCounts(**asked), CountVectorizer(**asked)
     learned, expected = ours.fit_transform(texts), theirs.fit_transform(texts)
-    assert isinstance(ours._tokenizer(), CustomAnalyzer)
+    assert isinstance(ours.build_reader(), CustomAnalyzer)
     assert ours.get_feature_names_out().tolist() == theirs.get_feature_names_out().tolist()
     assert ours.vocabulary_ == theirs.vocabulary_
     assert ours.fixed_vocabulary_ == theirs.fixed_vocabulary_
@@ -155,7 +155,7 @@ COMPILED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("asked", "fold"), COMPILED, ids=str)
 def test_what_the_compiled_tokenizer_can_do_it_does(asked: dict[str, Any], fold: str) -> None:
-    reader = TokenCounts(**asked)._tokenizer()
+    reader = TokenCounts(**asked).build_reader()
     assert isinstance(reader, Tokenizer)
     assert reader.fold == fold
 
@@ -163,7 +163,7 @@ def test_what_the_compiled_tokenizer_can_do_it_does(asked: dict[str, Any], fold:
 @pytest.mark.parametrize("which", [0, 1], ids=["ASCII", "Unicode"])
 @pytest.mark.parametrize("asked", [{"lowercase": False}, {"strip_accents": "unicode"}], ids=str)
 def test_case_and_accents_by_the_names_of_scikit_learn(asked: dict[str, Any], which: int) -> None:
-    texts = corpora()[which]
+    texts = read_corpora()[which]
     ours, theirs = TokenCounts(**asked), CountVectorizer(**asked)
     assert_same(ours.fit_transform(texts), theirs.fit_transform(texts))
     assert ours.vocabulary_ == theirs.vocabulary_
@@ -189,9 +189,9 @@ def test_no_result_depends_on_how_texts_are_cut(monkeypatch: pytest.MonkeyPatch)
     whole = TokenCounts(token_pattern=r"\w+", ngram_range=(1, 2))
     expected = whole.fit_transform(texts)
     monkeypatch.setattr(counts, "_LEAST", 1)
-    monkeypatch.setattr(TokenCounts._corpora, "__defaults__", (200, 0))
+    monkeypatch.setattr(TokenCounts.read_chunks, "__defaults__", (200, 0))
     cut = TokenCounts(token_pattern=r"\w+", ngram_range=(1, 2))
-    assert len(list(cut._corpora(texts, cut._tokenizer()))) > 5
+    assert len(list(cut.read_chunks(texts, cut.build_reader()))) > 5
     assert_same(cut.fit_transform(texts), expected)
     assert cut.vocabulary_ == whole.vocabulary_
     assert sum(part.shape[0] for part in cut.batches(texts)) == len(texts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tamis.text import Corpus, Tokenizer
 from tamis.text.lexicon import Finder, Lexicon, Names
-from tamis.text.vocabulary import Gathering, Vocabulary, summed
+from tamis.text.vocabulary import Gathering, Vocabulary, sum_by_class
 
 thoroughly = settings(max_examples=100, deadline=None)
 PAD = 72
@@ -86,7 +86,7 @@ def test_entries_of_a_large_lexicon_are_sorted_by_name() -> None:
 def test_merged_lexicons_are_the_lexicon_of_all(how: dict[str, Any], parts: list[list[str]]) -> None:
     tokenizer = Tokenizer(min_length=1, **how)
     counted = [tokenizer.count(Corpus.of(part)) for part in parts]
-    whole, numbers = Lexicon.merged([lexicon for lexicon, _ in counted])
+    whole, numbers = Lexicon.merge([lexicon for lexicon, _ in counted])
     found = whole.names.strings()
     for (lexicon, _), number in zip(counted, numbers, strict=True):
         assert [found[k] for k in number.tolist()] == lexicon.names.strings()
@@ -104,10 +104,10 @@ def test_finders_find_what_is_there(
     lexicon, _ = tokenizer.count(Corpus.of(known))
     kept = np.array(sorted(data.draw(st.sets(st.integers(0, max(0, len(lexicon) - 1))))), dtype=np.int64)
     lexicon = lexicon.take(kept[kept < len(lexicon)])
-    names_of = lexicon.names.strings()
+    stem_names = lexicon.names.strings()
     columns = np.array(data.draw(st.permutations(range(len(lexicon)))), dtype=np.int64)
     other, _ = tokenizer.count(Corpus.of(asked))
-    place = dict(zip(names_of, columns.tolist(), strict=True))
+    place = dict(zip(stem_names, columns.tolist(), strict=True))
     finder = Finder(lexicon, columns)
     for question in (other, lexicon):
         expected = [place.get(name, -1) for name in question.names.strings()]
@@ -121,20 +121,20 @@ def test_what_is_gathered_is_the_sum_over_all(parts: list[list[str]], always: bo
     gathering = Gathering()
     for part in [["aa b"], *parts]:
         lexicon, rows = tokenizer.count(Corpus.of(part))
-        gathering.add(lexicon, summed(rows, len(lexicon), np.zeros(len(part), dtype=np.int64), 1))
+        gathering.add(lexicon, sum_by_class(rows, len(lexicon), np.zeros(len(part), dtype=np.int64), 1))
         if always:
-            gathering.tidy()
-    gathering.tidy()
+            gathering.merge()
+    gathering.merge()
     tokens = [tokenizer.tokens(text) for part in [["aa b"], *parts] for text in part]
     found = gathering.parts[0].names.strings()
-    assert gathering.has.tolist() == [[sum(name in t for t in tokens) for name in found]]
-    assert gathering.often.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
+    assert gathering.document_frequency.tolist() == [[sum(name in t for t in tokens) for name in found]]
+    assert gathering.term_frequency.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
     assert set(found) == {name for each in tokens for name in each}
 
 
 def test_a_vocabulary_is_kept_in_a_pickle_without_what_can_be_made_again() -> None:
     lexicon, _ = Tokenizer(ngram_range=(1, 2)).count(Corpus.of(["send money to mary", "money"]))
-    vocabulary = Vocabulary.sorted(lexicon)
+    vocabulary = Vocabulary.sort(lexicon)
     before = pickle.dumps(vocabulary)
     assert vocabulary.find(lexicon).columns.tolist() == vocabulary.columns.tolist()
     assert vocabulary.names.tolist() == sorted(lexicon.names.strings())

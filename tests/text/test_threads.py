@@ -11,7 +11,7 @@ import pytest
 
 from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
 from tamis.text import TokenCounts, counts
-from tamis.text.corpus import corpora
+from tamis.text.corpus import read_corpora
 
 WORDS = [f"{stem}{k}" for k in range(60) for stem in ("a", "Be", "é", "longer-word", "東京都")]
 SETTINGS: list[dict[str, Any]] = [
@@ -40,9 +40,9 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr(threads, "_processors", lambda: count)
 
         def cut_so(X: object, encoding: str | None, *_: int) -> Any:
-            return corpora(X, encoding, chunk)
+            return read_corpora(X, encoding, chunk)
 
-        monkeypatch.setattr(counts, "corpora", cut_so)
+        monkeypatch.setattr(counts, "read_corpora", cut_so)
 
     return set_to
 

@@ -1,4 +1,4 @@
-"""What a character is to a tokenizer, and how it is folded: Unicode as a table, the same for every Python.
+"""The kind of each character for a tokenizer, and its folding: Unicode as a table, the same for every Python.
 
 `alphabet.npz` is made by `tools/alphabet`, which says what is in it.
 """
@@ -23,9 +23,9 @@ _ZERO = WORD | 1 << 3 | 1 << 8  # a word's character that is folded to the secon
 def _tables() -> dict[str, NDArray[Any]]:
     with (
         (files("tamis.text") / "alphabet.npz").open("rb") as file,
-        np.load(file, allow_pickle=False) as found,
+        np.load(file, allow_pickle=False) as tables,
     ):
-        return {name: found[name] for name in found.files}
+        return {name: tables[name] for name in tables.files}
 
 
 def unicode_version() -> str:
@@ -53,7 +53,7 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
     if unspaced == "words":
         cells = np.where(cells & 7 == UNSPACED, cells - np.uint32(UNSPACED - WORD), cells).astype(np.uint32)
     if digits == "shape":
-        blocks, cells = _with(blocks, cells, tables["digits"], _ZERO)
+        blocks, cells = _replace_cells(blocks, cells, tables["digits"], _ZERO)
     small = cells[256 * blocks[0] : 256 * blocks[0] + 128]
     length, place = small >> 3 & 31, small >> 8
     folded = np.where(length == 0, np.arange(128), tables["pool"][place])
@@ -61,11 +61,11 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
     return Alphabet(folded, blocks, cells, tables["pool"], tables["pairs"], tables["composed"])
 
 
-def _with(blocks: Any, cells: Any, characters: Any, cell: int) -> tuple[Any, Any]:
-    """The same table with another cell for some characters; blocks that share cells no longer share those."""
+def _replace_cells(blocks: Any, cells: Any, characters: Any, cell: int) -> tuple[Any, Any]:
+    """The same table with another cell for some characters, whose blocks get cells of their own."""
     own = np.unique(characters >> 8)
-    found = blocks.copy()
-    found[own] = len(cells) // 256 + np.arange(len(own))
-    wider = np.concatenate([cells, *(cells[256 * blocks[b] : 256 * blocks[b] + 256] for b in own)])
-    wider[256 * found[characters >> 8] + (characters & 255)] = cell
-    return found, wider
+    new_blocks = blocks.copy()
+    new_blocks[own] = len(cells) // 256 + np.arange(len(own))
+    new_cells = np.concatenate([cells, *(cells[256 * blocks[b] : 256 * blocks[b] + 256] for b in own)])
+    new_cells[256 * new_blocks[characters >> 8] + (characters & 255)] = cell
+    return new_blocks, new_cells

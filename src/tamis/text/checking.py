@@ -6,7 +6,7 @@ from numbers import Integral, Real
 LONGEST = 1000  # words or characters of a phrase: every length is a pass over the text, and 2**31 never end
 
 
-def whole(name: str, given: object, least: int, most: int | None = None) -> int:
+def check_integer(name: str, given: object, least: int, most: int | None = None) -> int:
     """A whole number within bounds."""
     number = int(given) if isinstance(given, Integral) else least - 1
     if number < least or (most is not None and number > most):
@@ -15,7 +15,7 @@ def whole(name: str, given: object, least: int, most: int | None = None) -> int:
     return number
 
 
-def lengths(given: object) -> tuple[int, int] | None:
+def check_range(given: object) -> tuple[int, int] | None:
     """The least and the most of a range, or None."""
     if given is None:
         return None
@@ -32,7 +32,7 @@ def is_share(given: object) -> bool:
     return not isinstance(given, Integral)
 
 
-def texts(name: str, given: object, documents: int) -> float:
+def count_texts(name: str, given: object, documents: int) -> float:
     """A number of texts, or a share of them if it is a float, as a number of them."""
     number = float(given) if isinstance(given, Real) else -1.0
     share = is_share(given)
@@ -41,7 +41,7 @@ def texts(name: str, given: object, documents: int) -> float:
     return number * documents if share else number
 
 
-def words(name: str, given: object) -> list[str]:
+def check_words(name: str, given: object) -> list[str]:
     """A list of strings."""
     if not isinstance(given, Iterable) or isinstance(given, Iterator | str):
         raise TypeError(f"got {name}={given!r}, expected a list of words")

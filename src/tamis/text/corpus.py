@@ -5,40 +5,44 @@ Chunks end between documents, at a size that depends on the texts alone, so that
 
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from tamis import arrays
 from tamis._kernels.text import Bytes, Words
-from tamis.text.charset import as_utf8
+from tamis.text.charset import as_utf8, guess
+
+Input = Literal["content", "filename", "file"]
+DecodeError = Literal["strict", "ignore", "replace"]
 
 # Bytes worked on at a time: enough to forget what starting costs, few enough to hold several.
 CHUNK, LARGE = 1 << 21, 1 << 23
 
 
 class Corpus(NamedTuple):
-    """Documents as UTF-8; what is not UTF-8 in them is no text."""
+    """Documents as UTF-8; bytes that are not UTF-8 are not text."""
 
     text: Bytes
     offsets: Words  # (n + 1,)
 
     @classmethod
     def of(cls, documents: Sequence[str | bytes]) -> "Corpus":
-        """Of a few documents at once; bytes are taken for UTF-8."""
+        """Join documents; bytes are taken for UTF-8."""
         try:
-            joined = "".join(documents)  # type: ignore[arg-type]  # what is not all strings is told by the error
+            joined = "".join(documents)  # type: ignore[arg-type]  # bytes among the strings raise the error
         except TypeError:
-            each = [_encoded(document) for document in documents]
-            return cls._of_bytes(b"".join(each), [len(document) for document in each])
+            each = [_encode(document) for document in documents]
+            return cls._from_bytes(b"".join(each), [len(document) for document in each])
         if joined.isascii():
-            return cls._of_bytes(joined.encode(), [len(document) for document in documents])
-        lengths = [len(d) if d.isascii() else len(_encoded(d)) for d in documents]
-        return cls._of_bytes(_encoded(joined), lengths)
+            return cls._from_bytes(joined.encode(), [len(document) for document in documents])
+        lengths = [len(d) if d.isascii() else len(_encode(d)) for d in documents]
+        return cls._from_bytes(_encode(joined), lengths)
 
     @classmethod
-    def _of_bytes(cls, text: bytes, lengths: list[int]) -> "Corpus":
+    def _from_bytes(cls, text: bytes, lengths: list[int]) -> "Corpus":
         offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return cls(np.frombuffer(text, dtype=np.uint8), offsets)
@@ -52,11 +56,11 @@ class Corpus(NamedTuple):
         return len(self.text)
 
 
-def _encoded(document: str | bytes) -> bytes:
+def _encode(document: str | bytes) -> bytes:
     return document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
 
 
-def corpora(
+def read_corpora(
     documents: Any, encoding: str | None = None, chunk: int = CHUNK, most: int = 0
 ) -> Iterator[Corpus]:
     """The documents in chunks of about so many bytes; a document that is missing is an empty one.
@@ -65,10 +69,10 @@ def corpora(
 
     Bytes and files are in the encoding given, or in the one that they seem to be in.
     """
-    refuse_one(documents)
-    column = column_of(documents)
-    if (found := _arrow(column)) is not None:
-        yield from _of_arrow(found, encoding, chunk, most)
+    refuse_single_text(documents)
+    column = find_column(documents)
+    if (arrow := _to_arrow(column)) is not None:
+        yield from _read_arrow(arrow, encoding, chunk, most)
         return
     if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
         raise TypeError(f"got a {type(column).__name__}, expected an iterable of texts")
@@ -76,17 +80,17 @@ def corpora(
     size = 0
     for row, document in enumerate(column):
         if type(document) is not str:
-            document = read(document, encoding, row)
+            document = read_document(document, encoding, row)
         batch.append(document)
         size += len(document) + 1
         if size >= chunk:
             yield Corpus.of(batch)
-            batch, size, chunk = [], 0, grown(chunk, most)
+            batch, size, chunk = [], 0, grow_chunk(chunk, most)
     if batch:
         yield Corpus.of(batch)
 
 
-def refuse_one(documents: object) -> None:
+def refuse_single_text(documents: object) -> None:
     """Raise if one text was given where many are expected."""
     if isinstance(documents, str | bytes | bytearray | memoryview | Path):
         raise ValueError(
@@ -95,8 +99,8 @@ def refuse_one(documents: object) -> None:
         )
 
 
-def read(document: Any, encoding: str | None, row: int) -> str | bytes:
-    """One document that may be a file, bytes, or missing."""
+def read_document(document: Any, encoding: str | None, row: int) -> str | bytes:
+    """Read one document that may be a file, bytes, or missing."""
     if isinstance(document, str):
         return document
     if isinstance(document, Path):
@@ -117,7 +121,7 @@ def is_missing(document: Any) -> bool:
     return document is None or type(document).__name__ in ("NAType", "NaTType")
 
 
-def column_of(documents: Any) -> Any:
+def find_column(documents: Any) -> Any:
     """The one column of a frame or a matrix; anything else as it is."""
     if hasattr(documents, "tocsr"):
         raise TypeError("got a sparse matrix, expected texts: was it transformed already?")
@@ -137,7 +141,7 @@ def column_of(documents: Any) -> Any:
     return documents
 
 
-def _arrow(column: Any) -> Any:
+def _to_arrow(column: Any) -> Any:
     """The column as pyarrow's chunked array, if it can be one without being read item by item; else None."""
     if not (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
         return None
@@ -147,37 +151,110 @@ def _arrow(column: Any) -> Any:
         pyarrow = importlib.import_module("pyarrow")
     except ModuleNotFoundError:  # then it is read item by item
         return None
-    whole = isinstance(column, pyarrow.ChunkedArray)
-    found = column if whole else pyarrow.chunked_array(_parts(column, pyarrow))
-    plain, kind = (pyarrow.string(), pyarrow.large_string()), found.type
-    named = pyarrow.types.is_dictionary(kind) and kind.value_type in plain
-    return found.cast(pyarrow.large_string()) if named or kind == pyarrow.string_view() else found
+    if not isinstance(column, pyarrow.ChunkedArray):
+        column = pyarrow.chunked_array([column] if isinstance(column, pyarrow.Array) else column)
+    strings, kind = (pyarrow.string(), pyarrow.large_string()), column.type
+    is_dictionary = pyarrow.types.is_dictionary(kind) and kind.value_type in strings
+    return column.cast(pyarrow.large_string()) if is_dictionary or kind == pyarrow.string_view() else column
 
 
-def _parts(column: Any, pyarrow: Any) -> Any:
-    return [column] if isinstance(column, pyarrow.Array) else column
-
-
-def grown(chunk: int, most: int) -> int:
+def grow_chunk(chunk: int, most: int) -> int:
     """The size of the next chunk."""
     return max(chunk, min(chunk + chunk // 4, most))
 
 
-def _of_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Iterator[Corpus]:
+def _read_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Iterator[Corpus]:
     if str(column.type) not in ("string", "large_string"):
-        yield from corpora((item.as_py() for item in column), encoding, chunk, most)
+        yield from read_corpora((item.as_py() for item in column), encoding, chunk, most)
         return
     for part in column.chunks:
-        if part.null_count:  # what is under a null may be anything
+        if part.null_count:  # the bytes under a null are undefined
             part = part.fill_null("")
         _, offsets, text = part.buffers()
         wide = np.int64 if "large" in str(part.type) else np.int32
         rows = slice(part.offset, part.offset + len(part) + 1)
         places = np.frombuffer(offsets, dtype=wide)[rows].astype(np.int64)
-        whole = np.zeros(0, dtype=np.uint8) if text is None else np.frombuffer(text, dtype=np.uint8)
+        buffer = np.zeros(0, dtype=np.uint8) if text is None else np.frombuffer(text, dtype=np.uint8)
         start = 0
         while start < len(part):
             stop = int(np.searchsorted(places, places[start] + chunk))
             stop = min(max(stop, start + 1), len(part))
-            yield Corpus(whole[places[start] : places[stop]], places[start : stop + 1] - places[start])
-            start, chunk = stop, grown(chunk, most)
+            yield Corpus(buffer[places[start] : places[stop]], places[start : stop + 1] - places[start])
+            start, chunk = stop, grow_chunk(chunk, most)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where texts come from, and how their bytes are decoded."""
+
+    input: Input = "content"
+    encoding: str | None = None  # None: guess
+    decode_error: DecodeError = "replace"
+
+    def __post_init__(self) -> None:
+        if self.input not in ("content", "filename", "file"):
+            raise ValueError(f"got input={self.input!r}, expected 'content', 'filename' or 'file'")
+        if not (self.encoding is None or isinstance(self.encoding, str)):
+            raise TypeError(f"got encoding={self.encoding!r}, expected a name, as 'utf-8', or None to guess")
+        if self.decode_error not in ("strict", "ignore", "replace"):
+            raise ValueError(
+                f"got decode_error={self.decode_error!r}, expected 'strict', 'ignore' or 'replace'"
+            )
+
+    def open(self, documents: Any) -> Any:
+        """Replace file names and open files by their content, lazily."""
+        if self.input == "content" and self.decode_error == "replace":
+            return documents  # `read_corpora` reads them, and Arrow arrays without a copy
+        refuse_single_text(documents)
+        column = find_column(documents)
+        if not isinstance(column, Iterable):
+            raise TypeError(f"got a {type(documents).__name__}, expected an iterable of texts")
+        return self._open_all(column)
+
+    def _open_all(self, documents: Iterable[Any]) -> Iterator[Any]:
+        for row, document in enumerate(documents):
+            yield (
+                self._open_file(document, row)
+                if self.decode_error == "replace"
+                else self.read_content(document, row)
+            )
+
+    def read_text(self, document: Any) -> str | bytes:
+        """The text of one document, as str or in UTF-8; of one that is missing, an empty one."""
+        replaces = self.decode_error == "replace"  # as the tokenizer does
+        return read_document(
+            self._open_file(document, 0) if replaces else self.read_content(document), self.encoding, 0
+        )
+
+    def read_content(self, document: Any, row: int = 0) -> Any:
+        """The text of a document that is text, bytes or a file; any other document as it is."""
+        document = self._open_file(document, row)
+        if not isinstance(document, bytes | bytearray | memoryview):
+            return document
+        if self.decode_error == "replace":
+            utf8 = read_document(document, self.encoding, row)
+            return utf8.decode("utf-8", "replace") if isinstance(utf8, bytes) else utf8
+        encoding = self.encoding or guess(bytes(document))  # to the letter: no alias, as mail needs them
+        try:
+            return bytes(document).decode(encoding, self.decode_error)
+        except UnicodeDecodeError as error:
+            error.reason += f" (document {row}: give its encoding, or decode_error='replace')"
+            raise
+
+    def _open_file(self, document: Any, row: int) -> Any:
+        """The document; the content of a file if it is a file or the name of one."""
+        if self.input == "filename":
+            if not isinstance(document, str | Path):
+                raise TypeError(
+                    f"document {row} is a {type(document).__name__}, expected the name of a file: see input="
+                )
+            document = Path(document).read_bytes()
+        elif self.input == "file":
+            if not hasattr(document, "read"):
+                raise TypeError(
+                    f"document {row} is a {type(document).__name__}, expected an open file: see input="
+                )
+            document = document.read()
+        elif isinstance(document, Path):
+            document = document.read_bytes()
+        return document

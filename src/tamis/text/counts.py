@@ -1,10 +1,11 @@
 """texts → sparse counts of tokens: scikit-learn's transformer."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -12,25 +13,80 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from tamis import arrays
-from tamis._kernels.text import Rows, Words
-from tamis._kernels.threads import ahead
+from tamis._kernels import text as kernels
+from tamis._kernels.text import Floats, Indices, Rows, Words
+from tamis._kernels.threads import ahead, together
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
-from tamis.text.checking import is_share, texts, whole
-from tamis.text.corpus import CHUNK, LARGE, Corpus, corpora, refuse_one
+from tamis.text.checking import check_integer, check_range, count_texts, is_share
+from tamis.text.corpus import (
+    CHUNK,
+    LARGE,
+    Corpus,
+    DecodeError,
+    Input,
+    Source,
+    read_corpora,
+    refuse_single_text,
+)
 from tamis.text.custom import TOKEN_PATTERN, CustomAnalyzer, StripAccents, Tokenized
 from tamis.text.hashing import Hashed
-from tamis.text.learned import Learned
 from tamis.text.lexicon import Places
-from tamis.text.matrix import matrix
-from tamis.text.reading import FUNCTIONS, read_tokens, reader_of
-from tamis.text.source import DecodeError, Input, Source
+from tamis.text.matrix import stack_rows, to_csr
 from tamis.text.stop_words import stop_words
-from tamis.text.tokenizer import Analyzer, Reader
-from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, evidence, summed
+from tamis.text.tokenizer import Analyzer, Reader, Tokenizer
+from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, class_information, sum_by_class
 
 UNKNOWN = "<unknown>"
-_LEAST = 1 << 16  # bytes of a chunk, however much is made of them
+_LEAST = 1 << 16  # bytes of a chunk, however many tokens a text has
+_OURS: Final = {"fold": "case", "unspaced": "pairs", "digits": "keep", "min_length": 2}  # and their defaults
+_FUNCTIONS: Final = ("analyzer", "preprocessor", "tokenizer", "strip_accents")  # parameters that may be one
+
+Columns = Vocabulary | GivenVocabulary | Hashed
+
+
+@dataclass(frozen=True, eq=False)
+class TextCounter:
+    """Reads texts and counts their tokens by column."""
+
+    tokenizer: Reader
+    columns: Columns
+    unknown: bool  # whether a last column counts the tokens without a column
+    binary: bool
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.columns) + self.unknown
+
+    def count(self, corpus: Corpus | Tokenized) -> Rows:
+        """Counts of some texts."""
+        return self.arrange(*self.find_columns(corpus))
+
+    def find_columns(self, corpus: Corpus | Tokenized) -> tuple[Rows, Places]:
+        """Counts of some texts by the numbers of their lexicon, and the columns of these numbers."""
+        lexicon, rows = self.tokenizer.count(corpus)
+        return rows, self.columns.find(lexicon)
+
+    def to_matrix(self, parts: list[tuple[Rows, Places]], dtype: DTypeLike) -> Any:
+        """Counts of many texts; each part is written to its place in the final arrays."""
+        ends = np.cumsum([0, *(len(rows.indices) for rows, _ in parts)]).tolist()
+        indices, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
+        tasks = [
+            partial(self.arrange, *part, (indices[i:j], values[i:j]))
+            for part, (i, j) in zip(parts, pairwise(ends), strict=True)
+        ]
+        return to_csr(stack_rows(together(tasks), indices, values), self.width, dtype)
+
+    def arrange(self, rows: Rows, places: Places, out: tuple[Indices, Floats] | None = None) -> Rows:
+        """Rows by column, written to `out` if it is given."""
+        columns, signs = places
+        if self.unknown:
+            columns = np.where(columns < 0, np.int32(self.width - 1), columns)
+        arranged = kernels.arrange(rows, columns, signs, out)
+        if self.binary:  # also where tokens share a column or have a sign, as scikit-learn does
+            arranged.counts.fill(1.0)
+        return arranged
 
 
 class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -131,12 +187,12 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.lowercase = lowercase
         self.dtype = dtype
 
-    _learned: Learned
+    _counter: TextCounter
 
     # ── learning the columns ──
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Learn the columns, in memory for them alone; labels are needed to keep those of most evidence."""
+        """Learn the columns; memory is needed for them only. Labels are needed for keep_by="evidence"."""
         self._learn(X, y, keep=False)
         return self
 
@@ -148,13 +204,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self._learn(X, y, keep=True)
 
     def _learn(self, X: object, y: object, keep: bool) -> Any:
-        """Set the columns; the counts, if they are kept."""
-        refuse_one(X)
-        tokenizer = self._tokenizer()
-        if (given := self._given(tokenizer)) is not None:
-            self._learned = given
+        """Set the columns; return the counts if `keep`."""
+        refuse_single_text(X)
+        tokenizer = self.build_reader()
+        if (given := self._make_counter(tokenizer)) is not None:
+            self._counter = given
             if isinstance(given.columns, Hashed) and self.names:
-                for counted in ahead(given.tokenizer.count, self._corpora(X, given.tokenizer)):
+                for counted in ahead(given.tokenizer.count, self.read_chunks(X, given.tokenizer)):
                     given.columns.remember(counted)
             return None
         labels = None
@@ -162,116 +218,119 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             if y is None:
                 raise ValueError("got keep_by='evidence' and no labels, expected fit(texts, labels)")
             labels = Keys.of(y)
-        gathering, documents, kept = self._gathered(tokenizer, X, labels, keep)
-        numbers = gathering.tidy()
-        columns = self._settle(tokenizer, gathering, documents)
+        gathering, documents, kept = self._gather(tokenizer, X, labels, keep)
+        numbers = gathering.merge()
+        columns = self.learn_columns(tokenizer, gathering, documents)
         if not keep:
             return None
-        moved = [Places(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers]
-        return self._learned.matrix(list(zip(kept, moved, strict=True)), self.dtype)
+        places = [Places(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers]
+        return self._counter.to_matrix(list(zip(kept, places, strict=True)), self.dtype)
 
-    def _settle(self, tokenizer: Reader, gathering: Gathering, documents: Words) -> Words:
-        """Set the columns by what was gathered and tidied; of each entry its column, -1 if not kept."""
-        vocabulary = Vocabulary.sorted(gathering.parts[0])
+    def learn_columns(self, tokenizer: Reader, gathering: Gathering, documents: Words) -> Words:
+        """Set the columns by the merged lexicon; return the column of each entry, -1 if it is not kept."""
+        vocabulary = Vocabulary.sort(gathering.parts[0])
         columns = vocabulary.columns
-        if self._prunes:
-            mask = self._kept(columns, gathering, documents)
+        if self.prunes:
+            mask = self._choose_columns(columns, gathering, documents)
             vocabulary = vocabulary.keep(mask)
             columns = np.where(mask[columns], (np.cumsum(mask) - 1)[columns], -1)
-        self._learned = Learned(tokenizer, vocabulary, self.unknown, self.binary)
+        self._counter = TextCounter(tokenizer, vocabulary, self.unknown, self.binary)
         return columns
 
-    def _gathered(
+    def _gather(
         self, tokenizer: Reader, X: object, labels: tuple[Keys, Words] | None, keep: bool
     ) -> tuple[Gathering, Words, list[Rows]]:
-        """The lexicon of all texts, how many texts each class has, and their counts if they are kept."""
+        """The lexicon of all texts, the number of texts of each class, and their counts if `keep`."""
         group = None if labels is None else labels[1]
         classes = 1 if labels is None else len(labels[0])
         gathering, kept = Gathering(), []
         documents = np.zeros(classes, dtype=np.int64)
         at = 0
-        for lexicon, rows in ahead(tokenizer.count, self._corpora(X, tokenizer, most=LARGE)):
+        for lexicon, rows in ahead(tokenizer.count, self.read_chunks(X, tokenizer, most=LARGE)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
             at += n
             if len(part) < n:
                 break
             documents += np.bincount(part, minlength=classes)
-            gathering.add(lexicon, summed(rows, len(lexicon), part, classes, self._prunes, self._prunes))
+            gathering.add(lexicon, sum_by_class(rows, len(lexicon), part, classes, self.prunes, self.prunes))
             if keep:
                 kept.append(rows)
             else:
-                gathering.tidy(always=False)
+                gathering.merge(always=False)
         if group is not None and at != len(group):
             raise ValueError(f"got {len(group)} labels, expected one for each text")
         return gathering, documents, kept
 
     @property
-    def _prunes(self) -> bool:
+    def prunes(self) -> bool:
         one = not is_share(self.min_df) and self.min_df <= 1
         every = is_share(self.max_df) and self.max_df == 1.0
         return not (one and every and self.max_features is None)
 
-    def _kept(self, columns: Words, gathered: Gathering, documents: Words) -> NDArray[np.bool_]:
-        """The columns that are kept."""
-        has = np.empty((len(columns), len(documents)), dtype=np.int64)
-        often = np.empty(len(columns), dtype=np.int64)
-        has[columns], often[columns] = gathered.has.T, gathered.often.sum(axis=0)
-        having = has.sum(axis=1)
+    def _choose_columns(self, columns: Words, gathered: Gathering, documents: Words) -> NDArray[np.bool_]:
+        """Mark the columns to keep."""
+        by_class = np.empty((len(columns), len(documents)), dtype=np.int64)
+        occurrences = np.empty(len(columns), dtype=np.int64)
+        by_class[columns] = gathered.document_frequency.T
+        occurrences[columns] = gathered.term_frequency.sum(axis=0)
+        frequency = by_class.sum(axis=1)
         total = int(documents.sum())
-        least, most = texts("min_df", self.min_df, total), texts("max_df", self.max_df, total)
+        least, most = count_texts("min_df", self.min_df, total), count_texts("max_df", self.max_df, total)
         if most < least:
             raise ValueError("max_df corresponds to < documents than min_df")
-        mask: NDArray[np.bool_] = (having >= least) & (having <= most)
+        mask: NDArray[np.bool_] = (frequency >= least) & (frequency <= most)
         if self.max_features is not None and mask.sum() > self.max_features:
-            often = having if self.binary else often
-            says = often if self.keep_by == "count" else evidence(has, documents)
-            ranked = np.argsort(-says[mask], kind="stable")[: self.max_features]
+            counts = frequency if self.binary else occurrences
+            scores = counts if self.keep_by == "count" else class_information(by_class, documents)
+            ranked = np.argsort(-scores[mask], kind="stable")[: self.max_features]
             mask[np.delete(np.flatnonzero(mask), ranked)] = False
         if not mask.any():
             raise ValueError("After pruning, no terms remain. Try a lower min_df or a higher max_df.")
         return mask
 
     def restrict(self, columns: object) -> Self:
-        """Keep only these columns: a mask, or their numbers, as those that a model found telling."""
-        learned = self._found()
-        if isinstance(learned.columns, Hashed):
+        """Keep only these columns, given by a mask or by their numbers."""
+        counter = self.counter_
+        if isinstance(counter.columns, Hashed):
             raise ValueError("got hashed columns, expected a vocabulary: hashed columns cannot be left out")
         given = np.asarray(columns)
-        count = len(learned.columns)
-        named = np.flatnonzero(given) if given.dtype == np.bool_ and given.shape == (count,) else given
-        mask = np.isin(np.arange(count), named)
-        if named.dtype == np.bool_ or not mask.any() or not np.isin(named, np.arange(count)).all():
+        count = len(counter.columns)
+        numbers = np.flatnonzero(given) if given.dtype == np.bool_ and given.shape == (count,) else given
+        mask = np.isin(np.arange(count), numbers)
+        if numbers.dtype == np.bool_ or not mask.any() or not np.isin(numbers, np.arange(count)).all():
             raise ValueError(f"got columns that are not there, expected some of 0 to {count - 1}, or a mask")
-        self._learned = replace(learned, columns=learned.columns.keep(mask))
+        self._counter = replace(counter, columns=counter.columns.keep(mask))
         return self
 
     # ── counting ──
 
     def transform(self, X: object) -> Any:
         """Counts (texts, columns), in SciPy's CSR."""
-        learned = self._found()
-        return learned.matrix(list(ahead(learned.placed, self._corpora(X, learned.tokenizer))), self.dtype)
+        counter = self.counter_
+        return counter.to_matrix(
+            list(ahead(counter.find_columns, self.read_chunks(X, counter.tokenizer))), self.dtype
+        )
 
     def batches(self, X: object) -> Iterator[Any]:
-        """The same, some texts at a time, for as many texts as there are: memory is that of a batch."""
-        learned = self._found()
-        for rows in ahead(learned.count, self._corpora(X, learned.tokenizer)):
-            yield matrix(rows, learned.width, self.dtype)
+        """Counts of some texts at a time, for any number of texts: memory is needed for one batch."""
+        counter = self.counter_
+        for rows in ahead(counter.count, self.read_chunks(X, counter.tokenizer)):
+            yield to_csr(rows, counter.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text."""
         return self.build_analyzer()(text)
 
-    def _corpora(
+    def read_chunks(
         self, X: object, tokenizer: Reader, chunk: int = CHUNK, most: int = 0
     ) -> Iterator[Corpus | Tokenized]:
-        """The texts in chunks of such sizes, the smaller the more is made of a text."""
+        """Read the texts in chunks of about `chunk` bytes; smaller where a text has many tokens."""
         weight, source = tokenizer.weight, self._source()
         least, most = max(min(_LEAST, chunk), chunk // weight), most // weight
         if isinstance(tokenizer, CustomAnalyzer):
-            return tokenizer.chunks(X, source, least, most)
-        return corpora(source.open(X), self.encoding, least, most)
+            return tokenizer.read_chunks(X, source, least, most)
+        return read_corpora(source.open(X), self.encoding, least, most)
 
     def _source(self) -> Source:
         return Source(self.input, self.encoding, self.decode_error)
@@ -280,19 +339,19 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def decode(self, doc: Any) -> Any:
         """The text of one document that may be bytes or, as `input` says, a file."""
-        return self._source().content(doc)
+        return self._source().read_content(doc)
 
     def build_analyzer(self) -> Callable[[Any], list[str]]:
         """The function from a document to its tokens."""
-        return partial(read_tokens, self._tokenizer(), self._source())
+        return partial(_read_tokens, self.build_reader(), self._source())
 
     def build_preprocessor(self) -> Callable[[Any], Any]:
         """The function that folds the characters of a text, before it is cut into words."""
-        return self._tokenizer().preprocess
+        return self.build_reader().preprocess
 
     def build_tokenizer(self) -> Callable[[Any], Iterable[str]]:
         """The function that cuts a text whose characters are folded into words, stop words included."""
-        return self._tokenizer().split
+        return self.build_reader().split
 
     def get_stop_words(self) -> frozenset[str] | None:
         """The words that are left out, or None."""
@@ -300,41 +359,50 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     # ── what the columns are ──
 
-    def _found(self) -> Learned:
-        """What was learned, or what needs no learning."""
-        learned = self.__dict__.get("_learned") or self._given(self._tokenizer())
-        if learned is None:
+    @property
+    def counter_(self) -> TextCounter:
+        """The reader of texts and the columns of their tokens: learned, or given by the parameters."""
+        counter = self.__dict__.get("_counter") or self._make_counter(self.build_reader())
+        if counter is None:
             raise NotFittedError(
                 "This TokenCounts instance is not fitted yet: call fit with texts, or give a vocabulary"
             )
-        return learned
+        return counter
 
-    def _given(self, tokenizer: Reader) -> Learned | None:
-        """Columns that need no texts; None if there are none such."""
+    def _make_counter(self, tokenizer: Reader) -> TextCounter | None:
+        """Columns that follow from the parameters; None if they must be learned from texts."""
         if self.form == "hashed":
-            return Learned(
+            return TextCounter(
                 tokenizer, Hashed(self.n_features, self.alternate_sign, self.names), False, self.binary
             )
         if self.vocabulary is None:
             return None
-        return Learned(tokenizer, GivenVocabulary.of(self.vocabulary, tokenizer), self.unknown, self.binary)
+        return TextCounter(
+            tokenizer, GivenVocabulary.of(self.vocabulary, tokenizer), self.unknown, self.binary
+        )
+
+    def fix_columns(self) -> bool:
+        """Set the columns that the parameters give, if there are such; whether the columns are known."""
+        if (self.form == "hashed" or self.vocabulary is not None) and "_counter" not in self.__dict__:
+            self.fit([])
+        return self.__sklearn_is_fitted__()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_learned" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
+        return "_counter" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """The token of each column; a hashed one has its number, unless its tokens are remembered."""
-        learned = self._found()
-        names = learned.columns.names
-        return np.append(names, UNKNOWN).astype(object) if learned.unknown else names
+        counter = self.counter_
+        names = counter.columns.names
+        return np.append(names, UNKNOWN).astype(object) if counter.unknown else names
 
     @property
     def vocabulary_(self) -> dict[str, int]:
         """The column of each token."""
-        found = self._found().columns
-        if isinstance(found, Hashed):
+        columns = self.counter_.columns
+        if isinstance(columns, Hashed):
             raise AttributeError("hashed columns have no vocabulary: see get_feature_names_out and names=")
-        return {name: k for k, name in enumerate(found.names)}
+        return {name: k for k, name in enumerate(columns.names)}
 
     @property
     def fixed_vocabulary_(self) -> bool:
@@ -349,12 +417,12 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError(f"got {table.shape[1]} columns, expected {len(names)}")
         return [names[table.indices[i:j][table.data[i:j] != 0]] for i, j in pairwise(table.indptr)]
 
-    def _tokenizer(self) -> Reader:
-        """What reads the texts; and the parameters, checked."""
+    def build_reader(self) -> Reader:
+        """Check the parameters, and make the reader of texts that they describe."""
         if self.form not in ("vocabulary", "hashed"):
             raise ValueError(f"got form={self.form!r}, expected 'vocabulary' or 'hashed'")
         hashed = self.form == "hashed"
-        if hashed and (self.vocabulary is not None or self.unknown or self._prunes):
+        if hashed and (self.vocabulary is not None or self.unknown or self.prunes):
             raise ValueError(
                 "got form='hashed' with a vocabulary, unknown=True or pruning, which need form='vocabulary'"
             )
@@ -362,34 +430,92 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError("got alternate_sign or names with a vocabulary, which need form='hashed'")
         self._source()
         np.dtype(self.dtype)
-        whole("n_features", self.n_features, 1, 2**31 - 1)
-        whole("names", self.names, 0)
+        check_integer("n_features", self.n_features, 1, 2**31 - 1)
+        check_integer("names", self.names, 0)
         for name, share in (("min_df", self.min_df), ("max_df", self.max_df)):
-            texts(name, share, 1)
+            count_texts(name, share, 1)
         if self.keep_by not in ("count", "evidence"):
             raise ValueError(f"got keep_by={self.keep_by!r}, expected 'count' or 'evidence'")
         if self.max_features is not None:
-            whole("max_features", self.max_features, 1)
-        return reader_of(self)
+            check_integer("max_features", self.max_features, 1)
+        return self._make_reader()
+
+    def _make_reader(self) -> Reader:
+        """Choose the compiled tokenizer where it can do what the parameters ask for, else Python."""
+        shared: dict[str, Any] = {
+            "analyzer": self.analyzer,
+            "ngram_range": check_range(self.ngram_range),
+            "pairs": self.pairs,
+            "stop_words": stop_words(self.stop_words),
+        }
+        ours = {name: getattr(self, name) for name in _OURS}
+        for name, reason in self._find_unused():
+            warnings.warn(f"{name} is not used, because {reason}: leave it out", stacklevel=4)
+        if not self._needs_python():
+            return Tokenizer(**shared, **ours | {"fold": self._choose_fold()})
+        for name, default in _OURS.items():
+            if ours[name] != default:
+                raise ValueError(
+                    f"got {name}={ours[name]!r} with a pattern or function of your own, expected "
+                    f"{default!r}: such texts are read by lowercase, strip_accents and the pattern or "
+                    "function alone"
+                )
+        own = ("preprocessor", "tokenizer", "token_pattern", "lowercase", "strip_accents")
+        return CustomAnalyzer(**shared, **{name: getattr(self, name) for name in own})
+
+    def _find_unused(self) -> list[tuple[str, str]]:
+        """The parameters that the others make useless, each with the reason."""
+        pattern = self.token_pattern not in (None, TOKEN_PATTERN)
+        if self.analyzer == "word":
+            return [("token_pattern", "tokenizer is given")] if self.tokenizer is not None and pattern else []
+        given = {"token_pattern": pattern, "tokenizer": self.tokenizer is not None}
+        reason = f"analyzer is {self.analyzer!r}"
+        if callable(self.analyzer):
+            given["preprocessor"] = self.preprocessor is not None
+            given["ngram_range"] = self.ngram_range not in (None, (1, 1))
+            reason = "analyzer is a function"
+        return [(name, reason) for name, is_given in given.items() if is_given]
+
+    def _needs_python(self) -> bool:
+        """Whether the parameters ask for what the compiled tokenizer cannot do."""
+        if callable(self.analyzer) or self.preprocessor is not None:
+            return True
+        if self.strip_accents is not None and (self.strip_accents != "unicode" or not self.lowercase):
+            return True
+        own_words = self.tokenizer is not None or self.token_pattern != TOKEN_PATTERN
+        return bool(self.analyzer == "word" and own_words)
+
+    def _choose_fold(self) -> Fold:
+        """The folding of characters, by scikit-learn's two parameters where these differ from `fold`."""
+        fold: Fold = self.fold
+        if self.strip_accents == "unicode":
+            if fold not in ("case", "base"):
+                raise ValueError(f"got strip_accents='unicode' and fold={fold!r}, expected one of them")
+            return "base"
+        if self.lowercase:
+            return fold
+        if fold not in ("case", "none"):
+            raise ValueError(f"got lowercase=False and fold={fold!r}, which folds case: expected one of them")
+        return "none"
 
     def describe_state(self) -> dict[str, Any]:
-        """What a file holds of it, besides its parameters."""
-        for name in FUNCTIONS:
+        """The state that a file holds, besides the parameters."""
+        for name in _FUNCTIONS:
             if callable(getattr(self, name)):
                 raise TypeError(
                     f"got {name}={getattr(self, name)!r}, expected no function: a file holds no code"
                 )
-        learned = self._found()
-        hashed = isinstance(learned.columns, Hashed)
-        as_fitted = learned.tokenizer, hashed, learned.unknown, learned.binary
-        if (self._tokenizer(), self.form == "hashed", self.unknown, self.binary) != as_fitted:
+        counter: TextCounter = self.counter_
+        hashed = isinstance(counter.columns, Hashed)
+        as_fitted = counter.tokenizer, hashed, counter.unknown, counter.binary
+        if (self.build_reader(), self.form == "hashed", self.unknown, self.binary) != as_fitted:
             raise ValueError("parameters were changed after fit, expected those it was fitted with: refit")
-        return learned.columns.saved()
+        return counter.columns.to_state()
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """As it was when it was saved."""
-        columns = Hashed.restored(state) if self.form == "hashed" else GivenVocabulary.restored(state)
-        self._learned = Learned(self._tokenizer(), columns, self.unknown, self.binary)
+        """Set the state that a file holds."""
+        columns = Hashed.from_state(state) if self.form == "hashed" else GivenVocabulary.from_state(state)
+        self._counter = TextCounter(self.build_reader(), columns, self.unknown, self.binary)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -397,3 +523,10 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         tags.input_tags.two_d_array = False
         tags.requires_fit = self.form != "hashed" and self.vocabulary is None
         return tags
+
+
+def _read_tokens(reader: Reader, source: Source, document: Any) -> list[str]:
+    """The tokens of one document that may be bytes, a file or missing."""
+    return reader.tokens(
+        source.read_text(document) if isinstance(reader, Tokenizer) else source.read_content(document)
+    )

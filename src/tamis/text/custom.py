@@ -14,11 +14,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text import PAD, Stems
-from tamis.text.checking import LONGEST, lengths, whole
-from tamis.text.corpus import column_of, grown, is_missing, refuse_one
+from tamis.text.checking import LONGEST, check_integer, check_range
+from tamis.text.corpus import Source, find_column, grow_chunk, is_missing, refuse_single_text
 from tamis.text.lexicon import Lexicon, Phrases
-from tamis.text.source import Source
-from tamis.text.tokenizer import Analyzer, Counted
+from tamis.text.tokenizer import Analyzer, LexiconCounts
 
 TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two characters or more: the built-in tokenizer reads these
 StripAccents = Literal["ascii", "unicode"] | Callable[[str], str]
@@ -37,7 +36,7 @@ class Tokenized(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomAnalyzer:
-    """What a token is, by scikit-learn's parameters. `pairs` are our own: see `Tokenizer`.
+    """The definition of a token by scikit-learn's parameters. `pairs` is our own: see `Tokenizer`.
 
     >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
     ['send', 'eur', 'send eur']
@@ -68,18 +67,18 @@ class CustomAnalyzer:
             raise ValueError(
                 f"got strip_accents={self.strip_accents!r}, expected 'ascii', 'unicode', a function or None"
             )
-        lengths(self.ngram_range)
-        whole("pairs", self.pairs, 0, LONGEST)
+        check_range(self.ngram_range)
+        check_integer("pairs", self.pairs, 0, LONGEST)
         if self.analyzer != "word" and (self.pairs or self.ngram_range is None or self.stop_words):
             raise ValueError(
                 f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
                 "expected analyzer='word', or an ngram_range and nothing else"
             )
-        _ = self._analyze  # a pattern that is none is refused here
+        _ = self._analyze  # raises for an invalid pattern
 
     @property
     def weight(self) -> int:
-        """About how many tokens there are for each that a text of words has."""
+        """The approximate number of tokens per word of a text."""
         least, most = self.ngram_range or (1, 0)
         return (most - least + 1 + self.pairs) * (6 if self.analyzer in ("char", "char_wb") else 1)
 
@@ -125,7 +124,7 @@ class CustomAnalyzer:
         for token in tokens:
             if not isinstance(token, str):
                 raise TypeError(f"document {row} has the token {token!r}, expected tokens that are str")
-        return _with_phrases(tokens, self.ngram_range, self.pairs) if self.analyzer == "word" else tokens
+        return _add_phrases(tokens, self.ngram_range, self.pairs) if self.analyzer == "word" else tokens
 
     def preprocess(self, document: Any) -> Any:
         """The document as it is before it is cut into words."""
@@ -146,33 +145,35 @@ class CustomAnalyzer:
             )
         return term
 
-    def chunks(self, documents: Any, source: Source, chunk: int, most: int) -> Iterator[Tokenized]:
-        """The tokens of documents, in chunks of about so many characters; see `corpora`."""
-        refuse_one(documents)
-        column = column_of(documents)
+    def read_chunks(self, documents: Any, source: Source, chunk: int, most: int) -> Iterator[Tokenized]:
+        """The tokens of documents, in chunks of about so many characters; see `read_corpora`."""
+        refuse_single_text(documents)
+        column = find_column(documents)
         if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
             raise TypeError(f"got a {type(documents).__name__}, expected an iterable of documents")
         batch: list[list[str]] = []
         size = 0
         for row, document in enumerate(column):
-            content = source.content(document, row)
+            content = source.read_content(document, row)
             batch.append(self.tokens(content, row))
             size += _OVERHEAD + (len(content) if isinstance(content, str) else 0)
             if size >= chunk:
                 yield Tokenized(batch, size)
-                batch, size, chunk = [], 0, grown(chunk, most)
+                batch, size, chunk = [], 0, grow_chunk(chunk, most)
         if batch:
             yield Tokenized(batch, size)
 
-    def count(self, documents: Tokenized) -> Counted:
+    def count(self, documents: Tokenized) -> LexiconCounts:
         """How often each token is in each document, by its number in a lexicon of these documents."""
         known: dict[str, int] = {}
         numbers = [known.setdefault(token, len(known)) for tokens in documents.tokens for token in tokens]
         ends = np.cumsum([0, *map(len, documents.tokens)]).astype(np.int64)
-        return Counted(_lexicon(list(known)), kernels.tally(np.array(numbers, np.int32), ends, len(known)))
+        return LexiconCounts(
+            _make_lexicon(list(known)), kernels.tally(np.array(numbers, np.int32), ends, len(known))
+        )
 
 
-def _with_phrases(words: list[str], ngram_range: tuple[int, int] | None, pairs: int) -> list[str]:
+def _add_phrases(words: list[str], ngram_range: tuple[int, int] | None, pairs: int) -> list[str]:
     """Words, phrases and pairs at a distance, as the built-in tokenizer names them."""
     least, most = ngram_range or (1, 0)
     if (least, most, pairs) == (1, 1, 0):
@@ -184,7 +185,7 @@ def _with_phrases(words: list[str], ngram_range: tuple[int, int] | None, pairs: 
     return tokens
 
 
-def _lexicon(tokens: list[str]) -> Lexicon:
+def _make_lexicon(tokens: list[str]) -> Lexicon:
     """Distinct tokens as the kernels know them."""
     try:
         each = [token.encode() for token in tokens]

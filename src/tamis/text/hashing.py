@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Words
 from tamis.text.lexicon import Lexicon, Names, Places
-from tamis.text.tokenizer import Counted
+from tamis.text.tokenizer import LexiconCounts
 
 _LEAST = -(2**31)  # has no absolute value among 32-bit integers; scikit-learn puts it here, too
 _MANY = 4  # times as many tokens are remembered as columns are to have names, before the rarest are dropped
@@ -18,17 +18,17 @@ _NAMED = 1 << 24  # columns whose names are made, at most: so many take about 1 
 
 
 class Buckets(NamedTuple):
-    """Where names fall."""
+    """The columns of names, and their signs."""
 
     columns: Words
     negative: NDArray[np.bool_]
 
 
-def buckets(names: Names, width: int) -> Buckets:
+def find_buckets(names: Names, width: int) -> Buckets:
     """The column of each name among `width`, and whether it counts negatively if columns are signed.
 
     >>> money = Names(np.frombuffer(b"money" + bytes(72), dtype=np.uint8), np.array([0]), np.array([5]))
-    >>> columns, negative = buckets(money, 1024)
+    >>> columns, negative = find_buckets(money, 1024)
     >>> columns.tolist(), negative.tolist()
     ([698], [True])
     """
@@ -47,66 +47,73 @@ def refuse_many_names(width: int) -> None:
 
 
 class Hashed:
-    """Columns by hash. If asked, it remembers the most frequent tokens, so that some columns have names."""
+    """Columns by hash; with `names` above 0, the most frequent tokens are remembered as names of columns."""
 
     def __init__(self, width: int, signed: bool, names: int = 0) -> None:
         self.width = width
         self.signed = signed
         self.limit = names
-        self.often: Counter[str] = Counter()
+        self.frequencies: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return self.width
 
     def find(self, lexicon: Lexicon) -> Places:
         """The column and the sign of each entry."""
-        columns, negative = buckets(lexicon.names, self.width)
+        columns, negative = find_buckets(lexicon.names, self.width)
         signs = np.where(negative, -1.0, 1.0) if self.signed else np.ones(len(columns))
         return Places(columns.astype(np.int32), signs)
 
-    def remember(self, counted: Counted) -> None:
-        """Learn the tokens of some texts, if asked to."""
+    def remember(self, counted: LexiconCounts) -> None:
+        """Count the tokens of some texts, if names are wanted."""
         if not self.limit:
             return
         counts = np.bincount(counted.rows.indices, counted.rows.counts, len(counted.lexicon)).astype(np.int64)
         often = np.argsort(-counts, kind="stable")[: _MANY * self.limit]
         names = counted.lexicon.names.strings(often)
-        self.often.update(dict(zip(names, counts[often].tolist(), strict=True)))
-        if len(self.often) > 2 * _MANY * self.limit:
-            ranked = sorted(self.often.items(), key=lambda item: (-item[1], item[0]))
-            self.often = Counter(dict(ranked[: _MANY * self.limit]))
+        self.frequencies.update(dict(zip(names, counts[often].tolist(), strict=True)))
+        if len(self.frequencies) > 2 * _MANY * self.limit:
+            ranked = sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
+            self.frequencies = Counter(dict(ranked[: _MANY * self.limit]))
 
     @property
     def names(self) -> NDArray[np.object_]:
         """The tokens of each column, the most frequent first; its number where none is remembered."""
         refuse_many_names(self.width)
-        found = np.array([f"#{k}" for k in range(self.width)], dtype=object)
-        ranked = sorted(self.often.items(), key=lambda item: (-item[1], item[0]))
+        names = np.array([f"#{k}" for k in range(self.width)], dtype=object)
+        ranked = sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
         known: dict[int, list[str]] = {}
-        for name, column in zip([n for n, _ in ranked], self.columns_of([n for n, _ in ranked]), strict=True):
+        for name, column in zip(
+            [n for n, _ in ranked], self.find_columns([n for n, _ in ranked]), strict=True
+        ):
             if column in known or len(known) < self.limit:
                 known.setdefault(column, []).append(name)
         for column, tokens in known.items():
-            found[column] = " | ".join(tokens)
-        return found
+            names[column] = " | ".join(tokens)
+        return names
 
-    def saved(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"width": self.width, "signed": self.signed, "limit": self.limit, "often": dict(self.often)}
+    def to_state(self) -> dict[str, Any]:
+        """The hashing and the remembered tokens as plain values."""
+        return {
+            "width": self.width,
+            "signed": self.signed,
+            "limit": self.limit,
+            "often": dict(self.frequencies),
+        }
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> "Hashed":
-        """What was saved."""
-        found = cls(int(state["width"]), bool(state["signed"]), int(state["limit"]))
-        found.often.update(state["often"])
-        return found
+    def from_state(cls, state: Mapping[str, Any]) -> "Hashed":
+        """The columns that `to_state` wrote."""
+        columns = cls(int(state["width"]), bool(state["signed"]), int(state["limit"]))
+        columns.frequencies.update(state["often"])
+        return columns
 
-    def columns_of(self, names: list[str]) -> list[int]:
-        """Where tokens fall."""
+    def find_columns(self, names: list[str]) -> list[int]:
+        """The columns of tokens."""
         each = [name.encode() for name in names]
         lengths = np.array([len(name) for name in each], dtype=np.int64)
         text = np.frombuffer(b"".join(each) + bytes(kernels.PAD), dtype=np.uint8)
-        found: list[int] = buckets(
+        columns: list[int] = find_buckets(
             Names(text, np.cumsum(lengths) - lengths, lengths), self.width
         ).columns.tolist()
-        return found
+        return columns

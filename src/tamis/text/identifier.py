@@ -112,10 +112,10 @@ def model() -> Model:
         (files("tamis.text") / "languages.npz").open("rb") as file,
         np.load(file, allow_pickle=False) as found,
     ):
-        return fitted(tuple(found["codes"].tolist()), np.ascontiguousarray(found["counts"].T))
+        return fit_model(tuple(found["codes"].tolist()), np.ascontiguousarray(found["counts"].T))
 
 
-def fitted(codes: tuple[str, ...], counts: NDArray[np.uint16], alpha: float = ALPHA) -> Model:
+def fit_model(codes: tuple[str, ...], counts: NDArray[np.uint16], alpha: float = ALPHA) -> Model:
     """Log-probabilities of counts (columns, languages), as if there were as much text of each language."""
     totals = counts.sum(axis=0, dtype=np.float64)
     common = float(np.median(totals))
@@ -172,7 +172,7 @@ def columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int
     codes = letters(text)
     other = codes >= _LATIN
     if _ENOUGH * other.sum() >= (codes != 0).sum():
-        codes = _spaced(np.where(other, codes, 0))
+        codes = _collapse_zeros(np.where(other, codes, 0))
     return np.concatenate(
         [scripts(codes[codes != 0]), *(found[whole] for found, whole in runs(codes, order, width))]
     )
@@ -204,10 +204,10 @@ def letters(text: str) -> NDArray[np.uint32]:
     kinds = table.cells[256 * table.blocks[codes >> 8] + (codes & 255)] & 7
     codes = np.where((kinds == 0) | np.isin(codes, _DIGITS), 0, codes)
     codes = codes[kinds <= UNSPACED]  # beyond is what is skipped: soft hyphens, joiners
-    return _spaced(np.concatenate([[0], codes, [0]]).astype(np.uint32))
+    return _collapse_zeros(np.concatenate([[0], codes, [0]]).astype(np.uint32))
 
 
-def _spaced(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _collapse_zeros(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """One zero for each run of them."""
     found: NDArray[np.uint32] = codes[np.append(True, (codes[1:] != 0) | (codes[:-1] != 0))]
     return found

@@ -29,17 +29,17 @@ class Names(NamedTuple):
     lengths: Words
 
     def strings(self, rows: NDArray[np.int64] | None = None) -> list[str]:
-        """As Python keeps them: those of some rows, or all."""
+        """As Python strings: those of some rows, or all."""
         starts, lengths = (
             (self.starts, self.lengths) if rows is None else (self.starts[rows], self.lengths[rows])
         )
-        whole = self.text.tobytes()
-        return [whole[i : i + n].decode() for i, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+        text = self.text.tobytes()
+        return [text[i : i + n].decode() for i, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
     def order(self) -> Words:
-        """How to sort them by code point, which is how UTF-8 sorts."""
+        """The order of the names by code point, which is how UTF-8 sorts."""
         n = len(self.starts)
-        eight = self._eight(np.arange(n), 0)
+        eight = self._read_eight_bytes(np.arange(n), 0)
         order = np.argsort(eight)
         eight = eight[order]
         places = np.arange(n)
@@ -51,16 +51,16 @@ class Names(NamedTuple):
             places = np.flatnonzero(np.append(False, same) | np.append(same, False))
             if not len(places):
                 return order
-            eight = self._eight(order[places], depth)
+            eight = self._read_eight_bytes(order[places], depth)
             again = np.lexsort((eight, group[places]))
             order[places], eight = order[places][again], eight[again]
-        whole = self.text.tobytes()
-        spans = {k: whole[self.starts[k] : self.starts[k] + self.lengths[k]] for k in order[places].tolist()}
+        text = self.text.tobytes()
+        spans = {k: text[self.starts[k] : self.starts[k] + self.lengths[k]] for k in order[places].tolist()}
         first = dict(zip(order[places].tolist(), group[places].tolist(), strict=True))
         order[places] = sorted(spans, key=lambda k: (first[k], spans[k]))
         return order
 
-    def _eight(self, rows: NDArray[np.int64], depth: int) -> Digits:
+    def _read_eight_bytes(self, rows: NDArray[np.int64], depth: int) -> Digits:
         """Eight bytes of each from some depth on, the first highest; zeros after its end."""
         left = np.clip(self.lengths[rows] - depth, 0, 8)
         at = np.minimum(self.starts[rows] + depth, len(self.text) - 8)
@@ -71,7 +71,7 @@ class Names(NamedTuple):
         return np.where(left == 0, np.uint64(0), eight >> beyond % np.uint64(64) << beyond % np.uint64(64))
 
 
-def names_of(stems: Stems) -> Names:
+def stem_names(stems: Stems) -> Names:
     """The text of each stem."""
     return Names(stems.text, stems.starts, stems.lengths)
 
@@ -92,11 +92,11 @@ class Phrases(NamedTuple):
 
     def keys(self) -> Digits:
         """Equal phrases have equal keys."""
-        found = self.parts[:, 0].astype(np.uint64)
+        keys = self.parts[:, 0].astype(np.uint64)
         for k in range(1, self.parts.shape[1]):
-            left = found if k == 1 else kernels.identify_keys(found).numbers.astype(np.uint64)
-            found = left << np.uint64(32) | self.parts[:, k].astype(np.uint64)
-        return found
+            left = keys if k == 1 else kernels.identify_keys(keys).numbers.astype(np.uint64)
+            keys = left << np.uint64(32) | self.parts[:, k].astype(np.uint64)
+        return keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +121,14 @@ class Lexicon:
     @cached_property
     def names(self) -> Names:
         """The text of each entry, its words joined by spaces, a star for a word that is left out."""
-        each = [self._joined(kind) for kind in self.kinds]
+        each = [self._join(kind) for kind in self.kinds]
         if len(each) == 1:
             return each[0]
-        return _strung(each)
+        return _concatenate(each)
 
-    def _joined(self, kind: Phrases) -> Names:
+    def _join(self, kind: Phrases) -> Names:
         if kind.is_every(len(self.stems.keys)):
-            return names_of(self.stems)
+            return stem_names(self.stems)
         count, n = kind.parts.shape
         between = np.frombuffer(b" " + b"* " * (kind.distance - 1), dtype=np.uint8)
         parts = np.ascontiguousarray(kind.parts.ravel())
@@ -141,8 +141,8 @@ class Lexicon:
         return Lexicon(self.stems, tuple(kind.take(k) for kind, k in zip(self.kinds, chosen, strict=True)))
 
     def order(self) -> Words:
-        """How to sort the entries by name. A space and a star come before all that words are made of."""
-        order = names_of(self.stems).order()
+        """The order of the entries by name. A space and a star sort before all characters of words."""
+        order = stem_names(self.stems).order()
         if len(self.kinds) == 1 and self.kinds[0].is_every(len(self.stems.keys)):
             return order
         rank = np.empty(len(self.stems.keys), dtype=np.int64)
@@ -152,7 +152,7 @@ class Lexicon:
         if width * bits > _DIGIT:
             return np.lexsort(np.concatenate([self._ranks(kind, rank, width) for kind in self.kinds]).T[::-1])
         shifts = np.arange(width - 1, -1, -1) * bits
-        return np.argsort(np.concatenate([_packed(self._ranks(k, rank, width), shifts) for k in self.kinds]))
+        return np.argsort(np.concatenate([_pack(self._ranks(k, rank, width), shifts) for k in self.kinds]))
 
     def _ranks(self, kind: Phrases, rank: Words, width: int) -> Words:
         """Phrases as ranks (count, width): as these are sorted, so are the names."""
@@ -165,11 +165,11 @@ class Lexicon:
         return ranks
 
     @classmethod
-    def merged(cls, parts: Sequence["Lexicon"]) -> tuple["Lexicon", list[Words]]:
-        """All that is in any of them, and of each its entries' new numbers."""
+    def merge(cls, parts: Sequence["Lexicon"]) -> tuple["Lexicon", list[Words]]:
+        """A lexicon of all entries, and the new numbers of the entries of each part."""
         if len(parts) == 1:
             return parts[0], [np.arange(len(parts[0]))]
-        stems, moved = _merged_stems([part.stems for part in parts])
+        stems, moved = _merge_stems([part.stems for part in parts])
         kinds, numbers = [], []
         for k, kind in enumerate(parts[0].kinds):
             if all(part.kinds[k].is_every(len(part.stems.keys)) for part in parts):
@@ -182,19 +182,18 @@ class Lexicon:
             found = kernels.identify_keys(Phrases(rows).keys())
             kinds.append(Phrases(rows[found.first], kind.distance))
             numbers.append(found.numbers)
-        whole = cls(stems, tuple(kinds))
-        return whole, _renumbered(parts, kinds, numbers)
+        return cls(stems, tuple(kinds)), _renumber(parts, kinds, numbers)
 
 
-def _packed(ranks: Words, shifts: Words) -> Words:
+def _pack(ranks: Words, shifts: Words) -> Words:
     """Several small numbers in one."""
-    found: Words = ranks[:, 0] << shifts[0]
+    packed: Words = ranks[:, 0] << shifts[0]
     for k in range(1, len(shifts)):
-        found |= ranks[:, k] << shifts[k]
-    return found
+        packed |= ranks[:, k] << shifts[k]
+    return packed
 
 
-def _strung(each: Sequence[Names]) -> Names:
+def _concatenate(each: Sequence[Names]) -> Names:
     """Names one after the other, with one end of zeros."""
     texts = [names.text[: len(names.text) - PAD] for names in each]
     shifts = np.cumsum([0, *map(len, texts)])[:-1]
@@ -205,29 +204,29 @@ def _strung(each: Sequence[Names]) -> Names:
     )
 
 
-def _merged_stems(parts: Sequence[Stems]) -> tuple[Stems, list[Indices]]:
-    every = _strung([names_of(part) for part in parts])
+def _merge_stems(parts: Sequence[Stems]) -> tuple[Stems, list[Indices]]:
+    every = _concatenate([stem_names(part) for part in parts])
     keys = np.concatenate([part.keys for part in parts])
     numbers, stems = kernels.unite(Stems(every.text, every.starts, every.lengths, keys))
     return stems, np.split(numbers, np.cumsum([len(part.keys) for part in parts])[:-1])
 
 
-def _renumbered(parts: Sequence[Lexicon], kinds: list[Phrases], numbers: list[Indices]) -> list[Words]:
-    """The numbers of each kind, part by part → of each part, kind after kind, numbered throughout."""
+def _renumber(parts: Sequence[Lexicon], kinds: list[Phrases], numbers: list[Indices]) -> list[Words]:
+    """Numbers by kind and then by part → numbers by part and then by kind, counted over all kinds."""
     shift = np.cumsum([0, *(len(kind.parts) for kind in kinds)])
     at = [0] * len(kinds)
-    found = []
+    renumbered = []
     for part in parts:
         rows = []
         for k, kind in enumerate(part.kinds):
             rows.append(numbers[k][at[k] : at[k] + len(kind.parts)].astype(np.int64) + shift[k])
             at[k] += len(kind.parts)
-        found.append(np.concatenate(rows))
-    return found
+        renumbered.append(np.concatenate(rows))
+    return renumbered
 
 
 class Places(NamedTuple):
-    """Where the entries of a lexicon are counted."""
+    """The column and the sign of each entry of a lexicon."""
 
     columns: Indices  # -1: nowhere
     signs: Floats
@@ -252,7 +251,7 @@ class Finder:
 
 
 class _KindFinder:
-    """A table for each word of a phrase: what came before it and the word, to what both are together."""
+    """One table per word of a phrase: from the phrase before the word, and the word, to the longer phrase."""
 
     def __init__(self, kind: Phrases, columns: Words) -> None:
         self.tables = []

@@ -13,29 +13,30 @@ from tamis._kernels.text import Floats, Indices, Rows
 _LARGEST = np.iinfo(np.int32).max
 
 
-def matrix(rows: Rows, width: int, dtype: DTypeLike) -> Any:
+def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
     """Counts (texts, columns) in CSR."""
     small = rows.indptr[-1] <= _LARGEST
     indptr = rows.indptr.astype(np.int32) if small else rows.indptr
     indices = rows.indices if small else rows.indices.astype(np.int64)
     values = rows.counts.astype(dtype, copy=False)
-    found = csr()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
-    found.has_sorted_indices = found.has_canonical_format = True  # as `arrange` leaves them
-    return found
+    counts = csr_type()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
+    counts.has_sorted_indices = counts.has_canonical_format = True  # as `arrange` leaves them
+    return counts
 
 
-def csr() -> Any:
+def csr_type() -> Any:
     """The kind of sparse matrix that scikit-learn is set to give."""
     sparse = arrays.scipy_sparse()
     return sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
 
 
-def stacked(rows: list[Rows], indices: Indices, counts: Floats) -> Rows:
+def stack_rows(rows: list[Rows], indices: Indices, counts: Floats) -> Rows:
     """All rows, whose entries lie in these arrays, one part after the other; gaps between them are closed."""
     ends = np.cumsum([0, *(part.indptr[-1] for part in rows)]).astype(np.int64)
     indptr = [part.indptr[1:] + end for part, end in zip(rows, ends[:-1], strict=True)]
     if ends[-1] < len(indices):
         for part, (i, j) in zip(rows, pairwise(ends.tolist()), strict=True):
             indices[i:j], counts[i:j] = part.indices, part.counts
-    every = np.concatenate([np.zeros(1, dtype=np.int64), *indptr])
-    return Rows(every, indices[: ends[-1]], counts[: ends[-1]])
+    return Rows(
+        np.concatenate([np.zeros(1, dtype=np.int64), *indptr]), indices[: ends[-1]], counts[: ends[-1]]
+    )

@@ -1,7 +1,7 @@
 """texts and labels as they come → sums by class → a fitted model, in one pass and in bounded memory.
 
 No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
-gone.
+released.
 """
 
 import time
@@ -23,13 +23,13 @@ from tamis.text.counts import TokenCounts
 from tamis.text.custom import Tokenized
 from tamis.text.hashing import Hashed
 from tamis.text.lexicon import Lexicon
-from tamis.text.matrix import matrix
-from tamis.text.tokenizer import Counted
-from tamis.text.vocabulary import Gathering, Sums, summed
+from tamis.text.matrix import to_csr
+from tamis.text.tokenizer import LexiconCounts
+from tamis.text.vocabulary import Gathering, Sums, sum_by_class
 
-WIDTH = 2**18  # columns where a model comes without counts: 2 MB a class
-_SMALL = 1 << 19  # bytes worked on at a time, if nothing is gained by more: with what they become, 20 MB
-_PATIENCE = 2.0  # seconds before anybody is told how far it has come
+WIDTH = 2**18  # columns where a model comes without counts: 2 MB per class
+_SMALL = 1 << 19  # bytes worked on at a time where more would not help: with their counts, 20 MB
+_PATIENCE = 2.0  # seconds before progress is shown
 
 
 class Chunk(NamedTuple):
@@ -47,13 +47,13 @@ def fit_stream(
     classes: object = None,
     progress: bool | None = None,
 ) -> Pipeline:
-    """Fit naive Bayes to texts with labels, however many, in one pass; what is returned takes texts.
+    """Fit naive Bayes to any number of texts with labels, in one pass; return a pipeline that takes texts.
 
     `model` is `make_pipeline(TokenCounts(…), MultinomialNB(…))`, or the classifier alone, whose counts are
-    hashed then. It is fitted itself, and no copy; `more` adds to what it has learned before. A vocabulary
-    that is to be learned is learned in the same pass. A classifier that cannot learn from sums, as those of
-    scikit-learn, learns from a matrix for each chunk; it may need to be told all `classes`. Progress is shown
-    in a terminal, or as asked.
+    hashed then. The model itself is fitted, not a copy; `more` adds to what it has learned before. A
+    vocabulary is learned in the same pass. A classifier that cannot learn from sums, as those of
+    scikit-learn, learns from a matrix per chunk; it may need all `classes`. Progress is shown in a terminal,
+    or as `progress` says.
 
     >>> import tamis
     >>> mail = [
@@ -67,19 +67,20 @@ def fit_stream(
     ['spam', 'ham']
     """
     pipeline, counts, learner = _steps(model)
-    reader, pupil = (deepcopy(counts), deepcopy(learner)) if more else (clone(counts), clone(learner))
-    if (reader.form == "hashed" or reader.vocabulary is not None) and "_learned" not in reader.__dict__:
-        reader.fit([])
-    known = reader.__sklearn_is_fitted__()
-    chunks = _Meter(progress).watched(_chunks(reader, texts, known))
-    takes = getattr(pupil, "sum_kind", None)
-    if takes is None or (reader.form == "hashed" and reader.alternate_sign):
-        _learn_rows(reader, pupil, chunks, classes)
+    copy = deepcopy if more else clone
+    new_counts, new_learner = copy(counts), copy(learner)
+    has_columns = new_counts.fix_columns()
+    chunks = _Meter(progress).watch(_chunks(new_counts, texts, has_columns))
+    sum_kind = getattr(new_learner, "sum_kind", None)
+    if sum_kind is None or (new_counts.form == "hashed" and new_counts.alternate_sign):
+        _learn_rows(new_counts, new_learner, chunks, classes)
     else:
-        made = _filed_sums if known else _gathered_sums
-        flags = reader.binary or takes == "flags"
-        pupil.partial_fit_sums(made(reader, chunks, flags, _Classes(pupil.missing_label)), classes)
-    counts.__dict__, learner.__dict__ = reader.__dict__, pupil.__dict__  # at last: nothing is half learned
+        sum_chunks = _sum_known_columns if has_columns else _sum_new_columns
+        flags = new_counts.binary or sum_kind == "flags"
+        sums = sum_chunks(new_counts, chunks, flags, _Classes(new_learner.missing_label))
+        new_learner.partial_fit_sums(sums, classes)
+    # The last step, so that an error leaves the model as it was.
+    counts.__dict__, learner.__dict__ = new_counts.__dict__, new_learner.__dict__
     return pipeline
 
 
@@ -89,16 +90,16 @@ def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
         model = make_pipeline(TokenCounts(form="hashed", n_features=WIDTH), model)
     steps = [step for _, step in model.steps]
     if len(steps) != 2 or not isinstance(steps[0], TokenCounts) or not hasattr(steps[1], "partial_fit"):
-        found = ", ".join(type(step).__name__ for step in steps)
+        names = ", ".join(type(step).__name__ for step in steps)
         raise TypeError(
-            f"got a pipeline of {found}, expected TokenCounts and a classifier that learns bit by bit, as "
-            "tamis.MultinomialNB: what weighs counts by all texts needs them all at once"
+            f"got a pipeline of {names}, expected TokenCounts and a classifier that learns bit by bit, as "
+            "tamis.MultinomialNB: weights of counts need all texts at once"
         )
     return model, steps[0], steps[1]
 
 
-def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], known: bool) -> Iterator[Chunk]:
-    """The texts as `counts` cuts them, each chunk with its labels; those to be merged grow."""
+def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_columns: bool) -> Iterator[Chunk]:
+    """Read the texts in chunks, each with its labels; chunks grow where their lexicons are to be merged."""
     given: Any = texts
     if not isinstance(given, Iterable):
         raise TypeError(f"got a {type(texts).__name__}, expected texts with labels: zip(texts, labels)")
@@ -113,17 +114,19 @@ def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], known: bool) 
             labels.append(pair[1])
             yield pair[0]
 
-    chunk, most = (_SMALL, 0) if known else (CHUNK, LARGE)
-    for corpus in counts._corpora(documents(), counts._tokenizer(), chunk, most):
-        yield Chunk(corpus, labels[: len(corpus)])  # no more were taken than are in it
+    chunk, most = (_SMALL, 0) if has_columns else (CHUNK, LARGE)
+    for corpus in counts.read_chunks(documents(), counts.build_reader(), chunk, most):
+        yield Chunk(
+            corpus, labels[: len(corpus)]
+        )  # the iterator gave no more labels than the chunk has texts
         labels.clear()
 
 
 class _Classes:
-    """Labels as they come, by number, and how many texts each has."""
+    """Numbers the labels as they come, and counts the texts of each."""
 
     def __init__(self, missing: object) -> None:
-        self.missing = missing  # the label that stands for none
+        self.missing = missing  # the label of texts without one
         self.numbers: dict[Any, int] = {}
         self.documents = np.zeros(0, dtype=np.int64)
 
@@ -135,11 +138,11 @@ class _Classes:
             )
         keys, group = Keys.of(labels)
         numbers = np.array([self.numbers.setdefault(key, len(self.numbers)) for key in keys], dtype=np.int64)
-        found = numbers[group]
-        more = np.bincount(found, minlength=len(self.numbers))
-        more[: len(self.documents)] += self.documents
-        self.documents = more
-        return found
+        group = numbers[group]
+        documents = np.bincount(group, minlength=len(self.numbers))
+        documents[: len(self.documents)] += self.documents
+        self.documents = documents
+        return group
 
     def tally(self, totals: Words) -> Tally:
         """The sums (classes, columns) by label."""
@@ -153,87 +156,90 @@ class _Classes:
         return Tally(weight=Exact.from_integers(documents), total=Exact.from_integers(totals), keys=keys)
 
 
-def _filed_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
-    """Sums over columns that are known."""
-    learned = counts._found()
-    totals = np.zeros((0, learned.width), dtype=np.int64)
-    itself = np.arange(learned.width, dtype=np.int32)
+def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
+    """Sums over columns that are known before the pass."""
+    counter = counts.counter_
+    totals = np.zeros((0, counter.width), dtype=np.int64)
+    identity = np.arange(counter.width, dtype=np.int32)
 
-    def count(chunk: Chunk) -> tuple[list[Any], Counted, Rows, Indices]:
-        found = learned.tokenizer.count(chunk.corpus)
-        places = learned.columns.find(found.lexicon)
-        if flags or learned.unknown:  # what shares a column must be known by document
-            rows, columns = learned.arranged(found.rows, places), itself
+    def count(chunk: Chunk) -> tuple[list[Any], LexiconCounts, Rows, Indices]:
+        counted = counter.tokenizer.count(chunk.corpus)
+        places = counter.columns.find(counted.lexicon)
+        if flags or counter.unknown:  # tokens that share a column are counted per document
+            rows, columns = counter.arrange(counted.rows, places), identity
         else:
-            rows, columns = found.rows, places.columns
+            rows, columns = counted.rows, places.columns
         if flags:
             rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
-        return chunk.labels, found, rows, columns
+        return chunk.labels, counted, rows, columns
 
-    for labels, found, rows, columns in ahead(count, chunks):
+    for labels, counted, rows, columns in ahead(count, chunks):
         group = classes.group(labels)
         if len(classes.documents) > len(totals):
-            wider = np.zeros((2 * len(classes.documents), learned.width), dtype=np.int64)
+            wider = np.zeros((2 * len(classes.documents), counter.width), dtype=np.int64)
             wider[: len(totals)] = totals
             totals = wider
         kernels.add(rows, columns, group, totals)
-        if isinstance(learned.columns, Hashed):
-            learned.columns.remember(found)
+        if isinstance(counter.columns, Hashed):
+            counter.columns.remember(counted)
     return classes.tally(totals[: len(classes.documents)])
 
 
-def _gathered_sums(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
+def _sum_new_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
     """Sums over columns that are learned in the same pass."""
-    gathering, tokenizer = Gathering(), counts._tokenizer()
-    has, often = flags or counts._prunes, not flags or counts._prunes
+    gathering, tokenizer = Gathering(), counts.build_reader()
+    needs_documents, needs_terms = flags or counts.prunes, not flags or counts.prunes
 
-    def grouped() -> Iterator[tuple[Corpus | Tokenized, Words, int]]:
+    def number_labels() -> Iterator[tuple[Corpus | Tokenized, Words, int]]:
         for chunk in chunks:
             yield chunk.corpus, classes.group(chunk.labels), len(classes.documents)
 
     def count(item: tuple[Corpus | Tokenized, Words, int]) -> tuple[Lexicon, Sums]:
-        corpus, group, known = item
+        corpus, group, count_of_classes = item
         lexicon, rows = tokenizer.count(corpus)
-        return lexicon, summed(rows, len(lexicon), group, known, has, often)
+        return lexicon, sum_by_class(
+            rows, len(lexicon), group, count_of_classes, needs_documents, needs_terms
+        )
 
-    for lexicon, sums in ahead(count, grouped()):
+    for lexicon, sums in ahead(count, number_labels()):
         gathering.add(lexicon, sums)
-        gathering.tidy(always=False)
-    gathering.tidy()
-    columns = counts._settle(tokenizer, gathering, classes.documents)
-    learned, kept = counts._found(), columns >= 0
-    found = gathering.has if flags else gathering.often
-    if learned.unknown and flags and not kept.all():
+        gathering.merge(always=False)
+    gathering.merge()
+    columns = counts.learn_columns(tokenizer, gathering, classes.documents)
+    counter, kept = counts.counter_, columns >= 0
+    sums_by_entry = gathering.document_frequency if flags else gathering.term_frequency
+    if counter.unknown and flags and not kept.all():
         raise ValueError(
             "got unknown=True, binary counts and a vocabulary pruned in the same pass, expected one less: "
             "fit TokenCounts first, then stream with more=True"
         )
-    totals = np.zeros((len(classes.documents), learned.width), dtype=np.int64)
-    kernels.move(found if kept.all() else np.ascontiguousarray(found[:, kept]), columns[kept], totals)
-    if learned.unknown:
-        totals[:, -1] = found[:, ~kept].sum(axis=1)
+    totals = np.zeros((len(classes.documents), counter.width), dtype=np.int64)
+    kept_sums = sums_by_entry if kept.all() else np.ascontiguousarray(sums_by_entry[:, kept])
+    kernels.move(kept_sums, columns[kept], totals)
+    if counter.unknown:
+        totals[:, -1] = sums_by_entry[:, ~kept].sum(axis=1)
     return classes.tally(totals)
 
 
 def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk], classes: object) -> None:
-    """Learn a matrix for each chunk."""
+    """Learn from one matrix per chunk."""
     if not counts.__sklearn_is_fitted__():
         raise TypeError(
             f"a {type(learner).__name__} learns from rows, for which the columns must be known: expected "
             "TokenCounts(form='hashed'), one with a vocabulary, or one that was fitted, with more=True"
         )
-    learned = counts._found()
+    counter = counts.counter_
 
     def count(chunk: Chunk) -> tuple[list[Any], Rows]:
-        return chunk.labels, learned.count(chunk.corpus)
+        return chunk.labels, counter.count(chunk.corpus)
 
     for labels, rows in ahead(count, chunks):
-        named = {} if classes is None else {"classes": classes}
-        learner.partial_fit(matrix(rows, learned.width, counts.dtype), labels, **named)
+        options = {} if classes is None else {"classes": classes}
+        learner.partial_fit(to_csr(rows, counter.width, counts.dtype), labels, **options)
 
 
 class _Meter:
-    """How many texts have passed, and how fast."""
+    """Shows how many texts were read, and how fast."""
 
     def __init__(self, shown: bool | None) -> None:
         self._line = Line()
@@ -242,8 +248,8 @@ class _Meter:
         self._begun = time.monotonic()
         self._texts = self._bytes = 0
 
-    def watched(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """The same chunks, counted as they pass."""
+    def watch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """Pass the chunks on, and count them."""
         try:
             for chunk in chunks:
                 yield chunk
@@ -251,13 +257,13 @@ class _Meter:
                 self._bytes += chunk.corpus.size
                 now = time.monotonic()
                 if self._shown and now - self._begun > _PATIENCE and self._line.is_due(now):
-                    self._line.draw(self._said(now), now)
+                    self._line.draw(self._describe(now), now)
         finally:
             now = time.monotonic()
             if self._always or (self._shown and now - self._begun > _PATIENCE):
-                self._line.end(self._said(now))
+                self._line.end(self._describe(now))
 
-    def _said(self, now: float) -> str:
+    def _describe(self, now: float) -> str:
         seconds = max(now - self._begun, 1e-9)
         size = self._bytes / 1e6
         return f"{self._texts:,} texts, {size:,.1f} MB, {size / seconds:,.1f} MB/s, {seconds:.0f} s"

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Alphabet, Indices, Read, Rows, Stems, Words
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
-from tamis.text.checking import LONGEST, lengths, whole
+from tamis.text.checking import LONGEST, check_integer, check_range
 from tamis.text.corpus import Corpus
 from tamis.text.lexicon import Finder, Lexicon, Phrases
 
 Analyzer = Literal["word", "char", "char_wb"]
 
 
-class Counted(NamedTuple):
+class LexiconCounts(NamedTuple):
     """How often each entry of a lexicon is in each document."""
 
     lexicon: Lexicon
@@ -26,7 +26,7 @@ class Counted(NamedTuple):
 
 
 class Reader(Protocol):
-    """What finds the tokens of documents: `Tokenizer`, compiled, or `CustomAnalyzer`, in Python."""
+    """Finds the tokens of documents: `Tokenizer`, compiled, or `CustomAnalyzer`, in Python."""
 
     @property
     def weight(self) -> int: ...
@@ -34,11 +34,11 @@ class Reader(Protocol):
     def preprocess(self, document: Any, /) -> Any: ...
     def split(self, document: Any, /) -> Iterable[str]: ...
     def name(self, term: str, /) -> str: ...
-    def count(self, corpus: Any, /) -> Counted: ...
+    def count(self, corpus: Any, /) -> LexiconCounts: ...
 
 
 class _Stream(NamedTuple):
-    """Numbers of what follows each other in documents."""
+    """Numbers of the tokens of documents, in the order of the text."""
 
     numbers: Indices
     documents: Words  # (n + 1,)
@@ -46,7 +46,7 @@ class _Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What a token is. It has no state: what it finds in a text depends on nothing but the text.
+    """The definition of a token. It has no state: the tokens of a text depend on the text alone.
 
     >>> Tokenizer().tokens("Straße, CAFÉ und 東京都!")
     ['strasse', 'café', 'und', '東京', '京都']
@@ -71,9 +71,9 @@ class Tokenizer:
         for name in ("fold", "unspaced", "digits"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"got {name}={getattr(self, name)!r}, expected a word: see text.alphabet")
-        lengths(self.ngram_range)
-        whole("pairs", self.pairs, 0, LONGEST)
-        whole("min_length", self.min_length, 1)
+        check_range(self.ngram_range)
+        check_integer("pairs", self.pairs, 0, LONGEST)
+        check_integer("min_length", self.min_length, 1)
         if self.analyzer == "word" and self.ngram_range is None and not self.pairs:
             raise ValueError(
                 "got ngram_range=None and pairs=0, expected one of them: nothing would be counted"
@@ -86,7 +86,7 @@ class Tokenizer:
 
     @property
     def weight(self) -> int:
-        """About how many tokens there are for each that a text of words has."""
+        """The approximate number of tokens per word of a text."""
         least, most = self.ngram_range or (1, 0)
         return (most - least + 1 + self.pairs) * (1 if self.analyzer == "word" else 6)
 
@@ -99,11 +99,11 @@ class Tokenizer:
 
     @cached_property
     def _stops(self) -> Finder | None:
-        """What finds a stop word among stems; a word that is no single token stops each of its tokens."""
+        """Finds stop words among stems; a stop word of several tokens stops each of them."""
         if not self.stop_words:
             return None
-        stems = self._words(Corpus.of(sorted(self.stop_words)), shortest=1).stems
-        return Finder(Lexicon(stems, (_single(stems),)), np.arange(len(stems.keys)))
+        stems = self._read_words(Corpus.of(sorted(self.stop_words)), shortest=1).stems
+        return Finder(Lexicon(stems, (_single_stems(stems),)), np.arange(len(stems.keys)))
 
     def tokens(self, text: str | bytes) -> list[str]:
         """The tokens of one text: in their order, shorter before longer, pairs last. Bytes are UTF-8."""
@@ -152,11 +152,11 @@ class Tokenizer:
             )
         return " ".join(word for (word,) in words)
 
-    def count(self, corpus: Corpus) -> Counted:
+    def count(self, corpus: Corpus) -> LexiconCounts:
         """How often each token is in each document, by its number in a lexicon of these documents."""
         lexicon, streams = self._read(corpus)
-        stream = _together(streams)
-        return Counted(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
+        stream = _interleave(streams)
+        return LexiconCounts(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
 
     def _read(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
         if self.analyzer != "word":
@@ -164,14 +164,14 @@ class Tokenizer:
             folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, within)
             least, most = self.ngram_range or (1, 1)
             numbers, documents, stems = kernels.read_grams(folded, places, least, most, within)
-            return Lexicon(stems, (_single(stems),)), [_Stream(numbers, documents)]
-        numbers, documents, stems = self._words(corpus, self.min_length)
-        words, single = _Stream(numbers, documents), _single(stems)
+            return Lexicon(stems, (_single_stems(stems),)), [_Stream(numbers, documents)]
+        numbers, documents, stems = self._read_words(corpus, self.min_length)
+        words, single = _Stream(numbers, documents), _single_stems(stems)
         if self._stops is not None:
-            words, single = _without(words, self._stops.find(Lexicon(stems, (single,))) >= 0)
+            words, single = _drop_stems(words, self._stops.find(Lexicon(stems, (single,))) >= 0)
         kinds, streams = [], []
         shift = 0
-        for kind, stream in self._phrases(words, single):
+        for kind, stream in self._make_phrases(words, single):
             kinds.append(kind)
             streams.append(
                 _Stream(stream.numbers + np.int32(shift) if shift else stream.numbers, stream.documents)
@@ -179,31 +179,31 @@ class Tokenizer:
             shift += len(kind.parts)
         return Lexicon(stems, tuple(kinds)), streams
 
-    def _words(self, corpus: Corpus, shortest: int) -> Read:
+    def _read_words(self, corpus: Corpus, shortest: int) -> Read:
         folded, places = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
         return kernels.read_words(folded, places, shortest, self._alphabet)
 
-    def _phrases(self, words: _Stream, single: Phrases) -> Iterator[tuple[Phrases, _Stream]]:
-        """Each kind of phrase, and where it comes."""
+    def _make_phrases(self, words: _Stream, single: Phrases) -> Iterator[tuple[Phrases, _Stream]]:
+        """Each kind of phrase, and its occurrences."""
         least, most = self.ngram_range or (1, 0)
-        kind, stream = single, _numbered(words, single)
+        kind, stream = single, _renumber(words, single)
         for n in range(1, most + 1):
             if n > 1:
-                kind, stream = _longer(kind, stream, words, n - 1)
+                kind, stream = _extend(kind, stream, words, n - 1)
             if n >= least:
                 yield kind, stream
-        kind, stream = single, _numbered(words, single)
+        kind, stream = single, _renumber(words, single)
         for distance in range(2 if least <= 2 <= most else 1, self.pairs + 1):  # each phrase once
-            pair, where = _longer(kind, stream, words, distance)
+            pair, where = _extend(kind, stream, words, distance)
             yield Phrases(pair.parts, distance), where
 
 
-def _single(stems: Stems) -> Phrases:
+def _single_stems(stems: Stems) -> Phrases:
     return Phrases(np.arange(len(stems.keys), dtype=np.int32)[:, None])
 
 
-def _without(words: _Stream, stopped: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:
-    """Less the stems that are stopped."""
+def _drop_stems(words: _Stream, stopped: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:
+    """Drop the stems that are stop words."""
     kept = ~stopped[words.numbers]
     before = np.concatenate([[0], np.cumsum(kept)])
     return _Stream(words.numbers[kept], before[words.documents]), Phrases(
@@ -211,8 +211,8 @@ def _without(words: _Stream, stopped: NDArray[np.bool_]) -> tuple[_Stream, Phras
     )
 
 
-def _numbered(words: _Stream, single: Phrases) -> _Stream:
-    """Stems by their number among those that count."""
+def _renumber(words: _Stream, single: Phrases) -> _Stream:
+    """Number the stems among those that are not stop words."""
     stems = single.parts[:, 0]
     if not len(stems) or stems[-1] == len(stems) - 1:
         return words
@@ -221,8 +221,8 @@ def _numbered(words: _Stream, single: Phrases) -> _Stream:
     return _Stream(place[words.numbers], words.documents)
 
 
-def _longer(kind: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
-    """Phrases with the word that comes `shift` after their first."""
+def _extend(kind: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
+    """Extend phrases by the word that comes `shift` words after their first."""
     keys, documents = kernels.pair(stream.numbers, stream.documents, words.numbers, words.documents, shift)
     found = kernels.identify_keys(keys)
     first = keys[found.first]
@@ -230,17 +230,17 @@ def _longer(kind: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple
     return Phrases(np.column_stack([kind.parts[left], last])), _Stream(found.numbers, documents)
 
 
-def _together(streams: list[_Stream]) -> _Stream:
-    """What is in any of the streams, document by document."""
+def _interleave(streams: list[_Stream]) -> _Stream:
+    """The numbers of all streams, document by document."""
     if len(streams) == 1:
         return streams[0]
     documents = np.sum([stream.documents for stream in streams], axis=0)
     numbers = np.empty(documents[-1], dtype=np.int32)
-    begun = documents[:-1].copy()
+    starts = documents[:-1].copy()
     for stream in streams:
         lengths = np.diff(stream.documents)
-        numbers[np.arange(len(stream.numbers)) + np.repeat(begun - stream.documents[:-1], lengths)] = (
+        numbers[np.arange(len(stream.numbers)) + np.repeat(starts - stream.documents[:-1], lengths)] = (
             stream.numbers
         )
-        begun += lengths
+        starts += lengths
     return _Stream(numbers, documents)

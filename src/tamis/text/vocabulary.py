@@ -4,32 +4,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Rows, Words
-from tamis.text.checking import words
+from tamis.text.checking import check_words
 from tamis.text.lexicon import Finder, Lexicon, Places
 from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
-_TIDY = 1 << 22  # sums and entries that wait to be merged, at least: some 60 MB
+_TIDY = 1 << 22  # sums and entries that are merged at once, at least: some 60 MB
 
 
-class Named(Protocol):
-    """Columns that have names."""
-
-    @property
-    def names(self) -> NDArray[np.object_]: ...
-
-
-def saved(columns: Named) -> dict[str, Any]:
-    """The names of columns as arrays: their text in UTF-8, and how long each is."""
-    each = [name.encode() for name in columns.names]
+def _encode_names(names: NDArray[np.object_]) -> dict[str, Any]:
+    """Names as arrays: their text in UTF-8, and the length of each."""
+    each = [name.encode() for name in names]
     text = np.frombuffer(b"".join(each), dtype=np.uint8)
     return {"text": text, "lengths": np.array([len(name) for name in each], dtype=np.int64)}
 
@@ -45,7 +38,7 @@ class Vocabulary:
         return len(self.lexicon)
 
     @classmethod
-    def sorted(cls, lexicon: Lexicon) -> "Vocabulary":
+    def sort(cls, lexicon: Lexicon) -> "Vocabulary":
         """Columns in the order of their names."""
         columns = np.empty(len(lexicon), dtype=np.int64)
         columns[lexicon.order()] = np.arange(len(lexicon))
@@ -63,22 +56,22 @@ class Vocabulary:
     @cached_property
     def names(self) -> NDArray[np.object_]:
         """The name of each column."""
-        found = np.empty(len(self), dtype=object)
-        found[self.columns] = self.lexicon.names.strings()
-        return found
+        names = np.empty(len(self), dtype=object)
+        names[self.columns] = self.lexicon.names.strings()
+        return names
 
     def keep(self, columns: Mask) -> "Vocabulary":
-        """Less the columns that are not kept; the others move up."""
+        """Drop the columns that are not marked; the others move up."""
         place = np.cumsum(columns) - 1
         rows = np.flatnonzero(columns[self.columns])
         return Vocabulary(self.lexicon.take(rows), place[self.columns[rows]])
 
-    def saved(self) -> dict[str, Any]:
-        """As arrays."""
-        return saved(self)
+    def to_state(self) -> dict[str, Any]:
+        """The names as arrays."""
+        return _encode_names(self.names)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"lexicon": self.lexicon, "columns": self.columns}  # what is looked up by can be made again
+        return {"lexicon": self.lexicon, "columns": self.columns}  # the finder can be made again
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +88,7 @@ class GivenVocabulary:
         """Terms in the order of their columns, or with their columns, read as texts are."""
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
-        listed = words("the vocabulary", sorted(terms) if isinstance(terms, set | frozenset) else terms)
+        listed = check_words("the vocabulary", sorted(terms) if isinstance(terms, set | frozenset) else terms)
         columns = [terms[term] for term in listed] if isinstance(terms, Mapping) else list(range(len(listed)))
         if not listed:
             raise ValueError("got an empty vocabulary, expected at least one term")
@@ -116,13 +109,13 @@ class GivenVocabulary:
             names[column] = name
         return cls(names)
 
-    def saved(self) -> dict[str, Any]:
-        """As arrays."""
-        return saved(self)
+    def to_state(self) -> dict[str, Any]:
+        """The names as arrays."""
+        return _encode_names(self.names)
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> "GivenVocabulary":
-        """What was saved."""
+    def from_state(cls, state: Mapping[str, Any]) -> "GivenVocabulary":
+        """The vocabulary that `to_state` wrote."""
         text, ends = state["text"].tobytes(), np.cumsum(state["lengths"]).tolist()
         names = np.empty(len(ends), dtype=object)
         names[:] = [text[i:j].decode() for i, j in pairwise([0, *ends])]
@@ -139,51 +132,55 @@ class GivenVocabulary:
         return {name: k for k, name in enumerate(self.names)}
 
     def keep(self, columns: Mask) -> "GivenVocabulary":
-        """Less the columns that are not kept; the others move up."""
+        """Drop the columns that are not marked; the others move up."""
         return GivenVocabulary(self.names[columns])
 
 
 class Sums(NamedTuple):
-    """Of each class and entry, in how many documents it is, and how often: those that are asked for."""
+    """Sums over the documents of each class, one row per class; None if they are not needed."""
 
-    has: Rows | None  # a row a class
-    often: Rows | None
+    document_frequency: Rows | None  # documents that have an entry
+    term_frequency: Rows | None  # occurrences of an entry
 
 
 class Gathering:
     """Chunks as they come → one lexicon, and its sums (classes, entries).
 
-    It takes memory for the entries, and none for the documents. Classes may still be added as chunks come.
+    Memory is needed for the entries, not for the documents. Chunks may bring new classes.
     """
 
     def __init__(self) -> None:
         self.parts: list[Lexicon] = []
         self.sums: list[Sums] = []  # of all parts but those that were merged before
-        self.has = self.often = np.zeros((0, 0), dtype=np.int64)
-        self._tidied = 0
+        self.document_frequency = self.term_frequency = np.zeros((0, 0), dtype=np.int64)
+        self._merged_size = 0
 
     def add(self, lexicon: Lexicon, sums: Sums) -> None:
-        """One chunk more."""
+        """Add a chunk."""
         self.parts.append(lexicon)
         self.sums.append(sums)
 
-    def tidy(self, always: bool = True) -> list[Words]:
-        """Merge what was added, at once or when it pays; of each part, its entries' new numbers."""
+    def merge(self, always: bool = True) -> list[Words]:
+        """Merge the chunks, always or when it pays; return the new numbers of each chunk's entries."""
         held = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
         held += sum(map(len, self.parts))
-        if not always and held <= 2 * self._tidied + _TIDY:
+        if not always and held <= 2 * self._merged_size + _TIDY:
             return []
         if not any(map(len, self.parts)):
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
-        whole, numbers = Lexicon.merged(self.parts)
-        self.has = _merged(self.has, [sums.has for sums in self.sums], numbers, len(whole))
-        self.often = _merged(self.often, [sums.often for sums in self.sums], numbers, len(whole))
-        self.parts, self.sums = [whole], []
-        self._tidied = len(whole)
+        lexicon, numbers = Lexicon.merge(self.parts)
+        entries = len(lexicon)
+        documents, terms = (
+            (list(column) for column in zip(*self.sums, strict=True)) if self.sums else ([], [])
+        )
+        self.document_frequency = _merge_sums(self.document_frequency, documents, numbers, entries)
+        self.term_frequency = _merge_sums(self.term_frequency, terms, numbers, entries)
+        self.parts, self.sums = [lexicon], []
+        self._merged_size = entries
         return numbers
 
 
-def _merged(before: Words, sums: list[Rows | None], numbers: list[Words], entries: int) -> Words:
+def _merge_sums(before: Words, sums: list[Rows | None], numbers: list[Words], entries: int) -> Words:
     """Sums of the first part, if it was merged before, and of the others, by their new numbers."""
     known = [rows for rows in sums if rows is not None]
     if not known and not len(before):
@@ -196,28 +193,30 @@ def _merged(before: Words, sums: list[Rows | None], numbers: list[Words], entrie
     return table
 
 
-def summed(
-    rows: Rows, entries: int, group: Words, classes: int, has: bool = True, often: bool = True
+def sum_by_class(
+    rows: Rows, entries: int, group: Words, classes: int, documents: bool = True, terms: bool = True
 ) -> Sums:
-    """The sums of the documents of each class."""
-    once = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if has else None
+    """Sum the rows of each class: `documents` and `terms` say which of the sums are needed."""
+    flags = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if documents else None
     return Sums(
-        None if once is None else kernels.condense(once, group, classes, entries),
-        kernels.condense(rows, group, classes, entries) if often else None,
+        None if flags is None else kernels.condense(flags, group, classes, entries),
+        kernels.condense(rows, group, classes, entries) if terms else None,
     )
 
 
-def evidence(has: Words, documents: Words) -> NDArray[np.float64]:
-    """What a text's having a token, or not, says about its class, over all texts (entries,): in nats.
+def class_information(having: Words, documents: Words) -> NDArray[np.float64]:
+    """The information about the class in the presence of each token (entries,), over all texts: in nats.
 
-    >>> says = evidence(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
-    >>> [round(float(x), 3) for x in says]
+    It is the number of texts times the mutual information; twice it is the G statistic of independence.
+
+    >>> information = class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
+    >>> [round(float(x), 3) for x in information]
     [69.315, 0.0]
     """
     total = documents.sum()
-    said = np.zeros(len(has))
-    for seen in (has, documents - has):
+    information = np.zeros(len(having))
+    for seen in (having, documents - having):
         expected = seen.sum(axis=1, keepdims=True) * (documents / total)
         with np.errstate(divide="ignore", invalid="ignore"):
-            said += np.where(seen > 0, seen * np.log(seen / expected), 0.0).sum(axis=1)
-    return said
+            information += np.where(seen > 0, seen * np.log(seen / expected), 0.0).sum(axis=1)
+    return information

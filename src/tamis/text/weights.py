@@ -1,28 +1,301 @@
 """counts → weighted features: scikit-learn's transformers, of which those that learn are their statistic.
 
+Rows come sparse or dense and leave as SciPy's CSR. They are never written to, nor made dense.
+
+
 [R] Rennie, Shih, Teevan, Karger: Tackling the poor assumptions of naive Bayes text classifiers, 2003.
 [W] Wang, Manning: Baselines and bigrams: simple, good sentiment and topic classification, 2012.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import normalize
 from sklearn.utils import ClassifierTags, column_or_1d
 from sklearn.utils.validation import validate_data
 
+from tamis import arrays
 from tamis.arrays import Array
 from tamis.models.generative.counting import refuse_negative, sum_counts
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_too_much
-from tamis.tables import Sparse
-from tamis.text.weighing import Counts, Learned, LearnedWeights, Weights
+from tamis.tables import Sparse, Table
+from tamis.text.hashing import refuse_many_names
+from tamis.text.matrix import csr_type
 
 _MANY = (
     "sklearn.multiclass.OneVsRestClassifier(make_pipeline(NaiveBayesWeights(), LogisticRegression())) "
     "takes more than two"
 )
+
+
+class Counts(NamedTuple):
+    """Sparse rows of numbers: columns in order, each once, and no zeros. They must not be written to."""
+
+    matrix: Any  # csr_array (n, d) of float64; may share memory with what the caller passed
+    dtype: np.dtype[Any]  # of the answer
+
+    @classmethod
+    def of(cls, data: object, negative: bool = False) -> "Counts":
+        """Read rows of any kind; negative numbers are refused unless `negative`."""
+        table = Table.of(data)
+        single = getattr(data, "dtype", None) == np.float32
+        for size, what in ((table.width, "feature(s)"), (table.rows, "sample(s)")):
+            if size == 0:
+                raise ValueError(
+                    f"Found array with 0 {what} (shape=({table.rows}, {table.width})) "
+                    "while a minimum of 1 is required."
+                )
+        if table.sparse is None:
+            matrix = arrays.scipy_sparse().csr_array(table.numbers())
+        else:
+            matrix = table.sparse.matrix()
+            if not matrix.has_canonical_format:
+                matrix = matrix.copy()
+                matrix.sum_duplicates()
+            if not matrix.data.all():
+                matrix = matrix.copy()
+                matrix.eliminate_zeros()
+        _refuse_broken(table, matrix, negative)
+        return cls(matrix, np.dtype(np.float32 if single else np.float64))
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """The number of rows with an entry in each column (d,)."""
+        return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1]).astype(np.int64)
+
+    def with_values(self, values: Array) -> Any:
+        """Other values in the same places, without zeros, in CSR of the kind configured."""
+        rows = csr_type()(
+            (values.astype(self.dtype), self.matrix.indices, self.matrix.indptr), self.matrix.shape, copy=True
+        )
+        if not rows.data.all():
+            rows.eliminate_zeros()
+        return rows
+
+
+def _refuse_broken(table: Table, matrix: Any, negative: bool) -> None:
+    """Raise for the first number that is not finite, or that is below zero, naming its place."""
+    values = matrix.data
+    for wrong, said, expected in (
+        (~np.isfinite(values), "Input X contains NaN or infinity", "finite numbers: drop or fill those rows"),
+        (
+            np.zeros(0, dtype=np.bool_) if negative else values < 0,
+            "Negative values in data",
+            "counts of at least 0: hashed ones come with alternate_sign=False",
+        ),
+    ):
+        if wrong.any():
+            entry = int(np.argmax(wrong))
+            row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+            place = f"row {row} of {table.name(int(matrix.indices[entry]))}"
+            raise ValueError(f"{said}: got {values[entry]:g} in {place}, expected {expected}")
+
+
+class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]  # scikit-learn has no types
+    """A transformer that changes the values of entries and not their places."""
+
+    _negative: ClassVar[bool] = False  # whether numbers below zero are taken
+
+    def _check(self) -> None:
+        """Raise if a parameter is not what it can be."""
+
+    def _learn(self, X: object, y: object, fresh: bool) -> Counts:
+        """Learn rows, alone (`fresh`) or with those before; return the rows as they were read."""
+        self._check()
+        return self._read_first(X)
+
+    def _weigh(self, counts: Counts) -> Any:
+        """The rows with their weights."""
+        raise NotImplementedError
+
+    def fit_transform(self, X: object, y: object = None) -> Any:
+        """Learn from these rows alone, and weigh them; they are read once."""
+        return self._weigh(self._learn(X, y, fresh=True))
+
+    def transform(self, X: object) -> Any:
+        """The weighted rows, in SciPy's CSR."""
+        self._check()
+        return self._weigh(self._read_next(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the columns; x0, x1, … if they have none."""
+        if input_features is None and not hasattr(self, "feature_names_in_"):
+            refuse_many_names(getattr(self, "n_features_in_", 0))
+        names: NDArray[np.object_] = super().get_feature_names_out(input_features)
+        return names
+
+    def _read_first(self, X: object) -> Counts:
+        """Read the first rows, whose columns are remembered."""
+        counts = Counts.of(X, self._negative)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        return counts
+
+    def _read_next(self, X: object) -> Counts:
+        """Read further rows, which must have the columns of the first."""
+        counts = Counts.of(X, self._negative)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return counts
+
+    def describe_state(self) -> dict[str, Any]:
+        """The state that a file holds, besides the parameters."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "width": getattr(self, "n_features_in_", None),
+            "names": None if names is None else names.tolist(),
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Set the state that a file holds."""
+        if state["width"] is not None:
+            self.n_features_in_ = int(state["width"])
+        if state["names"] is not None:
+            self.feature_names_in_ = np.array(state["names"], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+@dataclass(frozen=True, eq=False)
+class WeightState:
+    """A statistic, how its rows were sum_by_class, and what was inferred from it so far."""
+
+    statistic: Tally
+    declared: Keys  # classes that are still to come
+    binary: bool  # whether entries are counted, and not added
+    inferred: dict[object, Array] = field(default_factory=dict)
+
+    def infer(self, parameter: object, compute: Callable[[], Array]) -> Array:
+        """The weights for a parameter, computed when they are first needed."""
+        weights = self.inferred.get(parameter)
+        if weights is None:
+            weights = compute()
+            weights.setflags(write=False)
+            self.inferred.clear()
+            self.inferred[parameter] = weights
+        return weights
+
+    def __reduce__(self) -> tuple[type["WeightState"], tuple[Tally, Keys, bool]]:
+        return WeightState, (
+            self.statistic,
+            self.declared,
+            self.binary,
+        )  # without the weights, which can be inferred again
+
+
+class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
+    """Weights that follow from a statistic: learning is adding, and an error leaves the state as it was."""
+
+    _learned: WeightState
+
+    def _refuse(self, learned: WeightState) -> None:
+        """Raise if no rows have this statistic, or no weights follow from it."""
+        raise NotImplementedError
+
+    def _read_next(self, X: object) -> Counts:
+        self._refuse_unfitted()
+        return super()._read_next(X)
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other transformers of the same kind and columns have learned."""
+        state = self.state_
+        for other in others:
+            if type(other) is not type(self):
+                raise TypeError(
+                    f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
+                )
+            theirs = other.state_
+            names, own = (getattr(each, "feature_names_in_", None) for each in (other, self))
+            if theirs.statistic.total.shape[-1] != state.statistic.total.shape[-1] or (
+                names is not None and own is not None and names.tolist() != own.tolist()
+            ):
+                raise ValueError("the transformers have other columns, expected the same in the same order")
+            if theirs.binary != state.binary:
+                raise ValueError(
+                    f"got one with binary={theirs.binary} to merge, expected {state.binary}: fit them alike"
+                )
+            declared = state.declared.union(theirs.declared)[0]
+            state = WeightState(state.statistic + theirs.statistic, declared, state.binary)
+        self._refuse(state)
+        self._learned = state
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Let everything learned so far count `factor` times as much."""
+        state = self.state_
+        if not 0.0 < float(factor) <= 1.0:
+            raise ValueError(f"got factor={factor}, expected above 0 and at most 1, as 0.99")
+        self._learned = WeightState(state.statistic * float(factor), state.declared, state.binary)
+        return self
+
+    def _add(self, part: Tally, declared: Keys, binary: bool, fresh: bool) -> WeightState:
+        """The state with this part added."""
+        if fresh:
+            return WeightState(part, declared, binary)
+        before = self.state_
+        return WeightState(before.statistic + part, before.declared.union(declared)[0], before.binary)
+
+    def _forget(self, part: Tally) -> Self:
+        """Subtract the statistic of some rows."""
+        before = self.state_
+        rest = WeightState(before.statistic - part, before.declared, before.binary)
+        self._refuse(rest)
+        if not rest.statistic.weight.value.any():
+            raise ValueError(
+                "every row would be forgotten, expected some to be left: "
+                f"make a new {type(self).__name__} instead; nothing was changed"
+            )
+        self._learned = rest
+        return self
+
+    @property
+    def state_(self) -> WeightState:
+        """The statistic, and how its rows were summed."""
+        self._refuse_unfitted()
+        return self._learned
+
+    def _refuse_unfitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__
+
+    def describe_state(self) -> dict[str, Any]:
+        state = self.state_
+        return {
+            "statistic": state.statistic,
+            "declared": state.declared,
+            "binary": state.binary,
+            **super().describe_state(),
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        statistic, declared = state["statistic"], state["declared"]
+        if not isinstance(statistic, Tally) or not isinstance(declared, Keys):
+            raise TypeError("no statistic")
+        super().restore_state(state)
+        self._learned = WeightState(statistic, declared, bool(state["binary"]))
+
+    @property
+    def statistic_(self) -> Tally:
+        """The statistic of all rows that were learned."""
+        return self.state_.statistic
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
 
 
 class LogCounts(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
@@ -38,7 +311,7 @@ class LogCounts(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg] 
         return self
 
     def _weigh(self, counts: Counts) -> Any:
-        return counts.weighted(np.log1p(counts.matrix.data))
+        return counts.with_values(np.log1p(counts.matrix.data))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -71,10 +344,10 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
         return self
 
     def _check(self) -> None:
-        _one_of("norm", self.norm, ("l2", "l1", "max"))
+        _check_choice("norm", self.norm, ("l2", "l1", "max"))
 
     def _weigh(self, counts: Counts) -> Any:
-        return counts.weighted(_normed(counts, counts.matrix.data, self.norm))
+        return counts.with_values(_normalize(counts, counts.matrix.data, self.norm))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -126,22 +399,22 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
     def unlearn(self, X: object) -> Self:
         """Forget rows that were learned: as if they had never come."""
-        return self._forget(_documents(self._next(X)))
+        return self._forget(_documents(self._read_next(X)))
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
         self._check()
-        counts = self._first(X) if fresh else self._next(X)
-        self._learned = self._added(_documents(counts), Keys(()), True, fresh)
+        counts = self._read_first(X) if fresh else self._read_next(X)
+        self._learned = self._add(_documents(counts), Keys(()), True, fresh)
         return counts
 
-    def _refuse(self, learned: Learned) -> None:
+    def _refuse(self, learned: WeightState) -> None:
         rows, seen = learned.statistic.weight.value, learned.statistic.total.value
         refuse_too_much(bool(rows < 0 or (seen < 0).any() or (seen > rows).any()))
 
     @property
     def idf_(self) -> Array:
         """The weight of each column (d,)."""
-        state = self._state()
+        state = self.state_
         self._check()
 
         def weigh() -> Array:
@@ -160,12 +433,12 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
             values = np.log1p(values) if self.counts == "log" else 1.0 + np.log(values)
         if self.idf is not None:
             values = values * self.idf_[counts.matrix.indices]
-        return counts.weighted(_normed(counts, values, self.norm))
+        return counts.with_values(_normalize(counts, values, self.norm))
 
     def _check(self) -> None:
-        _one_of("counts", self.counts, ("plain", "log", "sublinear"))
-        _one_of("idf", self.idf, ("smooth", "plain", None))
-        _one_of("norm", self.norm, ("l2", "l1", None))
+        _check_choice("counts", self.counts, ("plain", "log", "sublinear"))
+        _check_choice("idf", self.idf, ("smooth", "plain", None))
+        _check_choice("norm", self.norm, ("l2", "l1", None))
 
 
 class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
@@ -202,36 +475,36 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
     def unlearn(self, X: object, y: object) -> Self:
         """Forget rows that were learned, with their labels: as if they had never come."""
-        counts = self._next(X)
+        counts = self._read_next(X)
         self._check()
-        filed = _labels(y, counts.matrix.shape[0])
-        known = self._state().statistic.keys or Keys(())
-        for key in filed.keys:
+        labels = _labels(y, counts.matrix.shape[0])
+        known = self.state_.statistic.keys or Keys(())
+        for key in labels.keys:
             if key not in known:
                 raise ValueError(
                     f"label {key!r} was never learned, expected one of {known!r}: nothing was changed"
                 )
-        return self._forget(self._observed(counts, filed))
+        return self._forget(self._observe(counts, labels))
 
     def _learn(self, X: object, y: object, fresh: bool, classes: object = None) -> Counts:
         self._check(fresh)
-        counts = Counts.of(X) if fresh else self._next(X)
-        filed = _labels(y, counts.matrix.shape[0])
+        counts = Counts.of(X) if fresh else self._read_next(X)
+        labels = _labels(y, counts.matrix.shape[0])
         declared = Keys(()) if classes is None else Keys.of(classes)[0]
-        found = self._added(self._observed(counts, filed), declared, bool(self.binary), fresh)
-        self._refuse(found)
+        state = self._add(self._observe(counts, labels), declared, bool(self.binary), fresh)
+        self._refuse(state)
         if fresh:
             validate_data(self, X, reset=True, skip_check_array=True)
-        self._learned = found
+        self._learned = state
         return counts
 
-    def _observed(self, counts: Counts, filed: Labels) -> Tally:
+    def _observe(self, counts: Counts, labels: Labels) -> Tally:
         matrix = counts.matrix
         values = np.ones(len(matrix.data)) if self.binary else matrix.data
         indptr = matrix.indptr.astype(np.int64)
-        return sum_counts(Sparse(indptr, matrix.indices, values, matrix.shape[1]), filed, None)
+        return sum_counts(Sparse(indptr, matrix.indices, values, matrix.shape[1]), labels, None)
 
-    def _refuse(self, learned: Learned) -> None:
+    def _refuse(self, learned: WeightState) -> None:
         keys = _classes(learned)
         if len(keys) > 2:
             raise ValueError(f"got {len(keys)} classes, {keys!r}, expected two: {_MANY}")
@@ -242,14 +515,14 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels; weights are of the second against the first."""
-        values = _classes(self._state()).values
-        found = np.array(values)
-        return found if found.tolist() == list(values) else np.array(values, dtype=object)
+        values = _classes(self.state_).values
+        classes = np.array(values)
+        return classes if classes.tolist() == list(values) else np.array(values, dtype=object)
 
     @property
     def log_ratio_(self) -> Array:
         """The weight of each column (d,)."""
-        state = self._state()
+        state = self.state_
         self._check()
         keys = _classes(state)
         if len(keys) != 2:
@@ -264,8 +537,8 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         return state.infer(self.alpha, weigh)
 
     def _weigh(self, counts: Counts) -> Any:
-        found = self.log_ratio_[counts.matrix.indices]
-        return counts.weighted(found if self.binary else counts.matrix.data * found)
+        weights = self.log_ratio_[counts.matrix.indices]
+        return counts.with_values(weights if self.binary else counts.matrix.data * weights)
 
     def _check(self, fresh: bool = False) -> None:
         alpha: object = self.alpha
@@ -285,18 +558,18 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
 
 def _documents(counts: Counts) -> Tally:
-    """How many rows there are, and how many of them have each column."""
+    """The number of rows, and the number of rows that have each column."""
     rows = np.asarray(counts.matrix.shape[0], dtype=np.int64)
     return Tally(weight=Exact.from_integers(rows), total=Exact.from_integers(counts.seen))
 
 
-def _classes(learned: Learned) -> Keys:
+def _classes(learned: WeightState) -> Keys:
     """The classes that were learned or declared, in order."""
     return (learned.statistic.keys or Keys(())).union(learned.declared)[0]
 
 
 def _labels(y: object, rows: int) -> Labels:
-    """Labels by value, one a row."""
+    """Labels by value, one per row."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     keys, group = Keys.encode(column_or_1d(y, warn=True))
@@ -313,7 +586,7 @@ def _labels(y: object, rows: int) -> Labels:
     return Labels(keys, group)
 
 
-def _normed(counts: Counts, values: Array, norm: str | None) -> Array:
+def _normalize(counts: Counts, values: Array, norm: str | None) -> Array:
     """Values of rows of unit length, by scikit-learn, so that nobody's baseline moves."""
     if norm is None:
         return values
@@ -321,6 +594,6 @@ def _normed(counts: Counts, values: Array, norm: str | None) -> Array:
     return np.asarray(normalize(matrix, norm=norm, copy=True).data)
 
 
-def _one_of(name: str, given: object, known: tuple[object, ...]) -> None:
+def _check_choice(name: str, given: object, known: tuple[object, ...]) -> None:
     if given not in known:
         raise ValueError(f"got {name}={given!r}, expected one of {', '.join(map(repr, known))}")

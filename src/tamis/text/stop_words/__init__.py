@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from tamis.text.checking import words
+from tamis.text.checking import check_words
 
 NAMES: Final = {
     "ar": "arabic",
@@ -53,21 +53,21 @@ def stop_words(given: str | Iterable[str] | None) -> frozenset[str]:
     if given is None:
         return frozenset()
     if not isinstance(given, str):
-        return frozenset(words("stop_words", given))
-    return frozenset().union(*(_of_language(part) for part in given.split("+")))
+        return frozenset(check_words("stop_words", given))
+    return frozenset().union(*(_find_language(part) for part in given.split("+")))
 
 
-def _of_language(given: str) -> frozenset[str]:
+def _find_language(given: str) -> frozenset[str]:
     name = given.strip().lower()
     code = _CODES.get(name, name)
     if code not in NAMES:
         raise ValueError(
             f"got stop_words={given!r}, expected a list of words or a language among {', '.join(NAMES)}"
         )
-    return _words(code)
+    return _read_words(code)
 
 
 @cache
-def _words(code: str) -> frozenset[str]:
+def _read_words(code: str) -> frozenset[str]:
     text = (files("tamis.text.stop_words") / f"{code}.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())
