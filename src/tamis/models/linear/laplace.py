@@ -181,10 +181,10 @@ class CurvedModel:
         """The negative log-posterior of these rows."""
         return Objective(rows.design, rows.targets, self.response, self.prior, rows.weights, rows.offsets)
 
-    def observe(self, rows: LinearRows, given: Laplace | None = None, /) -> Curvature:
+    def observe(self, data: LinearRows, given: Laplace | None = None, /) -> Curvature:
         """Slope and information at the posterior's mean; at the prior's, if none is given."""
         at = self.prior.mean if given is None else given.mean
-        return self.seen(rows, at, *self.objective_of(rows).value_and_gradient(at))
+        return self.seen(data, at, *self.objective_of(data).value_and_gradient(at))
 
     def seen(self, rows: LinearRows, at: Array, value: float, gradient: Array) -> Curvature:
         """The same at a point where the objective and its slope are known already."""
