@@ -190,10 +190,8 @@ def test_rows_without_labels_are_learned_by_naive_bayes_and_discriminants() -> N
         tamis.LogisticRegression().fit(NUMBERS, partly)
 
 
-def test_mixtures_are_of_the_families_that_are_named() -> None:
-    (listed,) = re.findall(r"`Mixture`, of ([\w, ]+) columns", README)
-    named = set(re.findall(r"\w+", listed.lower())) - {"or"}
-    assert named == set(FAMILIES)
+def test_mixtures_are_of_columns_of_any_family() -> None:
+    assert "`Mixture`, of columns of any family" in README
     for name, member in FAMILIES.items():
         rows = (COUNTS > 1).astype(np.float64) if name == "bernoulli" else COUNTS + (name == "gamma")
         tamis.Mixture(2, families=member, random_state=0, max_iter=1000).fit(rows)

@@ -32,7 +32,6 @@ from tamis.models.generative.column_blocks import (
 )
 from tamis.models.generative.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
-from tamis.models.generative.size import parameters
 from tamis.parameters import check_em_options, check_integer, check_nonnegative
 from tamis.progress import Watch
 from tamis.schema import Schema
@@ -350,7 +349,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def n_parameters_(self) -> int:
         """Free numbers in the model."""
         fitted = self._state_for("n_parameters_")
-        return parameters(fitted.model, self.posterior_)
+        return fitted.model.count_parameters(self.posterior_)
 
     @property
     def weights_(self) -> Array:

@@ -4,6 +4,7 @@ Each law is a function that raises AssertionError. The registries name every pub
 `tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
 """
 
+from tamis.testing.blocks import FASTER_BLOCKS, BlockCase
 from tamis.testing.components import COMPONENTS, ComponentsCase
 from tamis.testing.faces import FACES, FaceCase
 from tamis.testing.families import FAMILIES, FamilyCase
@@ -15,9 +16,11 @@ __all__ = [
     "COMPONENTS",
     "FACES",
     "FAMILIES",
+    "FASTER_BLOCKS",
     "PRIORS",
     "REGRESSIONS",
     "STATISTICS",
+    "BlockCase",
     "ComponentsCase",
     "FaceCase",
     "FamilyCase",

@@ -7,6 +7,7 @@ nothing was seen, and counts of 1e8.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
+from tamis.estimators import NaiveBayes
 from tamis.families import Bernoulli, Categorical, Gaussian, Poisson
 from tamis.families.conjugacy import ConjugateFamily
+from tamis.families.family import Family
+from tamis.families.registry import FAMILIES
 from tamis.models.generative import BernoulliColumns, Block, CategoryColumns, GaussianColumns, PoissonColumns
-from tamis.models.generative.block import ESTIMATES, Responsibilities
+from tamis.models.generative.block import Responsibilities
 from tamis.models.generative.family_columns import FamilyColumns
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
+from tamis.testing.faces import FaceCase
 
 CLASSES = Keys(("a", "b", "c"))
 OBSERVED = Keys(("a", "b"))  # those that rows have as labels
@@ -106,6 +111,25 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
 )
 
 
+def draw_columns(family: Family, rng: np.random.Generator, n: int) -> Array:
+    """Three columns (n, 3) of a family, each of its own member; one in ten values of the second is NaN."""
+    if not isinstance(family, ConjugateFamily):
+        return rng.multinomial(8, [0.2, 0.3, 0.5], n).astype(np.float64)
+    mean = family.mean_parameters
+    mean = np.where(mean.any(), mean, 1.0)
+    weight = np.full(3, 5.0)
+    columns = family.sample_prior(rng, weight, weight[:, None] * mean).sample(rng, n)
+    columns[rng.random(n) < 0.1, 1] = np.nan
+    return columns
+
+
+# Naive Bayes of each registered family, for the laws of `tamis.testing.faces`.
+FAMILY_FACES: tuple[FaceCase, ...] = tuple(
+    FaceCase(name, partial(NaiveBayes, families=family), partial(draw_columns, family))
+    for name, family in FAMILIES.items()
+)
+
+
 def a_faster_block_is_the_block_of_any_family(
     case: BlockCase, data: LabelledColumns, estimate: Any, alpha: float, shared: bool
 ) -> None:
@@ -143,6 +167,3 @@ def assert_close(what: str, left: Array, right: Array, size: Array) -> None:
         apart = np.where(left == right, 0.0, np.abs(left - right))
     allowed = _CLOSE * (1.0 + np.abs(right)) + _ROUNDING * size
     assert (apart <= allowed).all(), f"{what}: {left} and {right}, {np.max(apart)} apart"
-
-
-__all__ = ["CLASSES", "ESTIMATES", "FASTER_BLOCKS", "BlockCase", "LabelledColumns"]

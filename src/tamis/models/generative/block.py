@@ -136,6 +136,10 @@ class Block(ABC, Generic[E, S]):
     def refuse_impossible(self, statistic: S) -> None:
         """Raise if no rows can have this statistic: more was subtracted than was there."""
 
+    @abstractmethod
+    def count_parameters(self, density: Any) -> int:
+        """Free numbers of a density that this block inferred, in all classes together."""
+
     @property
     def type_of_draws(self) -> type[np.generic]:
         """The type of a drawn value, in a column that held integers or flags: np.bool_ of flags alone."""

@@ -157,6 +157,9 @@ class CategoryColumns(Block[Codes, Tally]):
             )
         return np.asarray(np.maximum(counts, least), dtype=np.int64)
 
+    def count_parameters(self, density: Any) -> int:
+        return len(density.keys) * int(sum(max(0, size - 1) for size in density.sizes.tolist()))
+
     def refuse_impossible(self, statistic: Tally) -> None:
         refuse_negative(statistic)
         counts, weight = statistic.total.value, statistic.weight.value

@@ -117,6 +117,9 @@ class FamilyColumns(Block[Array, Tally]):
                 f"({problem}): use estimate='mean', which has a prior"
             ) from None
 
+    def count_parameters(self, density: Any) -> int:
+        return int(density.class_sums.total.value.size)
+
     @property
     def type_of_draws(self) -> type[np.generic]:
         return np.int64 if self.family.discrete else np.float64

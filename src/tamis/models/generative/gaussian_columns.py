@@ -89,6 +89,9 @@ class GaussianColumns(Block[Array, Moments]):
         mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
         return NormalInverseGamma.from_mean(mean, self.strength, replace_zero_variances(pooled_variance))
 
+    def count_parameters(self, density: Any) -> int:
+        return 2 * int(density.class_sums.first.value.size)
+
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
 

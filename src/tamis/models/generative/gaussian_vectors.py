@@ -332,6 +332,12 @@ class GaussianVectors(Block[Array, Moments]):
             return float(by_column.log_evidence(class_sums).sum())
         return spherical_evidence(by_column, class_sums)
 
+    def count_parameters(self, density: Any) -> int:
+        k, d = density.mean.shape
+        pairs = d * (d + 1) // 2
+        covariances = {"full": k * pairs, "tied": pairs, "diag": k * d, "spherical": k}
+        return int(k * d + covariances[self.covariance])
+
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
         if statistic.rounded is not None:

@@ -209,6 +209,11 @@ class Generative:
         densities = {name: block.infer(statistic[name], keys) for name, block in self.blocks.items()}
         return Posterior(keys, self.log_prior(statistic, keys), densities)
 
+    def count_parameters(self, posterior: "Posterior") -> int:
+        """Free numbers of a posterior and of its classes' probabilities: what BIC and AIC charge for."""
+        blocks = (block.count_parameters(posterior.densities[name]) for name, block in self.blocks.items())
+        return len(posterior.keys) - 1 + sum(blocks)
+
     def keys(self, statistic: Joint) -> Keys:
         """All classes: those that have rows, and those declared."""
         return all_classes(statistic, self.classes)

@@ -88,6 +88,9 @@ class MultinomialCounts(Block[Rows, Tally]):
         has_zeros = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
         return Draws(keys, logs, class_sums, alpha, has_zeros)
 
+    def count_parameters(self, density: Any) -> int:
+        return len(density.keys) * (int(density.alpha.shape[0]) - 1)
+
     @property
     def type_of_draws(self) -> type[np.generic]:
         return np.int64

@@ -59,6 +59,9 @@ class RateColumns(Block[Rows, Moments]):
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
         return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).prune()
 
+    def count_parameters(self, density: Any) -> int:
+        return int(density.class_sums.first.value.size)
+
     @property
     def type_of_draws(self) -> type[np.generic]:
         return np.int64
