@@ -116,9 +116,7 @@ class PolynomialBasis(Basis):
         products = _list_products(functions, values.shape[1])
         block = np.empty((len(values), len(products)))
         places: dict[tuple[int, ...], int] = {}
-        with np.errstate(
-            over="ignore", under="ignore", invalid="ignore"
-        ):  # large values are refused later, small ones are 0
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # infinities are refused later
             scaled = (values - functions["centre"]) / functions["width"]
             for place, product in enumerate(products):  # each is an earlier one times one factor
                 shorter = places.get(product[:-1])
