@@ -1,8 +1,8 @@
-"""A density and a function → the function's expectation, with its error: for what has no closed form.
+"""A density and a function → the function's expectation, with its error, where there is no closed form.
 
-Three ways, by what one can do with the density: draw from it (`monte_carlo`), draw from a neighbour of it
-(`importance`), or only evaluate it up to a constant (`metropolis`). All take the generator they draw from.
-A draw may be a number, a vector, or whatever a prior's `sample` gives: only the function looks inside.
+One can draw from the density (`monte_carlo`), draw from one near it (`importance`), or only evaluate it up
+to a constant (`metropolis`). All take the generator they draw from. A draw may be a number, a vector, or the
+answer of a prior's `sample`: only the function looks inside.
 """
 
 import warnings
@@ -32,8 +32,8 @@ Function = Callable[[Any], ArrayLike]  # n draws → (n, ...)
 class Expectation:
     """An estimate and its standard error.
 
-    `effective` says how many draws the estimate rests on: all of them if they are independent; for a chain as
-    many independent ones as would have the same error; for weighted draws (Σw)² / Σw².
+    `effective` is the effective sample size: the number of draws if they are independent; for a chain the
+    number of independent draws with the same error; for weighted draws (Σw)² / Σw².
     """
 
     value: Array
@@ -42,8 +42,8 @@ class Expectation:
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
         """Where the expectation lies with this probability, by the central limit theorem."""
-        reach = -special.ndtri(tail_of(coverage)) * self.error
-        return self.value - reach, self.value + reach
+        half_width = -special.ndtri(tail_of(coverage)) * self.error
+        return self.value - half_width, self.value + half_width
 
 
 def monte_carlo(
@@ -62,7 +62,7 @@ def monte_carlo(
     return Expectation(np.asarray(values.mean(axis=0)), np.asarray(error), float(draws))
 
 
-_ENOUGH = 30.0  # effective draws: below, the spread of the weights themselves is not known
+_ENOUGH = 30.0  # effective draws: below, the variance of the weights themselves is unknown
 
 
 def importance(
@@ -85,16 +85,16 @@ def importance(
     log_weights = _log_densities(log_target, sample, draws) - _log_densities(log_proposal, sample, draws)
     if np.isnan(log_weights).any() or np.isposinf(log_weights).any():
         raise ValueError("a weight is infinite or NaN: expected a proposal that covers the target's support")
-    top = log_weights.max()
-    if np.isneginf(top):
+    largest = log_weights.max()
+    if np.isneginf(largest):
         raise ValueError("the target has no mass at any draw: expected a proposal nearer to the target")
-    weights = np.exp(log_weights - top)
+    weights = np.exp(log_weights - largest)
     weights /= weights.sum()
     values = _evaluate(function, sample, draws)
     column = weights.reshape(-1, *(1,) * (values.ndim - 1))
-    kept = np.where(column > 0, values, 0.0)  # f may be infinite where the target has no mass
-    value = (column * kept).sum(axis=0)
-    error = np.sqrt((np.square(column) * np.square(kept - value)).sum(axis=0))
+    values = np.where(column > 0, values, 0.0)  # f may be infinite where the target has no mass
+    value = (column * values).sum(axis=0)
+    error = np.sqrt((np.square(column) * np.square(values - value)).sum(axis=0))
     effective = float(1.0 / np.square(weights).sum())
     if effective < _ENOUGH:
         warnings.warn(
@@ -116,7 +116,7 @@ class Chain:
     def expectation(self, function: Function) -> Expectation:
         """E[f] by the mean over the chain; its error allows for the dependence between draws.
 
-        A chain that never moved knows nothing: its error is infinite.
+        The error of a chain that never moved is infinite.
         """
         n = len(self.draws)
         values = _evaluate(function, self.draws, n)
@@ -140,7 +140,7 @@ def metropolis(
 ) -> Chain:
     """Random-walk Metropolis: draws from a density known up to a constant, from a start where it is positive.
 
-    The start is a number or a vector, and so is what the density is asked about. During the warm-up (by
+    The start is a number or a vector, and so is the argument of the density. During the warm-up (by
     default as many steps as draws) the steps' length is adapted to an acceptance of about 0.3, and their
     shape to the covariance seen so far; then both are frozen and the chain is kept.
 
@@ -150,43 +150,45 @@ def metropolis(
     (True, True)
     """
     _refuse_few(draws, 10)
-    here = floats(start, "start")
-    if here.ndim > 1:
-        raise ValueError(f"got a start of shape {here.shape}, expected a number or a vector: lay it out flat")
+    point = floats(start, "start")
+    if point.ndim > 1:
+        raise ValueError(
+            f"got a start of shape {point.shape}, expected a number or a vector: lay it out flat"
+        )
     steps = floats(scale, "scale")
     if not (steps > 0).all():
         raise ValueError(f"got a step of {steps.min()}, expected above zero")
 
-    def level_at(place: Array) -> float:
-        level = floats(log_density(place.reshape(here.shape)), "the log-density")
-        if level.size != 1:
-            raise ValueError(f"the log-density gave shape {level.shape} for one place, expected one number")
-        return float(level.reshape(()))
+    def evaluate(place: Array) -> float:
+        density = floats(log_density(place.reshape(point.shape)), "the log-density")
+        if density.size != 1:
+            raise ValueError(f"the log-density gave shape {density.shape} for one place, expected one number")
+        return float(density.reshape(()))
 
-    walk = _Walk(level_at, here.reshape(-1), np.broadcast_to(steps, here.shape).reshape(-1))
+    walk = _RandomWalk(evaluate, point.reshape(-1), np.broadcast_to(steps, point.shape).reshape(-1))
     for step in range(draws if warm_up is None else warm_up):
-        walk.learn(step, walk.move(rng))
-    kept = np.empty((draws, here.size))
-    moved = 0
+        walk.adapt(step, walk.move(rng))
+    chain = np.empty((draws, point.size))
+    accepted = 0
     for i in range(draws):
-        moved += walk.move(rng)
-        kept[i] = walk.here
-    return Chain(kept.reshape(draws, *here.shape), moved / draws)
+        accepted += walk.move(rng)
+        chain[i] = walk.point
+    return Chain(chain.reshape(draws, *point.shape), accepted / draws)
 
 
-class _Walk:
-    """Where the chain is, and what its steps are drawn from."""
+class _RandomWalk:
+    """The current point of the chain, and the distribution of its proposals."""
 
-    wanted = 0.3  # acceptance: 0.44 is best in one dimension, 0.234 in many (Roberts, Gelman and Gilks 1997)
-    patience = 100  # steps before the covariance is believed, and between two looks at it
+    target = 0.3  # acceptance: 0.44 is best in one dimension, 0.234 in many (Roberts, Gelman and Gilks 1997)
+    interval = 100  # steps before the covariance is first used, and between two updates of it
 
     def __init__(self, log_density: Callable[[Array], float], start: Array, scale: Array) -> None:
-        self.here = start
+        self.point = start
         self._log_density = log_density
-        self._level = log_density(start)
-        if not np.isfinite(self._level):
+        self._current = log_density(start)
+        if not np.isfinite(self._current):
             raise ValueError(
-                f"the log-density at the start is {self._level}, expected a start where it is finite"
+                f"the log-density at the start is {self._current}, expected a start where it is finite"
             )
         self._shape = np.diag(scale)
         self._log_length = 0.0
@@ -194,19 +196,23 @@ class _Walk:
         self._scatter = np.zeros((start.size, start.size))
 
     def move(self, rng: np.random.Generator) -> bool:
-        there = self.here + np.exp(self._log_length) * (self._shape @ rng.standard_normal(self.here.size))
-        proposed = self._log_density(there)
-        if np.log(rng.random()) < proposed - self._level:  # NaN compares false: such a place is never entered
-            self.here, self._level = there, proposed
+        """Propose a point; whether it was accepted."""
+        proposal = self.point + np.exp(self._log_length) * (
+            self._shape @ rng.standard_normal(self.point.size)
+        )
+        proposed = self._log_density(proposal)
+        if np.log(rng.random()) < proposed - self._current:  # NaN compares false: rejected
+            self.point, self._current = proposal, proposed
             return True
         return False
 
-    def learn(self, step: int, accepted: bool) -> None:
-        self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - self.wanted)
-        change = self.here - self._mean
+    def adapt(self, step: int, accepted: bool) -> None:
+        """Adapt the length of proposals to the acceptance, and their shape to the covariance."""
+        self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - self.target)
+        change = self.point - self._mean
         self._mean = self._mean + change / (step + 1)
-        self._scatter += np.outer(change, self.here - self._mean)
-        if (step + 1) % self.patience == 0:
+        self._scatter += np.outer(change, self.point - self._mean)
+        if (step + 1) % self.interval == 0:
             covariance = self._scatter / step
             ridge = 1e-6 * np.diag(np.diag(covariance))
             if (np.diag(covariance) > 0).all():
@@ -214,23 +220,23 @@ class _Walk:
 
 
 def _variance_of_mean(values: Array) -> tuple[float, float]:
-    """Of dependent draws, with how many independent ones would have it.
+    """The variance of the mean of dependent draws, and the number of independent ones that would have it.
 
     Geyer's (1992) initial monotone sequence: sums of neighbouring autocovariances are positive and decrease,
     so they are added up while they do.
     """
     n = len(values)
     centred = values - values.mean()
-    spread = float(centred @ centred) / n
-    if spread == 0.0:
+    variance = float(centred @ centred) / n
+    if variance == 0.0:
         return 0.0, float(n)
     spectrum = np.fft.rfft(centred, 2 * n)
     covariances = np.fft.irfft(spectrum * spectrum.conj())[:n] / n
     pairs = covariances[: n - n % 2].reshape(-1, 2).sum(axis=1)
-    positive = pairs[: np.argmax(pairs <= 0)] if (pairs <= 0).any() else pairs
-    total = 2.0 * float(np.minimum.accumulate(positive).sum()) - spread
-    variance = max(total, spread / n) / n
-    return variance, min(spread / variance, float(n))
+    summands = pairs[: np.argmax(pairs <= 0)] if (pairs <= 0).any() else pairs
+    total = 2.0 * float(np.minimum.accumulate(summands).sum()) - variance
+    of_mean = max(total, variance / n) / n
+    return of_mean, min(variance / of_mean, float(n))
 
 
 def _refuse_few(draws: int, least: int) -> None:

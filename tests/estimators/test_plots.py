@@ -214,4 +214,4 @@ def test_what_is_no_probability_is_refused(
 def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install tamis\[plots\]"):
-        canvas.axes()
+        canvas.make_axes()

@@ -1,8 +1,7 @@
-"""columns → functions of columns: what makes a model that is linear in its weights bend.
+"""columns → functions of columns, by which a model that is linear in its weights fits curves.
 
-They are scikit-learn's transformers, to stand before a linear model in a pipeline. Several columns are
-expanded each by itself, side by side. Where functions lie follows from the range of the data, or is given by
-hand.
+They are transformers of scikit-learn, to stand before a linear model in a pipeline. Each column is expanded
+by itself. The places of the functions follow from the range of the data, or are given by hand.
 """
 
 from tamis.extras import explain_missing

@@ -1,7 +1,7 @@
-"""What the bases share: rows are read and checked; what is learned are ranges, and what follows from them.
+"""The base of all bases: it reads and checks rows, and learns the ranges of columns.
 
-`_plan` says once, from the parameters and the ranges, which functions there are; `_expand` and `_names` know
-nothing but that plan. So a parameter that is set later counts from the next `fit` on.
+`define_functions` decides once, from the parameters and the ranges, which functions there are; `_expand` and
+`_name` read only its answer. So a parameter that is set later counts from the next `fit` on.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,28 +15,28 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
-from tamis.basis.placing import Range
+from tamis.basis.placement import Range
 from tamis.tables import Table, runs
 
-Plan = dict[str, Any]  # of arrays, lists of arrays, numbers and words: a file can hold it
+Functions = dict[str, Any]  # described by arrays, lists of arrays, numbers and words: a file can hold them
 
-BIAS = "1"  # what the column of ones is called
+BIAS = "1"  # the name of the column of ones
 _CELLS = 1 << 15  # rows are expanded in runs of so many cells, which stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class BasisState:
     """The ranges of the columns, and the functions that follow from them."""
 
     span: Range
-    plan: Plan
+    functions: Functions
 
 
 class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A transformer that puts functions of the columns in place of the columns."""
+    """A transformer that replaces columns by functions of them."""
 
     include_bias: bool
-    _learned: Learned
+    _state: BasisState
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn the ranges of the columns from these rows alone."""
@@ -56,28 +56,28 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def transform(self, X: object) -> Any:
         """The functions of each row (n, functions)."""
-        plan = self._fitted().plan
-        table, values = self._read_again(X)
-        found: NDArray[Any] | None = None
+        functions = self._require_state().functions
+        table, values = self._read_next(X)
+        result: NDArray[Any] | None = None
         for rows in runs(table.rows, table.width, _CELLS):
             part = values[rows]
-            ones = [np.ones((len(part), 1))] if plan["bias"] else []
-            block = np.concatenate([*ones, *self._expand(plan, part)], axis=1)
-            if found is None:
+            ones = [np.ones((len(part), 1))] if functions["bias"] else []
+            block = np.concatenate([*ones, *self._expand(functions, part)], axis=1)
+            if result is None:
                 kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-                found = np.empty((table.rows, block.shape[1]), dtype=kind)
+                result = np.empty((table.rows, block.shape[1]), dtype=kind)
             with np.errstate(over="ignore"):
-                found[rows] = block
-            if not np.isfinite(found[rows]).all():
+                result[rows] = block
+            if not np.isfinite(result[rows]).all():
                 raise ValueError(
                     f"got values up to {np.abs(part).max():g}, expected such as have functions that "
-                    f"{found.dtype} holds: scale them first, or lower the degree"
+                    f"{result.dtype} holds: scale them first, or lower the degree"
                 )
-        return found
+        return result
 
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> NDArray[np.object_]:
-        """What the functions are called, after the columns that they are of."""
-        plan = self._fitted().plan
+        """The names of the functions, which begin with those of their columns."""
+        functions = self._require_state().functions
         known = getattr(self, "feature_names_in_", None)
         if input_features is None:
             names = [f"x{j}" for j in range(self.n_features_in_)] if known is None else list(known)
@@ -90,75 +90,75 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                     "input_features should have length equal to the number of columns: "
                     f"got {len(names)}, expected {self.n_features_in_}"
                 )
-        return np.array([*([BIAS] if plan["bias"] else []), *self._names(plan, names)], dtype=object)
+        return np.array([*([BIAS] if functions["bias"] else []), *self._name(functions, names)], dtype=object)
 
-    def _plan(self, values: Array, span: Range) -> Plan:
-        """Which functions there are, from parameters, rows and ranges; "bias" is whether ones come first."""
+    def define_functions(self, values: Array, span: Range) -> Functions:
+        """Choose the functions from parameters, rows and ranges; "bias" is whether ones come first."""
         raise NotImplementedError
 
-    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+    def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
         """The functions of some rows, in blocks (n, k)."""
         raise NotImplementedError
 
-    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
-        """What the functions are called, in the order of `_expand`."""
+    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+        """The names of the functions, in the order of `_expand`."""
         raise NotImplementedError
 
     def _learn(self, X: object, fresh: bool) -> Self:
-        table, values = _read(X) if fresh else self._read_again(X)
+        table, values = _read(X) if fresh else self._read_next(X)
         span = Range.of(values)
         if not fresh:
-            span = self._fitted().span + span
-        span.refuse_endless(table.name)
-        plan = self._plan(values, span)
+            span = self._require_state().span + span
+        span.refuse_unbounded(table.name)
+        functions = self.define_functions(values, span)
         if fresh:
             validate_data(self, X, reset=True, skip_check_array=True)
-        self._learned = Learned(span, plan)
+        self._state = BasisState(span, functions)
         return self
 
-    def _read_again(self, X: object) -> tuple[Table, Array]:
-        """More rows of the columns that were learned, found by name where both have names."""
+    def _read_next(self, X: object) -> tuple[Table, Array]:
+        """Further rows of the columns that were learned, matched by name where both have names."""
         table, values = _read(X)
         known = list(getattr(self, "feature_names_in_", ()))
-        found = list(table.names or ())
-        if known != found and len(known) == len(found) and set(known) == set(found):
-            table = table.select([found.index(name) for name in known])
+        names = list(table.names or ())
+        if known != names and len(known) == len(names) and set(known) == set(names):
+            table = table.select([names.index(name) for name in known])
             return table, table.numbers()
         validate_data(self, X, reset=False, skip_check_array=True)
         return table, values
 
-    def _fitted(self) -> Learned:
+    def _require_state(self) -> BasisState:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
             )
-        return self._learned
+        return self._state
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_learned" in self.__dict__
+        return "_state" in self.__dict__
 
     def describe_state(self) -> dict[str, Any]:
-        """What a file holds of it, besides its parameters."""
-        found = self._fitted()
+        """The state as values that a file can hold."""
+        state = self._require_state()
         names = getattr(self, "feature_names_in_", None)
         return {
-            "low": found.span.low,
-            "high": found.span.high,
-            "plan": found.plan,
+            "low": state.span.low,
+            "high": state.span.high,
+            "plan": state.functions,
             "names": None if names is None else names.tolist(),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """As it was when it was saved."""
-        span, plan = Range(state["low"], state["high"]), state["plan"]
-        if not isinstance(plan, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:
+        """Set the state that `describe_state` described."""
+        span, functions = Range(state["low"], state["high"]), state["plan"]
+        if not isinstance(functions, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:
             raise TypeError("no ranges")
-        if plan.keys() != type(self)()._plan(span.low[None], span).keys():
+        if functions.keys() != type(self)().define_functions(span.low[None], span).keys():
             raise TypeError("its functions are of another kind")
         self.n_features_in_ = len(span.low)
         if state["names"] is not None:
             self.feature_names_in_ = np.array(state["names"], dtype=object)
-        self._learned = Learned(span, plan)
+        self._state = BasisState(span, functions)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -167,7 +167,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
 
 def _read(X: object) -> tuple[Table, Array]:
-    """Dense rows of finite numbers, or one line that names the column."""
+    """Dense rows of finite numbers; raise for the first other value, naming its column."""
     if hasattr(X, "tocsr"):
         raise TypeError(
             f"Sparse data was passed: got a {type(X).__name__}, expected dense rows: call .toarray()"

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array
-from tamis.basis.base import Basis, Plan
-from tamis.basis.placing import Range, positive, whole
+from tamis.basis.base import Basis, Functions
+from tamis.basis.placement import Range, check_integer, check_positive
 
 
 class FourierBasis(Basis):
     """Waves sin 2πhx / P and cos 2πhx / P for the harmonics h = 1 to `order` of a period P.
 
-    Whole periods are taken off first, without rounding, so that the millionth day is as sharp as the first.
+    Whole periods are subtracted first, without rounding, so that the millionth day is as exact as the first.
 
     >>> FourierBasis(order=1, period=24).fit_transform([[0], [6], [24 * 10**8 + 12]]).round(3).tolist()
     [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]
@@ -23,8 +23,9 @@ class FourierBasis(Basis):
     Parameters
     ----------
     order : the number of harmonics; each is a sine and a cosine
-    period : after what the waves repeat, for all columns or (d,); None for the range of each column, the ends
-        of which then meet. Hours on a clock have the period 24, and a range of 23: give what is known
+    period : the length after which the waves repeat, for all columns or (d,); None for the range of each
+        column, the ends of which then meet. Hours of the day have the period 24, and a range of 23: give the
+        period where it is known
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
@@ -38,38 +39,38 @@ class FourierBasis(Basis):
     @property
     def period_(self) -> Array:
         """The period of each column (d,)."""
-        found: Array = self._fitted().plan["period"]
-        return found
+        period: Array = self._require_state().functions["period"]
+        return period
 
-    def _plan(self, values: Array, span: Range) -> Plan:
+    def define_functions(self, values: Array, span: Range) -> Functions:
         columns = len(span.low)
         if self.period is None:
-            wide = span.widened()
-            period = wide.high - wide.low
+            span = span.widen()
+            period = span.high - span.low
         else:
-            period = positive("period", self.period)
+            period = check_positive("period", self.period)
             if period.shape not in ((), (columns,)):
                 raise ValueError(
                     f"got period of shape {period.shape}, expected a number, or one per column ({columns},)"
                 )
         return {
             "period": np.broadcast_to(period, (columns,)).copy(),
-            "order": whole("order", self.order, 1),
+            "order": check_integer("order", self.order, 1),
             "bias": bool(self.include_bias),
         }
 
-    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
-        harmonics = np.arange(1, plan["order"] + 1)
-        for j, period in enumerate(plan["period"].tolist()):
+    def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
+        harmonics = np.arange(1, functions["order"] + 1)
+        for j, period in enumerate(functions["period"].tolist()):
             angle = (
                 2.0 * np.pi * harmonics * (np.fmod(values[:, j], period) / period)[:, None]
             )  # fmod is exact
-            found = np.empty((len(values), 2 * plan["order"]))
-            np.sin(angle, out=found[:, ::2])
-            np.cos(angle, out=found[:, 1::2])
-            yield found
+            waves = np.empty((len(values), 2 * functions["order"]))
+            np.sin(angle, out=waves[:, ::2])
+            np.cos(angle, out=waves[:, 1::2])
+            yield waves
 
-    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
+    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
         for name in names:
-            for harmonic in range(1, plan["order"] + 1):
+            for harmonic in range(1, functions["order"] + 1):
                 yield from (f"{name} {wave} {harmonic}" for wave in ("sin", "cos"))

@@ -6,8 +6,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array
-from tamis.basis.base import Basis, Plan
-from tamis.basis.placing import Placed, Range, finite, places, positive, spread, widths, written
+from tamis.basis.base import Basis, Functions
+from tamis.basis.placement import (
+    Placement,
+    Range,
+    broadcast,
+    check_finite,
+    check_positive,
+    choose_widths,
+    format_numbers,
+    place_functions,
+)
 
 
 class GaussianBasis(Basis):
@@ -26,19 +35,19 @@ class GaussianBasis(Basis):
 
     Parameters
     ----------
-    centres : how many a column has; or where they are, (k,) in each column; or (k, d) for a radial basis
+    centres : their number per column; or their places, (k,) in each column; or (k, d) for a radial basis
     placed : where that many centres go: "evenly" from the least to the largest value, or at "quantiles"
         (fewer where these fall together). A constant column has a range of one about it
     width : None for the spacing of the centres (the mean distance to both neighbours; in a radial basis the
         distance to the nearest; of one centre alone, the range); or a number, or an array that broadcasts to
-        (k, d): one a column (d,), one a centre (k, 1)
+        (k, d): one per column (d,), one per centre (k, 1)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
     def __init__(
         self,
         centres: int | ArrayLike = 9,
-        placed: Placed = "evenly",
+        placed: Placement = "evenly",
         width: float | ArrayLike | None = None,
         include_bias: bool = False,
     ) -> None:
@@ -49,68 +58,71 @@ class GaussianBasis(Basis):
 
     @property
     def centres_(self) -> list[Array] | Array:
-        """Where the bumps are: for each column (k,), or (k, d) of a radial basis."""
-        found: list[Array] | Array = self._fitted().plan["centres"]
-        return found
+        """The centres of the bumps: for each column (k,), or (k, d) of a radial basis."""
+        centres: list[Array] | Array = self._require_state().functions["centres"]
+        return centres
 
     @property
     def width_(self) -> list[Array] | Array:
-        """How wide the bumps are, in the shape of the centres."""
-        found: list[Array] | Array = self._fitted().plan["widths"]
-        return found
+        """The widths of the bumps, in the shape of the centres."""
+        widths: list[Array] | Array = self._require_state().functions["widths"]
+        return widths
 
-    def _plan(self, values: Array, span: Range) -> Plan:
+    def define_functions(self, values: Array, span: Range) -> Functions:
         columns = len(span.low)
         bias = bool(self.include_bias)
-        centres = finite("centres", self.centres)
+        centres = check_finite("centres", self.centres)
         if columns > 1 and centres.ndim == 2:
             if centres.shape[1] != columns or not len(centres):
                 raise ValueError(
                     f"got centres of shape {centres.shape}, expected (k,) in every column, or (k, {columns}) "
                     "for a radial basis"
                 )
-            wide = _nearest(centres, span) if self.width is None else positive("width", self.width)
+            width = (
+                _measure_spacing(centres, span) if self.width is None else check_positive("width", self.width)
+            )
             return {
                 "centres": centres.copy(),
-                "widths": spread("width", wide, centres.shape).copy(),
+                "widths": broadcast("width", width, centres.shape).copy(),
                 "bias": bias,
             }
-        chosen = places("centres", self.centres, self.placed, values, span)
-        return {"centres": chosen, "widths": widths(self.width, chosen, span), "bias": bias}
+        places = place_functions("centres", self.centres, self.placed, values, span)
+        return {"centres": places, "widths": choose_widths(self.width, places, span), "bias": bias}
 
-    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
-        centres, wide = plan["centres"], plan["widths"]
+    def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
+        centres, widths = functions["centres"], functions["widths"]
         with np.errstate(over="ignore", under="ignore"):  # far away is 0
             if isinstance(centres, list):
-                for j, (c, s) in enumerate(zip(centres, wide, strict=True)):
+                for j, (c, s) in enumerate(zip(centres, widths, strict=True)):
                     yield np.exp(-0.5 * ((values[:, j, None] - c) / s) ** 2)
             else:
-                far = np.zeros((len(values), len(centres)))
+                distance = np.zeros((len(values), len(centres)))
                 for j in range(values.shape[1]):
-                    far += ((values[:, j, None] - centres[:, j]) / wide[:, j]) ** 2
-                yield np.exp(-0.5 * far)
+                    distance += ((values[:, j, None] - centres[:, j]) / widths[:, j]) ** 2
+                yield np.exp(-0.5 * distance)
 
-    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
-        centres = plan["centres"]
+    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+        centres = functions["centres"]
         if isinstance(centres, list):
             for name, each in zip(names, centres, strict=True):
-                yield from (f"{name} near {place}" for place in written(each))
+                yield from (f"{name} near {place}" for place in format_numbers(each))
         else:
             coordinates = [
-                dict(zip(each.tolist(), written(each), strict=True)) for each in map(np.unique, centres.T)
+                dict(zip(each.tolist(), format_numbers(each), strict=True))
+                for each in map(np.unique, centres.T)
             ]
             for row in centres.tolist():
                 yield f"near ({', '.join(known[x] for known, x in zip(coordinates, row, strict=True))})"
 
 
-def _nearest(centres: Array, span: Range) -> Array:
-    """How far each centre (k, d) is from the nearest other one (k, 1); one alone, the longest range."""
+def _measure_spacing(centres: Array, span: Range) -> Array:
+    """The distance of each centre (k, d) to the nearest other one (k, 1); of one alone, the longest range."""
     if len(centres) == 1:
-        wide = span.widened()
-        return np.array([[np.max(wide.high - wide.low)]])
-    far = np.linalg.norm(centres[:, None] - centres, axis=2)
-    np.fill_diagonal(far, np.inf)
-    found = far.min(axis=1)
-    if not found.all():
+        span = span.widen()
+        return np.array([[np.max(span.high - span.low)]])
+    distances = np.linalg.norm(centres[:, None] - centres, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    nearest = distances.min(axis=1)
+    if not nearest.all():
         raise ValueError("got centres with a place twice, expected each once: drop one, or give a width")
-    return np.asarray(found[:, None])
+    return np.asarray(nearest[:, None])

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from tamis.arrays import Array
-from tamis.basis.base import Basis, Plan
-from tamis.basis.placing import Placed, Range, places, widths, written
+from tamis.basis.base import Basis, Functions
+from tamis.basis.placement import Placement, Range, choose_widths, format_numbers, place_functions
 
 
 class SigmoidBasis(Basis):
@@ -21,18 +21,18 @@ class SigmoidBasis(Basis):
 
     Parameters
     ----------
-    centres : how many a column has; or where they are, (k,) in every column, or (k, d) with a column for each
+    centres : their number per column; or their places, (k,) in every column, or (k, d) with a column for each
     placed : where that many centres go: "evenly" from the least to the largest value, or at "quantiles"
         (fewer where these fall together). A constant column has a range of one about it
     width : None for the spacing of the centres (the mean distance to both neighbours; of one alone, the
-        range); or a number, or an array that broadcasts to (k, d): one a column (d,), one a centre (k, 1)
+        range); or a number, or an array that broadcasts to (k, d): one per column (d,), one per centre (k, 1)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
     def __init__(
         self,
         centres: int | ArrayLike = 9,
-        placed: Placed = "evenly",
+        placed: Placement = "evenly",
         width: float | ArrayLike | None = None,
         include_bias: bool = False,
     ) -> None:
@@ -43,26 +43,26 @@ class SigmoidBasis(Basis):
 
     @property
     def centres_(self) -> list[Array]:
-        """Where the steps are, for each column (k,)."""
-        found: list[Array] = self._fitted().plan["centres"]
-        return found
+        """The centres of the steps, for each column (k,)."""
+        centres: list[Array] = self._require_state().functions["centres"]
+        return centres
 
     @property
     def width_(self) -> list[Array]:
-        """How wide the steps are, for each column (k,)."""
-        found: list[Array] = self._fitted().plan["widths"]
-        return found
+        """The widths of the steps, for each column (k,)."""
+        widths: list[Array] = self._require_state().functions["widths"]
+        return widths
 
-    def _plan(self, values: Array, span: Range) -> Plan:
-        centres = places("centres", self.centres, self.placed, values, span)
-        wide = widths(self.width, centres, span)
-        return {"centres": centres, "widths": wide, "bias": bool(self.include_bias)}
+    def define_functions(self, values: Array, span: Range) -> Functions:
+        centres = place_functions("centres", self.centres, self.placed, values, span)
+        widths = choose_widths(self.width, centres, span)
+        return {"centres": centres, "widths": widths, "bias": bool(self.include_bias)}
 
-    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
+    def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
         with np.errstate(over="ignore", under="ignore"):  # far away is 0 or 1
-            for j, (c, s) in enumerate(zip(plan["centres"], plan["widths"], strict=True)):
+            for j, (c, s) in enumerate(zip(functions["centres"], functions["widths"], strict=True)):
                 yield expit((values[:, j, None] - c) / s)
 
-    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
-        for name, each in zip(names, plan["centres"], strict=True):
-            yield from (f"{name} above {place}" for place in written(each))
+    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+        for name, each in zip(names, functions["centres"], strict=True):
+            yield from (f"{name} above {place}" for place in format_numbers(each))

@@ -8,16 +8,16 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import BSpline
 
 from tamis.arrays import Array
-from tamis.basis.base import Basis, Plan
-from tamis.basis.placing import Placed, Range, one_of, places, whole
+from tamis.basis.base import Basis, Functions
+from tamis.basis.placement import Placement, Range, check_choice, check_integer, place_functions
 
 
 class SplineBasis(Basis):
     """B-splines: smooth bumps over some knots each, which sum to 1 from the first knot to the last.
 
     Knots beyond the ends continue the distance of the two outermost, so that the functions are those of
-    scikit-learn's SplineTransformer. A model's intercept already is the sum of all, so the last function of
-    each column is left out unless `include_bias` is set.
+    scikit-learn's SplineTransformer. The sum of all is constant, as a model's intercept is, so the last
+    function of each column is left out unless `include_bias` is set.
 
     >>> basis = SplineBasis(knots=[0.0, 1.0, 2.0], degree=1, include_bias=True).fit([[0.0]])
     >>> basis.transform([[0.0], [0.5], [2.0], [9.0]]).tolist()
@@ -27,7 +27,7 @@ class SplineBasis(Basis):
 
     Parameters
     ----------
-    knots : how many a column has, ends included; or where they are, (k,) in every column, or (k, d) with a
+    knots : their number per column, ends included; or their places, (k,) in every column, or (k, d) with a
         column for each, from low to high
     degree : of the pieces: 0 steps, 1 straight lines, 3 cubic
     placed : where that many knots go: "evenly" from the least to the largest value, or at "quantiles" (fewer
@@ -41,7 +41,7 @@ class SplineBasis(Basis):
         self,
         knots: int | ArrayLike = 5,
         degree: int = 3,
-        placed: Placed = "evenly",
+        placed: Placement = "evenly",
         extrapolation: Literal["constant", "linear", "periodic"] = "constant",
         include_bias: bool = False,
     ) -> None:
@@ -54,13 +54,13 @@ class SplineBasis(Basis):
     @property
     def knots_(self) -> list[Array]:
         """The knots of each column (k,), less those beyond its ends."""
-        found: list[Array] = self._fitted().plan["knots"]
-        return found
+        knots: list[Array] = self._require_state().functions["knots"]
+        return knots
 
-    def _plan(self, values: Array, span: Range) -> Plan:
-        degree = whole("degree", self.degree, 0)
-        one_of("extrapolation", self.extrapolation, ("constant", "linear", "periodic"))
-        knots = places("knots", self.knots, self.placed, values, span, least=2)
+    def define_functions(self, values: Array, span: Range) -> Functions:
+        degree = check_integer("degree", self.degree, 0)
+        check_choice("extrapolation", self.extrapolation, ("constant", "linear", "periodic"))
+        knots = place_functions("knots", self.knots, self.placed, values, span, least=2)
         for each in knots:
             if (np.diff(each) <= 0).any():
                 raise ValueError(f"got knots {each.tolist()}, expected them from low to high: sort them")
@@ -69,39 +69,40 @@ class SplineBasis(Basis):
                     f"got {len(each)} knots for periodic splines of degree {degree}, expected at least "
                     f"{degree + 1}: add knots, or lower the degree"
                 )
-        plan: Plan = {
+        functions: Functions = {
             "knots": knots,
             "degree": degree,
             "extrapolation": self.extrapolation,
             "all": bool(self.include_bias),
             "bias": False,  # the ones are the sum of all
         }
-        if any(_count(plan, each) == 0 for each in knots):
+        if any(_count_functions(functions, each) == 0 for each in knots):
             raise ValueError(
                 f"got {min(map(len, knots))} knots and degree={degree}, expected more than the one function "
                 "of these, which is constant: add knots, raise the degree, or set include_bias"
             )
-        return plan
+        return functions
 
-    def _expand(self, plan: Plan, values: Array) -> Iterator[Array]:
-        for j, knots in enumerate(plan["knots"]):
-            yield _splines(plan, knots, np.ascontiguousarray(values[:, j]))[:, : _count(plan, knots)]
+    def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
+        for j, knots in enumerate(functions["knots"]):
+            splines = _evaluate(functions, knots, np.ascontiguousarray(values[:, j]))
+            yield splines[:, : _count_functions(functions, knots)]
 
-    def _names(self, plan: Plan, names: list[str]) -> Iterator[str]:
-        for name, knots in zip(names, plan["knots"], strict=True):
-            yield from (f"{name} spline {i}" for i in range(_count(plan, knots)))
-
-
-def _count(plan: Plan, knots: Array) -> int:
-    """How many functions of a column are kept."""
-    whole_basis = len(knots) - 1 + (0 if plan["extrapolation"] == "periodic" else plan["degree"])
-    return whole_basis if plan["all"] else whole_basis - 1
+    def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
+        for name, knots in zip(names, functions["knots"], strict=True):
+            yield from (f"{name} spline {i}" for i in range(_count_functions(functions, knots)))
 
 
-def _splines(plan: Plan, knots: Array, x: Array) -> Array:
+def _count_functions(functions: Functions, knots: Array) -> int:
+    """The number of functions of a column."""
+    count = len(knots) - 1 + (0 if functions["extrapolation"] == "periodic" else functions["degree"])
+    return count if functions["all"] else count - 1
+
+
+def _evaluate(functions: Functions, knots: Array, x: Array) -> Array:
     """All functions of a column (n, functions)."""
-    degree, low, high = plan["degree"], knots[0], knots[-1]
-    if plan["extrapolation"] == "periodic":
+    degree, low, high = functions["degree"], knots[0], knots[-1]
+    if functions["extrapolation"] == "periodic":
         period = high - low
         beyond = np.r_[knots[-(degree + 1) : -1] - period, knots, knots[1 : degree + 1] + period]
         coefficients = np.eye(len(knots) - 1)
@@ -111,9 +112,9 @@ def _splines(plan: Plan, knots: Array, x: Array) -> Array:
     beyond = np.r_[low - (knots[1] - low) * steps[::-1], knots, high + (high - knots[-2]) * steps]
     curves = BSpline(beyond, np.eye(len(knots) - 1 + degree), degree)
     inside = np.clip(x, low, high)
-    found = np.asarray(curves(inside))
+    splines = np.asarray(curves(inside))
     outside = np.flatnonzero(inside != x)
-    if plan["extrapolation"] == "linear" and len(outside):
+    if functions["extrapolation"] == "linear" and len(outside):
         slopes = curves(inside[outside], nu=1)
-        found[outside] += (x[outside] - inside[outside])[:, None] * slopes
-    return found
+        splines[outside] += (x[outside] - inside[outside])[:, None] * slopes
+    return splines

@@ -12,7 +12,7 @@ from tamis.stats import Keys
 from tamis.tables import Table
 
 _MARGIN = 0.08  # of the data's range that is drawn beyond it
-_PALE = 0.36  # how much of a class's colour is seen where it is certain
+_PALE = 0.36  # the opacity of a class's colour where the class is certain
 
 
 @dataclass(eq=False)
@@ -50,43 +50,45 @@ class BoundaryDisplay:
         points: bool = True,
         **style: Any,
     ) -> "BoundaryDisplay":
-        """Draw what a fitted model of two columns says of the plane that the rows lie in.
+        """Draw the predictions of a fitted model of two columns over the plane of the rows.
 
         With `y`, rows have the colours of their labels, and are grey where they have none. Style goes to
-        matplotlib's `scatter`. Whatever has `predict_log_proba` and `classes_` can be drawn.
+        matplotlib's `scatter`. Any model with `predict_log_proba` and `classes_` can be drawn.
         """
         table = Table.of(X)
         if table.width != 2:
             raise ValueError(f"got rows of {table.width} columns, expected 2: a plane has no more")
         if grid < 2:
-            raise ValueError(f"got grid={grid}, expected at least 2 points a side")
+            raise ValueError(f"got grid={grid}, expected at least 2 points per side")
         rows = table.numbers()
-        least, most = np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)
-        room = _MARGIN * np.where(most > least, most - least, 1.0)
-        along, up = (
+        low, high = np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)
+        margin = _MARGIN * np.where(high > low, high - low, 1.0)
+        horizontal, vertical = (
             np.linspace(a, b, grid)
-            for a, b in zip((least - room).tolist(), (most + room).tolist(), strict=True)
+            for a, b in zip((low - margin).tolist(), (high + margin).tolist(), strict=True)
         )
-        plane = np.stack(np.meshgrid(along, up), axis=-1).reshape(-1, 2)
+        plane = np.stack(np.meshgrid(horizontal, vertical), axis=-1).reshape(-1, 2)
         classes = tuple(np.asarray(model.classes_).tolist())
         logs = np.asarray(model.predict_log_proba(plane)).reshape(grid, grid, len(classes))
-        means, covariances = _gaussians(model)
+        means, covariances = _find_gaussians(model)
         names = ("column 0", "column 1") if table.names is None else tuple(map(str, table.names))
-        group = None if y is None else _places(y, classes, table.rows)
-        display = cls(along, up, logs, classes, rows, group, means, covariances, (names[0], names[1]))
+        group = None if y is None else _find_classes(y, classes, table.rows)
+        display = cls(
+            horizontal, vertical, logs, classes, rows, group, means, covariances, (names[0], names[1])
+        )
         return display.plot(ax, ellipses, points, **style)
 
     def plot(
         self, ax: Any = None, ellipses: bool = True, points: bool = True, **style: Any
     ) -> "BoundaryDisplay":
         """Draw; style goes to matplotlib's `scatter`."""
-        ax = canvas.axes(ax, (6.0, 4.8))
-        self._fill(ax)
-        self._bound(ax)
+        ax = canvas.make_axes(ax, (6.0, 4.8))
+        self._draw_probabilities(ax)
+        self._draw_boundaries(ax)
         if points:
-            self._scatter(ax, style)
+            self._draw_rows(ax, style)
         if ellipses:
-            self._circle(ax)
+            self._draw_ellipses(ax)
         ax.set(
             xlabel=self.names[0],
             ylabel=self.names[1],
@@ -96,16 +98,16 @@ class BoundaryDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _fill(self, ax: Any) -> None:
-        """Each class's colour by its probability, in steps of a tenth; white where all are even."""
-        shares = np.exp(self.log_probabilities)
+    def _draw_probabilities(self, ax: Any) -> None:
+        """Each class's colour by its probability, in steps of a tenth; white where all are equal."""
+        probabilities = np.exp(self.log_probabilities)
         even = 1.0 / len(self.classes)
         strength = np.clip(
-            np.round((shares.max(axis=-1) - even) / max(1.0 - even, 1e-9) * 10.0) / 10.0, 0.0, 1.0
+            np.round((probabilities.max(axis=-1) - even) / max(1.0 - even, 1e-9) * 10.0) / 10.0, 0.0, 1.0
         )
-        convert = canvas.matplotlib("colors").to_rgb
-        own = np.array([convert(canvas.colour(k)) for k in range(len(self.classes))])
-        picture = 1.0 - _PALE * strength[..., None] * (1.0 - own[shares.argmax(axis=-1)])
+        convert = canvas.import_matplotlib("colors").to_rgb
+        colours = np.array([convert(canvas.choose_colour(k)) for k in range(len(self.classes))])
+        picture = 1.0 - _PALE * strength[..., None] * (1.0 - colours[probabilities.argmax(axis=-1)])
         ax.imshow(
             picture,
             extent=(self.x[0], self.x[-1], self.y[0], self.y[-1]),
@@ -115,65 +117,66 @@ class BoundaryDisplay:
             zorder=0,
         )
 
-    def _bound(self, ax: Any) -> None:
-        """Where a class is as probable as the best of the others."""
+    def _draw_boundaries(self, ax: Any) -> None:
+        """Draw lines where a class is as probable as the best of the others."""
         k = len(self.classes)
         logs = np.maximum(self.log_probabilities, -1e6)
         for one in range(k if k > 2 else k - 1):
-            ahead = logs[..., one] - np.delete(logs, one, axis=-1).max(axis=-1)
-            if ahead.min() < 0 < ahead.max():
+            difference = logs[..., one] - np.delete(logs, one, axis=-1).max(axis=-1)
+            if difference.min() < 0 < difference.max():
                 ax.contour(
-                    self.x, self.y, ahead, levels=[0.0], colors=[canvas.DARK], linewidths=1.4, zorder=2
+                    self.x, self.y, difference, levels=[0.0], colors=[canvas.DARK], linewidths=1.4, zorder=2
                 )
 
-    def _scatter(self, ax: Any, style: dict[str, Any]) -> None:
-        look = {"s": 16, "linewidths": 0.4, "edgecolors": "white", "zorder": 3, **style}
+    def _draw_rows(self, ax: Any, style: dict[str, Any]) -> None:
+        options = {"s": 16, "linewidths": 0.4, "edgecolors": "white", "zorder": 3, **style}
         group = np.full(len(self.rows), -1) if self.group is None else self.group
-        lost = group < 0
-        if lost.any():
+        is_unlabelled = group < 0
+        if is_unlabelled.any():
             label = None if self.group is None else "no label"
             ax.scatter(
-                *self.rows[lost].T,
-                **{"color": canvas.PALE, **look, "s": 0.5 * look["s"], "linewidths": 0},
+                *self.rows[is_unlabelled].T,
+                **{"color": canvas.PALE, **options, "s": 0.5 * options["s"], "linewidths": 0},
                 label=label,
             )
         for k, name in enumerate(self.classes):
-            own = group == k
-            if own.any():
-                look_k = {"color": canvas.colour(k), "marker": canvas.marker(k), **look}
-                ax.scatter(*self.rows[own].T, **look_k, label=str(name))
+            is_own = group == k
+            if is_own.any():
+                own = {"color": canvas.choose_colour(k), "marker": canvas.choose_marker(k), **options}
+                ax.scatter(*self.rows[is_own].T, **own, label=str(name))
 
-    def _circle(self, ax: Any) -> None:
-        """One and two standard deviations about each mean."""
+    def _draw_ellipses(self, ax: Any) -> None:
+        """Draw one and two standard deviations about each mean."""
         if self.means is None or self.covariances is None:
             return
-        turn = np.linspace(0.0, 2.0 * np.pi, 121)
-        circle = np.stack([np.cos(turn), np.sin(turn)])
+        angle = np.linspace(0.0, 2.0 * np.pi, 121)
+        circle = np.stack([np.cos(angle), np.sin(angle)])
         for k, (mean, covariance) in enumerate(zip(self.means, self.covariances, strict=True)):
-            size, axis = np.linalg.eigh(covariance)
-            ring = (axis * np.sqrt(np.maximum(size, 0.0))) @ circle
-            for wide, line in ((1.0, "-"), (2.0, "--")):
-                ax.plot(*(mean[:, None] + wide * ring), line, color=canvas.colour(k), linewidth=1.2, zorder=4)
+            variances, axes = np.linalg.eigh(covariance)
+            ellipse = (axes * np.sqrt(np.maximum(variances, 0.0))) @ circle
+            for scale, line in ((1.0, "-"), (2.0, "--")):
+                outline = mean[:, None] + scale * ellipse
+                ax.plot(*outline, line, color=canvas.choose_colour(k), linewidth=1.2, zorder=4)
             ax.plot(*mean, "+", color=canvas.DARK, markersize=7, zorder=5)
 
 
-def _gaussians(model: Any) -> tuple[Array | None, Array | None]:
+def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
     """Means and covariances of a model's classes, if they are Gaussians in these two columns."""
     means = next((getattr(model, name) for name in ("means_", "theta_") if hasattr(model, name)), None)
-    spreads = ("covariances_", "covariance_", "var_")
-    found = next((getattr(model, name) for name in spreads if hasattr(model, name)), None)
-    if means is None or found is None or np.shape(means)[-1] != 2:
+    names = ("covariances_", "covariance_", "var_")
+    given = next((getattr(model, name) for name in names if hasattr(model, name)), None)
+    if means is None or given is None or np.shape(means)[-1] != 2:
         return None, None
-    k, spread = len(means), np.asarray(found, dtype=np.float64)
-    if spread.shape == (k, 2, 2):
-        return np.asarray(means), spread
-    if spread.shape == (2, 2) and not _is_by_column(model):
-        return np.asarray(means), np.broadcast_to(spread, (k, 2, 2))
-    if spread.shape == (k,):
-        spread = np.stack([spread, spread], axis=1)
-    if spread.shape != (k, 2):
+    k, covariances = len(means), np.asarray(given, dtype=np.float64)
+    if covariances.shape == (k, 2, 2):
+        return np.asarray(means), covariances
+    if covariances.shape == (2, 2) and not _is_by_column(model):
+        return np.asarray(means), np.broadcast_to(covariances, (k, 2, 2))
+    if covariances.shape == (k,):
+        covariances = np.stack([covariances, covariances], axis=1)
+    if covariances.shape != (k, 2):
         return None, None
-    return np.asarray(means), spread[:, :, None] * np.eye(2)
+    return np.asarray(means), covariances[:, :, None] * np.eye(2)
 
 
 def _is_by_column(model: Any) -> bool:
@@ -181,10 +184,10 @@ def _is_by_column(model: Any) -> bool:
     return hasattr(model, "var_") or getattr(model, "covariance", "tied") in ("diag", "spherical")
 
 
-def _places(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
+def _find_classes(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
     """The index of each row's label among the classes; -1 where it is missing or none of them."""
     keys, group = Keys.encode(y)
     if len(group) != rows:
         raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
-    place = np.array([classes.index(key) if key in classes else -1 for key in keys] + [-1], dtype=np.int64)
-    return place[group]
+    index = np.array([classes.index(key) if key in classes else -1 for key in keys] + [-1], dtype=np.int64)
+    return index[group]

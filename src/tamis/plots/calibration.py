@@ -1,4 +1,4 @@
-"""Probabilities that were given, and what came → whether what is called 90 % comes nine times in ten."""
+"""Predicted probabilities and outcomes → whether events predicted with 90 % occur nine times in ten."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +12,12 @@ from tamis.conjugate import Beta
 from tamis.plots import canvas
 from tamis.validate import HeldOut
 
-_SURE = 0.9  # of the bands: belief in a bin's share, after its rows and a flat prior
+_COVERAGE = 0.9  # of the bands: credible intervals of a bin's frequency, from its rows and a flat prior
 
 
 @dataclass(eq=False)
 class CalibrationDisplay:
-    """How often rows came true, by the probability that they were given.
+    """The frequency of an event among rows, by the probability that was predicted for it.
 
     >>> rng = np.random.default_rng(0)
     >>> given = rng.random(1000)
@@ -49,20 +49,20 @@ class CalibrationDisplay:
             raise ValueError("got a probability below 0 or above 1, expected predict_proba's, or exp of logs")
         if bins < 1:
             raise ValueError(f"got bins={bins}, expected at least 1")
-        place = np.minimum((p * bins).astype(np.int64), bins - 1)
-        count = np.bincount(place, minlength=bins)
-        kept = count > 0
-        size = count[kept].astype(np.float64)
-        hits = np.bincount(place, weights=truth, minlength=bins)[kept]
-        low, high = Beta(1.0 + hits, 1.0 + size - hits).interval(_SURE)
-        given = np.bincount(place, weights=p, minlength=bins)[kept] / size
+        index = np.minimum((p * bins).astype(np.int64), bins - 1)
+        count = np.bincount(index, minlength=bins)
+        is_used = count > 0
+        size = count[is_used].astype(np.float64)
+        hits = np.bincount(index, weights=truth, minlength=bins)[is_used]
+        low, high = Beta(1.0 + hits, 1.0 + size - hits).interval(_COVERAGE)
+        given = np.bincount(index, weights=p, minlength=bins)[is_used] / size
         return cls(given, hits / size, np.asarray(low), np.asarray(high), size).plot(ax, **style)
 
     @classmethod
     def from_held_out(
         cls, held_out: HeldOut, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw what `cross_validate` gave: of two classes the second, of more the one that was chosen."""
+        """Draw the answer of `cross_validate`: of two classes the second, of more the predicted one."""
         p = decide.probabilities(held_out.log_joint)
         if p.shape[1] == 2:
             return cls.from_predictions(held_out.group == 1, p[:, 1], bins, ax, **style)
@@ -77,19 +77,19 @@ class CalibrationDisplay:
         labels = np.asarray(y)
         if p.shape[1] == 2:
             return cls.from_predictions(labels == model.classes_[1], p[:, 1], bins, ax, **style)
-        chosen = np.asarray(model.classes_)[p.argmax(axis=1)]
-        return cls.from_predictions(chosen == labels, p.max(axis=1), bins, ax, **style)
+        predicted = np.asarray(model.classes_)[p.argmax(axis=1)]
+        return cls.from_predictions(predicted == labels, p.max(axis=1), bins, ax, **style)
 
     def plot(self, ax: Any = None, **style: Any) -> "CalibrationDisplay":
         """Draw; style goes to matplotlib's `plot`."""
-        ax = canvas.axes(ax, (4.8, 4.6))
-        look = {"color": canvas.FOR, "marker": "o", "markersize": 4, **style}
+        ax = canvas.make_axes(ax, (4.8, 4.6))
+        options = {"color": canvas.FOR, "marker": "o", "markersize": 4, **style}
         ax.plot([0, 1], [0, 1], color=canvas.PALE, linewidth=0.9, linestyle=":")
-        (line,) = ax.plot(self.given, self.share, **look)
+        (line,) = ax.plot(self.given, self.share, **options)
         ax.vlines(self.given, self.low, self.high, color=line.get_color(), linewidth=1.2, alpha=0.6)
         ax.set(
-            xlabel="probability that was given",
-            ylabel=f"share that came true ({_SURE:.0%} belief)",
+            xlabel="predicted probability",
+            ylabel=f"observed frequency ({_COVERAGE:.0%} credible interval)",
             xlim=(-0.02, 1.02),
             ylim=(-0.02, 1.02),
             aspect="equal",

@@ -1,16 +1,16 @@
-"""The one door to matplotlib, and the colours of all pictures."""
+"""Access to matplotlib, and the colours of all pictures."""
 
 import importlib
 from typing import Any
 
-# Okabe and Ito (2008): told apart by all kinds of colour vision, and by most printers.
+# Okabe and Ito (2008): distinct for all kinds of colour vision, and on most printers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A6A00", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 FOR, AGAINST, DARK, PALE = COLOURS[0], COLOURS[1], "#333333", "#999999"
 
 
-def matplotlib(part: str = "pyplot") -> Any:
-    """A module of matplotlib; loaded when the first picture is drawn."""
+def import_matplotlib(part: str = "pyplot") -> Any:
+    """A module of matplotlib, which is imported when the first picture is drawn."""
     try:
         return importlib.import_module(f"matplotlib.{part}")
     except ModuleNotFoundError:
@@ -19,18 +19,18 @@ def matplotlib(part: str = "pyplot") -> Any:
         ) from None
 
 
-def axes(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
+def make_axes(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
     """These axes, or new ones in a figure of their own."""
     if ax is not None:
         return ax
-    return matplotlib().subplots(figsize=figsize, layout="constrained")[1]
+    return import_matplotlib().subplots(figsize=figsize, layout="constrained")[1]
 
 
-def colour(place: int) -> str:
-    """Of a class, by its place among the classes."""
-    return COLOURS[place % len(COLOURS)]
+def choose_colour(index: int) -> str:
+    """The colour of a class, by its index among the classes."""
+    return COLOURS[index % len(COLOURS)]
 
 
-def marker(place: int) -> str:
-    """Of a class, by its place among the classes."""
-    return MARKERS[place % len(MARKERS)]
+def choose_marker(index: int) -> str:
+    """The marker of a class, by its index among the classes."""
+    return MARKERS[index % len(MARKERS)]

@@ -10,15 +10,15 @@ from tamis.estimators import Explanation
 from tamis.plots import canvas
 from tamis.tables import Sparse, Table
 
-_LONGEST = 36  # characters of a label; the middle of a longer one is left out
-_BEYOND = 1.25  # what is infinite is drawn so much longer than the longest finite bar
+_LONGEST = 36  # characters of a label; the middle of a longer one is omitted
+_BEYOND = 1.25  # length of an infinite bar, in units of the longest finite one
 
 
 @dataclass(eq=False)
 class ExplanationDisplay:
-    """The columns that say most for one class of a row against another.
+    """The columns with the most evidence for one class of a row against another.
 
-    The bars sum to the total, the log-odds of the two classes: each e times as likely for every unit.
+    The bars sum to the total, the log-odds of the two classes: each unit multiplies the odds by e.
 
     >>> import tamis
     >>> model = tamis.GaussianNB().fit([[1, 8], [1.2, 7.9], [3, 1], [3.2, 1.1]], ["a", "a", "b", "b"])
@@ -27,7 +27,7 @@ class ExplanationDisplay:
     (('column 1 = 4', 'column 0 = 2.2', 'prior'), True)
     """
 
-    labels: tuple[str, ...]  # of the bars, from the top: columns, then what no column says
+    labels: tuple[str, ...]  # of the bars, from the top: columns, then the parts that belong to no column
     values: Array  # (bars,)
     log_odds: float
     for_: Any
@@ -40,7 +40,7 @@ class ExplanationDisplay:
         cls, explanation: Explanation, row: int = 0, count: int = 10, ax: Any = None, **style: Any
     ) -> "ExplanationDisplay":
         """Draw the strongest `count` columns of a row; style goes to matplotlib's `barh`."""
-        return cls._of(explanation, row, count, {}).plot(ax, **style)
+        return cls._make(explanation, row, count, {}).plot(ax, **style)
 
     @classmethod
     def from_estimator(
@@ -56,10 +56,10 @@ class ExplanationDisplay:
     ) -> "ExplanationDisplay":
         """Explain a row by a fitted model and draw it, with the row's values beside the columns' names."""
         explanation = model.explain(X, for_, against)
-        return cls._of(explanation, row, count, _cells(X, row, explanation)).plot(ax, **style)
+        return cls._make(explanation, row, count, _format_cells(X, row, explanation)).plot(ax, **style)
 
     @classmethod
-    def _of(
+    def _make(
         cls, explanation: Explanation, row: int, count: int, cells: dict[Any, str]
     ) -> "ExplanationDisplay":
         rows = len(explanation.prior)
@@ -67,15 +67,15 @@ class ExplanationDisplay:
             raise ValueError(f"got row={row}, expected one of the {rows} that were explained")
         if count < 1:
             raise ValueError(f"got count={count}, expected at least 1 column to draw")
-        top = explanation.top(row, count)
+        strongest = explanation.top(row, count)
         prior, rest = float(explanation.prior[row]), float(explanation.rest[row])
         with np.errstate(invalid="ignore"):
             total = float(explanation.log_odds[row])
-            others = total - prior - rest - sum(value for _, value in top)
-        bars = [(_label(name) + cells.get(name, ""), value) for name, value in top]
-        left = len(explanation.names) - len(top)
-        if left and np.isfinite(others) and abs(others) > 1e-9 * max(1.0, abs(total)):
-            bars.append((f"{left} other column{'s' * (left > 1)}", others))
+            others = total - prior - rest - sum(value for _, value in strongest)
+        bars = [(_format_name(name) + cells.get(name, ""), value) for name, value in strongest]
+        omitted = len(explanation.names) - len(strongest)
+        if omitted and np.isfinite(others) and abs(others) > 1e-9 * max(1.0, abs(total)):
+            bars.append((f"{omitted} other column{'s' * (omitted > 1)}", others))
         if rest:
             bars.append(("no column alone", rest))
         bars.append(("prior", prior))
@@ -89,23 +89,23 @@ class ExplanationDisplay:
 
     @property
     def probability(self) -> float:
-        """Of the one class, where the other is the only other."""
+        """The probability of the one class, where there are only these two."""
         return float(0.5 * (1.0 + np.tanh(0.5 * self.log_odds)))
 
     def plot(self, ax: Any = None, **style: Any) -> "ExplanationDisplay":
         """Draw; style goes to matplotlib's `barh`."""
         values = np.append(self.values, self.log_odds)
-        ax = canvas.axes(ax, (7.0, 1.3 + 0.32 * len(values)))
+        ax = canvas.make_axes(ax, (7.0, 1.3 + 0.32 * len(values)))
         finite = np.abs(values[np.isfinite(values)])
         longest = float(finite.max(initial=0.0)) or 1.0
-        drawn = np.clip(np.nan_to_num(values, nan=0.0), -_BEYOND * longest, _BEYOND * longest)
+        lengths = np.clip(np.nan_to_num(values, nan=0.0), -_BEYOND * longest, _BEYOND * longest)
         places = np.arange(len(values), dtype=np.float64)
         places[-1] += 0.4  # the total stands apart
         colours = [canvas.FOR if value > 0 else canvas.AGAINST for value in values[:-1]] + [canvas.DARK]
-        ax.barh(places, drawn, **{"color": colours, "height": 0.72, **style})
-        for place, value, width in zip(places, values, drawn, strict=True):
+        ax.barh(places, lengths, **{"color": colours, "height": 0.72, **style})
+        for place, value, width in zip(places, values, lengths, strict=True):
             ax.annotate(
-                _signed(value),
+                _format_signed(value),
                 (width, place),
                 xytext=(4 if width >= 0 else -4, 0),
                 textcoords="offset points",
@@ -118,61 +118,61 @@ class ExplanationDisplay:
         ax.set_yticks(places, [*self.labels, "total"])
         ax.tick_params(axis="y", length=0)
         # Room for the numbers at the ends of the bars.
-        ends = min(0.0, drawn.min()), max(0.0, drawn.max())
+        ends = min(0.0, lengths.min()), max(0.0, lengths.max())
         room = 0.16 * (ends[1] - ends[0]) or 1.0
         ax.set_xlim(ends[0] - room * (ends[0] < 0), ends[1] + room * (ends[1] > 0 or ends[0] == 0))
         ax.set_ylim(places[-1] + 0.6, -0.6)
         ax.spines[["top", "right", "left"]].set_visible(False)
-        ax.set_xlabel(f"log-odds:  ← for {_short(self.against)}    for {_short(self.for_)} →")
+        ax.set_xlabel(f"log-odds:  ← for {_shorten(self.against)}    for {_shorten(self.for_)} →")
+        probability = _format_probability(self.log_odds)
         ax.set_title(
-            f"{_short(self.for_)} against {_short(self.against)}: probability {_chance(self.log_odds)}",
-            loc="left",
+            f"{_shorten(self.for_)} against {_shorten(self.against)}: probability {probability}", loc="left"
         )
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-def _cells(X: object, row: int, explanation: Explanation) -> dict[Any, str]:
-    """What the row holds, by column's name."""
+def _format_cells(X: object, row: int, explanation: Explanation) -> dict[Any, str]:
+    """The values of the row, by the names of columns."""
     table = Table.of(X)
-    place = range(table.rows)[row] if -table.rows <= row < table.rows else 0
+    index = range(table.rows)[row] if -table.rows <= row < table.rows else 0
     names = explanation.names if table.names is None else table.names
     if isinstance(table.data, Sparse):
-        dense = table.data.dense(slice(place, place + 1))[0]
+        dense = table.data.dense(slice(index, index + 1))[0]
         return {name: f" = {value:g}" for name, value in zip(names, dense, strict=True)}
     line = (
-        table.data[place] if isinstance(table.data, np.ndarray) else [column[place] for column in table.data]
+        table.data[index] if isinstance(table.data, np.ndarray) else [column[index] for column in table.data]
     )
-    return {name: f" = {_value(value)}" for name, value in zip(names, line, strict=True)}
+    return {name: f" = {_format_value(value)}" for name, value in zip(names, line, strict=True)}
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, int | float | np.number) else _short(value, 20)
+    return f"{value:.4g}" if isinstance(value, int | float | np.number) else _shorten(value, 20)
 
 
-def _label(name: Any) -> str:
-    return f"column {name}" if isinstance(name, int | np.integer) else _short(name)
+def _format_name(name: Any) -> str:
+    return f"column {name}" if isinstance(name, int | np.integer) else _shorten(name)
 
 
-def _short(name: Any, most: int = _LONGEST) -> str:
+def _shorten(name: Any, most: int = _LONGEST) -> str:
     text = str(name).replace("$", r"\$")
     return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3) :]}"
 
 
-def _signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     if not np.isfinite(value):
         return "?" if np.isnan(value) else "∞" if value > 0 else "−∞"
     return f"{value:+.2f}".replace("-", "−")
 
 
-def _chance(log_odds: float) -> str:
-    """Three digits; near 0 and 1, how near."""
+def _format_probability(log_odds: float) -> str:
+    """Three digits; near 0 and 1, the distance."""
     if np.isnan(log_odds):
         return "unknown"
-    left = float(np.exp(-abs(log_odds)))
-    if left > 1e-6:
-        digits = max(3, int(np.ceil(-np.log10(left))))
+    distance = float(np.exp(-abs(log_odds)))
+    if distance > 1e-6:
+        digits = max(3, int(np.ceil(-np.log10(distance))))
         return f"{0.5 * (1.0 + np.tanh(0.5 * log_odds)):.{digits}f}"
-    return ("1" if log_odds > 0 else "0") if left == 0 else f"{'1 − ' * (log_odds > 0)}{left:.0e}"
+    return ("1" if log_odds > 0 else "0") if distance == 0 else f"{'1 − ' * (log_odds > 0)}{distance:.0e}"

@@ -1,0 +1,182 @@
+"""parameters and the ranges of columns → the places of functions, and their widths."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+
+from tamis import arrays
+from tamis.arrays import Array
+
+Placement = Literal["evenly", "quantiles"]
+
+_NOISE = 64 * np.finfo(np.float64).eps  # a range below so many roundings of its ends is that of a constant
+_DIGITS = range(3, 18)  # 17 digits distinguish any two numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """The least and the largest value of each column; `+` is the union, and has no inverse."""
+
+    low: Array  # (d,)
+    high: Array  # (d,)
+
+    @classmethod
+    def of(cls, values: Array) -> "Range":
+        """Of rows (n, d)."""
+        return cls(values.min(axis=0), values.max(axis=0))
+
+    def __add__(self, other: "Range") -> "Range":
+        return Range(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    def widen(self) -> "Range":
+        """The range, where a constant column has a range of 1 about it, or of 2⁻³⁰ of it if that is more.
+
+        >>> span = Range.of(np.array([[3.0, 0.0], [3.0, 2.0]])).widen()
+        >>> span.low.tolist(), span.high.tolist()
+        ([2.5, 0.0], [3.5, 2.0])
+        """
+        size = np.maximum(np.abs(self.low), np.abs(self.high))
+        constant = self.high - self.low <= _NOISE * size
+        half = np.where(constant, np.maximum(0.5, size * 2.0**-31), 0.0)
+        return Range(self.low - half, self.high + half)
+
+    def refuse_unbounded(self, name: Callable[[int], str]) -> None:
+        """Raise for a range that float64 does not hold."""
+        with np.errstate(over="ignore"):
+            endless = ~np.isfinite(2.0 * (self.high - self.low))
+        if endless.any():
+            j = int(np.argmax(endless))
+            raise ValueError(
+                f"{name(j)} goes from {self.low[j]:g} to {self.high[j]:g}, expected a range that float64 "
+                "holds: rescale it"
+            )
+
+
+def place_functions(
+    what: str, given: object, placed: Placement, values: Array, span: Range, least: int = 1
+) -> list[Array]:
+    """The places of each column's functions (k,): by their number, or as given.
+
+    Places that coincide, as quantiles of a column with ties do, are one place.
+
+    >>> rows = np.array([[0.0], [1.0], [1.0], [4.0]])
+    >>> [
+    ...     place_functions("centres", 3, how, rows, Range.of(rows))[0].tolist()
+    ...     for how in ("evenly", "quantiles")
+    ... ]
+    [[0.0, 2.0, 4.0], [0.0, 1.0, 4.0]]
+    """
+    if not isinstance(given, Integral):
+        return _check_places(what, given, len(span.low), least)
+    count = check_integer(what, given, least)
+    check_choice("placed", placed, ("evenly", "quantiles"))
+    span = span.widen()
+    levels = np.linspace(0.0, 1.0, count) if count > 1 else np.array([0.5])
+    columns = []
+    for j, (low, high) in enumerate(zip(span.low, span.high, strict=True)):
+        places = np.unique(np.quantile(values[:, j], levels)) if placed == "quantiles" else None
+        if places is None or len(places) < least:
+            places = np.unique(low + levels * (high - low))
+        columns.append(places)
+    return columns
+
+
+def _check_places(what: str, given: Any, columns: int, least: int) -> list[Array]:
+    places = check_finite(what, given)
+    if places.ndim not in (1, 2) or (places.ndim == 2 and places.shape[1] != columns):
+        raise ValueError(
+            f"got {what} of shape {places.shape}, expected a whole number, or the places themselves: (k,) "
+            f"for every column, or (k, {columns}) with a column for each"
+        )
+    if len(places) < least:
+        raise ValueError(f"got {len(places)} {what}, expected at least {least}")
+    by_column = [places.copy() if places.ndim == 1 else places[:, j].copy() for j in range(columns)]
+    if any(len(np.unique(each)) < len(each) for each in by_column):
+        raise ValueError(f"got {what} with a place twice, expected each once: drop one of them")
+    return by_column
+
+
+def choose_widths(given: object, centres: list[Array], span: Range) -> list[Array]:
+    """The widths of each column's functions (k,): as given, or from the spacing of the centres."""
+    span = span.widen()
+    if given is None:
+        return [
+            _compute_spacing(each, float(size))
+            for each, size in zip(centres, span.high - span.low, strict=True)
+        ]
+    width = check_positive("width", given)
+    return [
+        broadcast("width", width, (len(each), len(centres)))[:, j].copy() for j, each in enumerate(centres)
+    ]
+
+
+def _compute_spacing(centres: Array, size: float) -> Array:
+    """The mean distance of each centre to its neighbours; of one alone, the range."""
+    if len(centres) == 1:
+        return np.array([size])
+    order = np.argsort(centres)
+    gaps = np.diff(centres[order])
+    spacing = np.empty(len(centres))
+    spacing[order] = 0.5 * (np.r_[gaps[0], gaps] + np.r_[gaps, gaps[-1]])
+    return spacing
+
+
+def broadcast(what: str, given: Array, shape: tuple[int, int]) -> Array:
+    """A parameter for every function and column."""
+    try:
+        return np.broadcast_to(given, shape)
+    except ValueError:
+        raise ValueError(
+            f"got {what} of shape {given.shape}, expected a number, one per column ({shape[1]},), one per "
+            f"centre ({shape[0]}, 1), or both {shape}"
+        ) from None
+
+
+def check_finite(what: str, given: Any) -> Array:
+    """A parameter as finite numbers."""
+    values = arrays.to_numpy(given)
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"got {what}={given!r}, expected numbers")
+    numbers = arrays.floats(values, what)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"got {what}={given!r}, expected finite numbers")
+    return numbers
+
+
+def check_positive(what: str, given: Any) -> Array:
+    """A parameter as numbers above 0."""
+    numbers = check_finite(what, given)
+    if not (numbers > 0).all():
+        raise ValueError(f"got {what}={given!r}, expected numbers above 0")
+    return numbers
+
+
+def check_integer(what: str, given: object, least: int) -> int:
+    """A parameter as a whole number of at least `least`."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
+        kind = ValueError if isinstance(given, Real) else TypeError
+        raise kind(f"got {what}={given!r}, expected a whole number of at least {least}")
+    return int(given)
+
+
+def check_choice(what: str, given: object, known: tuple[object, ...]) -> None:
+    """Raise for a value that is not among the known ones."""
+    if not any(given is each or (isinstance(given, str) and given == each) for each in known):
+        raise ValueError(f"got {what}={given!r}, expected one of {', '.join(map(repr, known))}")
+
+
+def format_numbers(numbers: Array) -> list[str]:
+    """Numbers in as few digits as distinguish them, but at least three.
+
+    >>> format_numbers(np.array([0.0, 1 / 3, 1e8])), format_numbers(1e8 + np.array([0.25, 0.5]))
+    (['0', '0.333', '1e+08'], ['100000000.2', '100000000.5'])
+    """
+    texts: list[str] = []
+    for digits in _DIGITS:
+        texts = [f"{number:.{digits}g}" for number in (numbers + 0.0).tolist()]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
