@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.stats import Exact, Tally
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import RawMessage
@@ -17,33 +18,15 @@ from tamis_mail.sieve.executor import Executor, batches
 from tamis_mail.verdict.arrays import log_odds, scores
 from tamis_mail.verdict.rule import Rule, sides
 
-__all__ = ["Corpus", "Counts", "read"]
+__all__ = ["Corpus", "labels_of", "read"]
 
 LabelledMessages = Iterable[tuple[RawMessage, bool]]
 Numbers = NDArray[np.intp]
 
+_LABELS = {SPAM: True, HAM: False}  # the rows of a statistic, and whether each is spam
 _JOB = 100  # messages of a worker's job …
 _BYTES = 8 << 20  # … or so many bytes
 _AT_ONCE = 1 << 24  # occurrences that are spread out at once: some 0.5 GB
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The statistic: how many messages of spam and of ham have each feature. It adds and subtracts."""
-
-    features: NDArray[np.int64]  # (features, 2)
-    messages: NDArray[np.int64]  # (2,)
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(self.features + other.features, self.messages + other.messages)
-
-    def __sub__(self, other: "Counts") -> "Counts":
-        return Counts(self.features - other.features, self.messages - other.messages)
-
-    def labels(self) -> list[Label]:
-        """As a store would give them."""
-        weights = zip((SPAM, HAM), self.messages.tolist(), self.features.sum(axis=0).tolist(), strict=True)
-        return [Label(column, name, n, n, 0, total) for column, (name, n, total) in enumerate(weights)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,62 +45,76 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.is_spam)
 
-    def count(self, chosen: Numbers) -> Counts:
-        """The statistic of some messages."""
-        features = np.zeros((len(self.keys), 2), np.int64)
-        for column, wanted in enumerate((True, False)):
-            for part in self._pieces(chosen[self.is_spam[chosen] == wanted]):
-                features[:, column] += np.bincount(self._occurrences(part)[0], minlength=len(self.keys))
-        spams = int(self.is_spam[chosen].sum())
-        return Counts(features, np.array([spams, len(chosen) - spams], np.int64))
+    def count(self, messages: Numbers) -> Tally:
+        """Observe some messages: the weight and the counts of features of spam, then those of ham."""
+        counts = np.zeros((len(_LABELS), len(self.keys)), np.int64)
+        weight = np.zeros(len(_LABELS), np.int64)
+        for row, is_spam in enumerate(_LABELS.values()):
+            members = messages[self.is_spam[messages] == is_spam]
+            weight[row] = len(members)
+            for part in self._pieces(members):
+                counts[row] += np.bincount(self._occurrences(part)[0], minlength=len(self.keys))
+        return Tally(weight=Exact.from_integers(weight), total=Exact.from_integers(counts))
 
-    def scores(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
-        """(messages, views): what each view says of each chosen message, before its scale."""
-        ids, owners = self._occurrences(chosen)
-        kinds = views(self.keys)
-        spam, ham = sides(known.labels(), SPAM, [HAM], 1, rule.guessed)
-        return scores(
-            kinds[ids], ids.astype(np.intp), owners, len(chosen), kinds, known.features, rule, spam, ham
-        )
+    def scores(self, messages: Numbers, statistic: Tally, rule: Rule) -> NDArray[np.float64]:
+        """(messages, views): the score of each message in each view, before its scale."""
+        return self._score(messages, statistic.weight.value, statistic.total.value, rule)
 
-    def log_odds(self, chosen: Numbers, known: Counts, rule: Rule) -> NDArray[np.float64]:
+    def log_odds(self, messages: Numbers, statistic: Tally, rule: Rule) -> NDArray[np.float64]:
         """(messages,): of spam."""
-        return log_odds(self.scores(chosen, known, rule), rule)
+        return log_odds(self.scores(messages, statistic, rule), rule)
 
     def leave_one_out(self, rule: Rule) -> NDArray[np.float64]:
-        """(messages, views): the scores of each message by all the others.
+        """(messages, views): the scores of each message by the counts of all the others.
 
-        Who takes a spam away takes one off each count of spam that it has part in: there are two tables of
-        weights, one for spam and one for ham, however many messages there are.
+        Without a spam message, each count of spam that it is part of is one less. So two tables of weights
+        suffice, one for spam and one for ham, however many messages there are.
         """
-        everything = self.count(np.arange(len(self)))
-        scores_of_all = np.zeros((len(self), len(rule.views)))
-        for column, is_spam in enumerate((True, False)):
-            messages_of_label = np.flatnonzero(self.is_spam == is_spam)
-            features, messages = everything.features.copy(), everything.messages.copy()
-            features[:, column] = np.maximum(features[:, column] - 1, 0)  # no message of the label has a 0
-            messages[column] -= 1
-            for part in self._pieces(messages_of_label):
-                scores_of_all[part] = self.scores(part, Counts(features, messages), rule)
-        return scores_of_all
+        total = self.count(np.arange(len(self)))
+        scores = np.zeros((len(self), len(rule.views)))
+        for row, is_spam in enumerate(_LABELS.values()):
+            weight, counts = total.weight.value.copy(), total.total.value.copy()
+            counts[row] = np.maximum(counts[row] - 1, 0)  # no message of the label has a feature of count 0
+            weight[row] -= 1
+            for part in self._pieces(np.flatnonzero(self.is_spam == is_spam)):
+                scores[part] = self._score(part, weight, counts, rule)
+        return scores
+
+    def _score(
+        self, messages: Numbers, weight: NDArray[np.float64], counts: NDArray[np.float64], rule: Rule
+    ) -> NDArray[np.float64]:
+        ids, owners = self._occurrences(messages)
+        kinds = views(self.keys)
+        spam, ham = sides(labels_of(weight), SPAM, [HAM], 1, rule.guessed)
+        return scores(
+            kinds[ids], ids.astype(np.intp), owners, len(messages), kinds, counts.T, rule, spam, ham
+        )
 
     def features_of(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
         """The keys of one message's features, and their rows."""
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
-    def _pieces(self, chosen: Numbers) -> list[Numbers]:
+    def _pieces(self, messages: Numbers) -> list[Numbers]:
         """Messages in as many parts as memory asks for."""
-        occurrences = int((self.starts[chosen + 1] - self.starts[chosen]).sum())
-        return np.array_split(chosen, 1 + occurrences // _AT_ONCE)
+        occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
+        return np.array_split(messages, 1 + occurrences // _AT_ONCE)
 
-    def _occurrences(self, chosen: Numbers) -> tuple[NDArray[np.int32], Numbers]:
-        """The features of some messages, and whose each is, numbered as they were chosen."""
-        sizes = self.starts[chosen + 1] - self.starts[chosen]
-        owners = np.repeat(np.arange(len(chosen)), sizes)
+    def _occurrences(self, messages: Numbers) -> tuple[NDArray[np.int32], Numbers]:
+        """The features of some messages, and for each the index of its message."""
+        sizes = self.starts[messages + 1] - self.starts[messages]
+        owners = np.repeat(np.arange(len(messages)), sizes)
         begins = np.cumsum(sizes) - sizes
-        places = np.arange(int(sizes.sum())) + (self.starts[chosen] - begins)[owners]
+        places = np.arange(int(sizes.sum())) + (self.starts[messages] - begins)[owners]
         return self.ids[places], owners
+
+
+def labels_of(weight: NDArray[np.float64]) -> list[Label]:
+    """The labels of a statistic as a store would give them; `weight` counts the messages of each."""
+    return [
+        Label(column, name, int(n), int(n), 0, 0)
+        for column, (name, n) in enumerate(zip(_LABELS, weight, strict=True))
+    ]
 
 
 def read(

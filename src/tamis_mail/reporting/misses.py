@@ -9,7 +9,7 @@ from tamis_mail import features, tokens
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.reporting.corpus import Corpus
+from tamis_mail.reporting.corpus import Corpus, labels_of
 from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
 from tamis_mail.verdict.judging import HEADER_LENGTH
@@ -52,10 +52,11 @@ def misses(
         in_fold = [number for number in numbers if number in raw_messages and number in test]
         if in_fold:
             statistic = corpus.count(training)
-            labels = statistic.labels()
+            labels = labels_of(statistic.weight.value)
+            counts_of_all = statistic.total.value.T
             for number in in_fold:
                 keys, rows = corpus.features_of(number)
-                counts = dict(zip(keys.tolist(), statistic.features[rows].tolist(), strict=True))
+                counts = dict(zip(keys.tolist(), counts_of_all[rows].tolist(), strict=True))
                 read = tokens.read(parse(canonical(raw_messages[number].raw)))
                 verdict = judge(counts, labels, study.rule, 1, lambda read=read: features.name_features(read))  # type: ignore[misc]
                 verdicts[number] = raw_messages[number], verdict

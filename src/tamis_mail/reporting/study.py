@@ -7,7 +7,8 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.reporting.corpus import Corpus, Counts, Numbers
+from tamis.stats import Tally
+from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.measures import Floats, Measures, log_losses, measure
 from tamis_mail.verdict.arrays import log_odds
 from tamis_mail.verdict.rule import RULE, Rule, View
@@ -126,7 +127,7 @@ def list_smoothings() -> Iterator[tuple[float, float, Rule]]:
 
 
 def _choose_rule(
-    corpus: Corpus, validation: Numbers, statistic: Counts
+    corpus: Corpus, validation: Numbers, statistic: Tally
 ) -> tuple[Rule, tuple[float, float], tuple[tuple[float, float, float], ...]]:
     """The smoothing with the least log-loss on the validation; a priori, a doubling is one deviation away.
 

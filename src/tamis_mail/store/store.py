@@ -39,6 +39,7 @@ from tamis_mail.store.database import (
 )
 
 if TYPE_CHECKING:
+    from tamis.stats import Tally
     from tamis_mail.store.tables import Counts, Keys, Table
 
 __all__ = ["Entry", "Store", "Writer"]
@@ -164,6 +165,32 @@ class Store:
             labels = len(self.labels())
             for low, high in tables.slices(sum(run.entries for run in all_runs), labels):
                 yield tables.sum_runs(self._connection, all_runs, low, high, labels)
+
+    def statistic(self) -> "Tally":
+        """All counts as a statistic of `tamis`: by label and by feature, in memory.
+
+        The weight of a label is that of its messages, learned and imported. All numbers are in units: a
+        message that is learned now weighs `unit()`, one of a guessed label GUESS_UNITS times as much.
+        """
+        stats, np = import_module("tamis.stats"), import_module("numpy")
+        with self.snapshot():
+            labels, tables = self.labels(), list(self.tables())
+        names, rows = stats.Keys.of([label.name for label in labels])
+        weight, counts = np.zeros(len(rows), np.int64), np.zeros((len(rows), 0), np.int64)
+        weight[rows] = [label.weight + label.lent for label in labels]
+        terms: list[int] = []
+        if tables:
+            counts = np.empty((len(rows), sum(len(table.keys) for table in tables)), np.int64)
+            counts[rows] = np.concatenate([table.counts for table in tables]).T
+            terms = np.concatenate([table.keys for table in tables]).tolist()
+        held = (weight != 0) | counts.any(axis=1)
+        tally: Tally = stats.Tally(
+            weight=stats.Exact.from_integers(weight[held]),
+            total=stats.Exact.from_integers(counts[held]),
+            keys=names.keep(held),
+            terms=stats.Keys(tuple(terms)),
+        )
+        return tally
 
     def find(self, digest: bytes) -> Entry | None:
         """What the journal says of a message; None if it does not know it."""

@@ -22,7 +22,7 @@ def judge_many(
     keys: NDArray[np.uint64],
     rows: NDArray[np.intp],
     starts: NDArray[np.intp],
-    counts: NDArray[np.int64],
+    counts: NDArray[np.int64] | NDArray[np.float64],
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
@@ -69,7 +69,7 @@ def scores(
     owners: NDArray[np.intp],
     messages: int,
     distinct: NDArray[np.intp],
-    counts: NDArray[np.int64],
+    counts: NDArray[np.int64] | NDArray[np.float64],
     rule: Rule,
     spam: Side,
     rest: Side,
@@ -80,7 +80,7 @@ def scores(
     )
 
 
-def _count_side(counts: NDArray[np.int64], side: Side) -> Counted:
+def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
     return side_counts(counts, side), side.messages
 
 
@@ -114,7 +114,7 @@ def _scores(
     return found
 
 
-def side_counts(counts: NDArray[np.int64], side: Side) -> NDArray[np.float64]:
+def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:
     """`Side.count` of each row."""
     total = np.zeros(len(counts))
     for column, worth in side.columns:

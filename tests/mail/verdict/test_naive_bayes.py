@@ -1,0 +1,146 @@
+"""The verdict is naive Bayes with Beta priors: a reference made of `tamis` gives the same log-odds.
+
+The rule's own code is plain Python, so that one message is judged without NumPy. Here the probabilities of
+features are posterior means of `tamis.Beta`, updated with the store's own statistic.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tamis.conjugate import Beta
+from tamis.stats import Tally
+from tamis_mail import features, tokens
+from tamis_mail.features.arrays import views
+from tamis_mail.labels import Label
+from tamis_mail.message import canonical, parse
+from tamis_mail.sieve import Sieve
+from tamis_mail.sieve.jobs import judge_features
+from tamis_mail.verdict import RULE, Rule, Verdict, judge
+from tamis_mail.verdict.arrays import scores
+from tamis_mail.verdict.judging import HEADER_LENGTH
+from tamis_mail.verdict.rule import View, sides
+
+Floats = NDArray[np.float64]
+
+
+def change_views(rule: Rule, change: Callable[[View], View]) -> Rule:
+    one, two, three, four = map(change, rule.views)
+    return replace(rule, views=(one, two, three, four))
+
+
+RULES = [
+    RULE,
+    replace(RULE, patience=0.0, acquaintance=1e-3),
+    RULE.with_scales((0.3, 2.0, 0.0, 7.0)),
+    change_views(RULE, lambda view: replace(view, pooled=not view.pooled, prior=0.7)),
+]
+
+
+def log_ratios(view: View, spam: Tally, ham: Tally) -> Floats:
+    """log P(feature | spam) - log P(feature | ham) by posterior means; 0 for unseen features."""
+    s, h = spam.total.value[:, 0], ham.total.value[:, 0]
+    n = spam.weight.value + ham.weight.value
+    rate = (s + h) / n if view.pooled else np.full(len(s), 0.5)
+    strength = view.prior if view.pooled else 2 * view.prior
+    known = s + h > 0
+    prior = Beta(np.where(known, strength * rate, 1.0), np.where(known, strength * (1 - rate), 1.0))
+    ratios = np.log(prior.update(spam).mean) - np.log(prior.update(ham).mean)
+    return np.where(known, ratios, 0.0)
+
+
+def reference(keys: NDArray[np.uint64], spam: Tally, ham: Tally, rule: Rule) -> tuple[Floats, float]:
+    """The score of each view before its scale, and the log-odds of spam; a Tally has one row per feature."""
+    kinds = views(keys)
+    known = (spam.total.value[:, 0] + ham.total.value[:, 0] > 0) & (kinds <= features.HEADERS)
+    familiarity = known.sum() / (known.sum() + rule.acquaintance)
+    found = np.zeros(len(rule.views))
+    for kind, view in enumerate(rule.views):
+        chosen = kinds == kind
+        size = int(chosen.sum())
+        unseen = familiarity * (size * view.tilt + view.reluctance * view.doubt)
+        of_view = [Tally.of(part.weight.value[chosen], part.total.value[chosen]) for part in (spam, ham)]
+        smaller = min((float(part.weight.value.max(initial=0)) for part in of_view), default=0.0)
+        if not size:
+            smaller = min(float(part.weight.value.max(initial=0)) for part in (spam, ham))
+        shrinkage = smaller / (smaller + rule.patience) if smaller else 0.0
+        total = log_ratios(view, *of_view).sum() if size else 0.0
+        found[kind] = shrinkage * (total + unseen) / (size + view.reluctance)
+    return found, float(found @ [view.scale for view in rule.views])
+
+
+def sum_by_view(verdict: Verdict) -> dict[str, float]:
+    """The contributions of features, without what a view adds whatever its features are."""
+    sums = dict.fromkeys(features.VIEWS, 0.0)
+    for one in verdict.evidence:
+        if one.token != HEADER_LENGTH:
+            sums[one.view] += one.contribution
+    return sums
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("seed", range(8))
+def test_any_counts_are_judged_as_by_naive_bayes(rule: Rule, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    spams, hams = int(dice.integers(1, 60)), int(dice.integers(1, 60))
+    keys = np.unique(dice.integers(0, 1 << 48, 150, np.uint64))
+    counts = np.stack([dice.integers(0, spams, len(keys)), dice.integers(0, hams, len(keys))], axis=1)
+    counts[dice.uniform(size=len(keys)) < 0.3] = 0
+    labels = [Label(0, "spam", spams, spams, 0, 0), Label(1, "ham", hams, hams, 0, 0)]
+    spam, ham = (
+        Tally.of(np.full(len(keys), n), counts[:, column, None]) for column, n in enumerate((spams, hams))
+    )
+    expected, log_odds = reference(keys, spam, ham, rule)
+
+    names = {key: str(key) for key in keys.tolist()}
+    verdict = judge(dict(zip(names, counts.tolist(), strict=True)), labels, rule, 1, lambda: names)
+    assert verdict.log_odds == pytest.approx(log_odds, rel=1e-9, abs=1e-9)
+    kinds, rows = views(keys), np.arange(len(keys))
+    found = scores(kinds, rows, rows * 0, 1, kinds, counts, rule, *sides(labels, "spam", ["ham"], 1, 1.0))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-9)
+    bare = change_views(rule, lambda view: replace(view, tilt=0.0, doubt=0.0))
+    by_features, _ = reference(keys, spam, ham, bare)
+    np.testing.assert_allclose(
+        list(sum_by_view(verdict).values()),
+        by_features * [view.scale for view in rule.views],
+        rtol=1e-9,
+        atol=1e-9,
+    )
+
+
+WORDS = ["offer", "lunch", "noon", "pills", "cheap", "minutes", "agenda", "winner", "prize", "thanks"]
+# It has no feature of all others: one of every message has rate 1, for which no Beta distribution is proper.
+ODD = b"Received: from a by b\nContent-Type: text/html\n\n<p>odd</p>"
+
+
+def message(dice: np.random.Generator) -> bytes:
+    text = " ".join(dice.choice(WORDS, dice.integers(1, 30)))
+    return f"Subject: {dice.choice(WORDS)}\nFrom: {dice.choice(WORDS)}@example.org\n\n{text}".encode()
+
+
+def of_features(statistic: Tally, keys: NDArray[np.uint64]) -> Tally:
+    """The statistic of a label, one row per feature."""
+    assert statistic.terms is not None
+    places = statistic.terms.find(keys.tolist())
+    counts = np.where(places < 0, 0.0, np.append(statistic.total.value, 0.0)[places])
+    return Tally.of(np.full(len(keys), statistic.weight.value), counts[:, None])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_store_judges_as_naive_bayes_with_its_statistic(tmp_path: Path, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    with Sieve.open(tmp_path / "store") as sieve:
+        sieve.learn_many([message(dice) for _ in range(15)], "spam", processes=1)
+        sieve.learn_many([ODD, *(message(dice) for _ in range(20))], "ham", processes=1)
+        statistic = sieve.store.statistic()
+        for raw in [message(dice) for _ in range(5)]:
+            keys = np.array(sorted(features.hash_tokens(tokens.read(parse(canonical(raw))))), np.uint64)
+            spam, ham = (of_features(statistic.at(label), keys) for label in ("spam", "ham"))
+            _, log_odds = reference(keys, spam, ham, RULE)
+            assert sieve.sort(raw).log_odds == pytest.approx(log_odds, rel=1e-9, abs=1e-9)
+            (judged,) = judge_features([keys], sieve.store)
+            assert judged.log_odds == pytest.approx(log_odds, rel=1e-9, abs=1e-9)
