@@ -9,18 +9,17 @@ from tamis.arrays import Array
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
 from tamis.models.linear.laplace import LinearRows
 from tamis.models.linear.objective import GaussianPrior, Objective
-from tamis.models.linear.responses import RESPONSES, Gamma, Response
-from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.responses import RESPONSES, Gamma, Response, Softmax
 from tamis.tables import Sparse
 
-ALL: tuple[Response | Softmax, ...] = (
+ALL: tuple[Response, ...] = (
     *(kind() for kind in RESPONSES.values()),
     Softmax.of(2),
     Softmax.of(4),
 )
 
 
-def named(response: Response | Softmax) -> str:
+def named(response: Response) -> str:
     """How a test calls the response."""
     if isinstance(response, Softmax):
         return f"softmax-{response.classes}"
@@ -36,12 +35,12 @@ def design_of(values: Array, intercept: bool = True, as_sparse: bool = False, ce
     return SparseDesign.of(Sparse(indptr, matrix.indices, matrix.data, values.shape[1]), intercept)
 
 
-def outputs_of(response: Response | Softmax) -> int:
+def outputs_of(response: Response) -> int:
     """Rows of parameters."""
-    return response.classes - 1 if isinstance(response, Softmax) else 1
+    return response.contrasts.shape[1]
 
 
-def near(response: Response | Softmax, rng: np.random.Generator, d: int, intercept: bool = True) -> Array:
+def near(response: Response, rng: np.random.Generator, d: int, intercept: bool = True) -> Array:
     """Parameters (D,) at which every score of rows in the unit cube is in the link's range."""
     width = d + intercept
     found = rng.uniform(-0.8, 0.8, (outputs_of(response), width))
@@ -51,7 +50,7 @@ def near(response: Response | Softmax, rng: np.random.Generator, d: int, interce
     return found.ravel()
 
 
-def prior_of(response: Response | Softmax, d: int, alpha: float, intercept: bool = True) -> GaussianPrior:
+def prior_of(response: Response, d: int, alpha: float, intercept: bool = True) -> GaussianPrior:
     """One precision for coefficients, none for intercepts, which lie in the link's range."""
     width = d + intercept
     mean, precision = np.zeros((outputs_of(response), width)), np.full((outputs_of(response), width), alpha)
@@ -63,7 +62,7 @@ def prior_of(response: Response | Softmax, d: int, alpha: float, intercept: bool
 
 
 def drawn(
-    response: Response | Softmax,
+    response: Response,
     rng: np.random.Generator,
     n: int = 60,
     d: int = 3,
@@ -100,7 +99,7 @@ def _targets(response: Response, rng: np.random.Generator, mean: Array) -> Array
     return np.asarray(mean + rng.normal(0.0, 0.1, len(mean)))
 
 
-def expected(response: Response | Softmax, objective: Objective, at: Array) -> Array:
+def expected(response: Response, objective: Objective, at: Array) -> Array:
     """Targets at which the curvature is the expected one: the means, if they are no classes."""
     if isinstance(response, Softmax):
         return objective.targets

@@ -11,11 +11,18 @@ from sklearn import linear_model
 
 from tamis.arrays import Array
 from tamis.estimators import BayesianLinearRegression, LogisticRegression
-from tamis.models.linear.laplace import CurvedModel, averaged, averaged_softmax
+from tamis.models.linear.laplace import CurvedModel
 from tamis.models.linear.newton import minimise, newton
 from tamis.models.linear.objective import GaussianPrior
-from tamis.models.linear.responses import CANONICAL, Bernoulli, Response, response
-from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.responses import (
+    CANONICAL,
+    Bernoulli,
+    Response,
+    Softmax,
+    average_log_odds,
+    average_softmax,
+    make_response,
+)
 from tests.models.curved_rows import drawn, near, prior_of
 
 SCORES = np.array([-700.0, -3.0, -1e-9, 0.0, 0.5, 2.0, 700.0])
@@ -136,9 +143,9 @@ def test_d3_least_squares(intercept: bool) -> None:
     expected = np.linalg.lstsq(full, t)[0]
     model = BayesianLinearRegression(alpha=0.0, beta=2.0, fit_intercept=intercept).fit(phi, t)
     assert_allclose(model.coef_, expected[:3], rtol=1e-10)
-    rows = drawn(response("gaussian"), rng, 50, intercept=intercept)
+    rows = drawn(make_response("gaussian"), rng, 50, intercept=intercept)
     values = next(iter(rows.design.blocks(0, 50))).dense()
-    curved = CurvedModel(response("gaussian"), prior_of(response("gaussian"), 3, 0.0, intercept))
+    curved = CurvedModel(make_response("gaussian"), prior_of(make_response("gaussian"), 3, 0.0, intercept))
     found = minimise(curved.objective_of(rows), curved.prior.mean, "newton")
     assert found.iterations == 1  # a parabola's lowest point is a step away
     assert_allclose(found.last.parameters, np.linalg.lstsq(values, rows.targets)[0], rtol=1e-10)
@@ -151,10 +158,10 @@ def test_d3_weighted_least_squares() -> None:
     expected = np.linalg.lstsq(root[:, None] * np.column_stack([phi, np.ones(50)]), root * t)[0]
     model = BayesianLinearRegression(alpha=0.0, beta=2.0).fit(phi, t, weight)
     assert_allclose(np.append(model.coef_, model.intercept_), expected, rtol=1e-9)
-    rows = drawn(response("gaussian"), rng, 50, weighed=True)
+    rows = drawn(make_response("gaussian"), rng, 50, weighed=True)
     assert rows.weights is not None
     root, values = np.sqrt(rows.weights), next(iter(rows.design.blocks(0, 50))).dense()
-    curved = CurvedModel(response("gaussian"), prior_of(response("gaussian"), 3, 0.0))
+    curved = CurvedModel(make_response("gaussian"), prior_of(make_response("gaussian"), 3, 0.0))
     found = minimise(curved.objective_of(rows), curved.prior.mean, "newton").last.parameters
     assert_allclose(found, np.linalg.lstsq(root[:, None] * values, root * rows.targets)[0], rtol=1e-10)
 
@@ -179,7 +186,7 @@ def test_d4_the_posterior_is_a_gaussian_at_the_top_with_the_curvature_there() ->
 )
 def test_d4_the_predictive_shrinks_the_log_odds(mean: float, variance: float, expected: float) -> None:
     kappa = 1.0 / np.sqrt(1.0 + np.pi * variance / 8.0)
-    found = special.expit(averaged(np.array([mean]), np.array([variance])))[0]
+    found = special.expit(average_log_odds(np.array([mean]), np.array([variance])))[0]
     assert found == pytest.approx(special.expit(kappa * mean), rel=1e-14)
     assert found == pytest.approx(expected, abs=1e-6)
 
@@ -192,7 +199,7 @@ def test_d4_the_predictive_is_near_the_integral(mean: float, variance: float) ->
 
     reach = 12.0 * np.sqrt(variance)
     whole = integrate.quad(integrand, mean - reach, mean + reach)[0] / np.sqrt(2.0 * np.pi * variance)
-    assert special.expit(averaged(np.array([mean]), np.array([variance])))[0] == pytest.approx(
+    assert special.expit(average_log_odds(np.array([mean]), np.array([variance])))[0] == pytest.approx(
         whole, abs=0.02
     )
 
@@ -214,9 +221,9 @@ def test_d4_the_predictive_of_softmax_is_that_of_two_classes_for_two() -> None:
     roots = rng.normal(size=(20, 2, 2))
     covariances = roots @ roots.transpose(0, 2, 1)
     variances = covariances[:, 0, 0] + covariances[:, 1, 1] - 2.0 * covariances[:, 0, 1]
-    found = averaged_softmax(scores, covariances)
+    found = average_softmax(scores, covariances)
     assert_allclose(found.sum(axis=1), 1.0, rtol=1e-14)
-    expected = special.expit(averaged(scores[:, 1] - scores[:, 0], variances))
+    expected = special.expit(average_log_odds(scores[:, 1] - scores[:, 0], variances))
     assert_allclose(found[:, 1], expected, rtol=1e-12)
 
 
@@ -225,7 +232,7 @@ def test_d4_the_predictive_of_softmax_is_that_of_two_classes_for_two() -> None:
 
 @pytest.mark.parametrize("family", CANONICAL)
 def test_d5_a_canonical_link_leaves_no_feature_with_an_error_to_explain(family: str) -> None:
-    kind: Response = response(family)
+    kind: Response = make_response(family)
     rows = drawn(kind, np.random.default_rng(7), 200, weighed=True, moved=True)
     curved = CurvedModel(kind, prior_of(kind, 3, 0.0))
     w = minimise(curved.objective_of(rows), curved.prior.mean, "newton", 1e-20).last.parameters
@@ -238,7 +245,7 @@ def test_d5_a_canonical_link_leaves_no_feature_with_an_error_to_explain(family: 
 
 @pytest.mark.parametrize("family", CANONICAL)
 def test_d5_of_a_canonical_link_the_information_is_the_variance(family: str) -> None:
-    kind = response(family)
+    kind = make_response(family)
     scores = np.array([0.3, 1.0, 2.5])
     assert_allclose(kind.information(scores), kind.variance(kind.mean(scores)), rtol=1e-12)
     assert_allclose(kind.score(kind.mean(scores)), scores, rtol=1e-12)
@@ -246,7 +253,7 @@ def test_d5_of_a_canonical_link_the_information_is_the_variance(family: str) -> 
 
 @pytest.mark.parametrize("family", CANONICAL)
 def test_d5_with_a_prior_the_score_equation_balances_it(family: str) -> None:
-    kind = response(family)
+    kind = make_response(family)
     rng = np.random.default_rng(8)
     rows = drawn(kind, rng, 100)
     belief = GaussianPrior(near(kind, rng, 3), np.full(4, 2.0))

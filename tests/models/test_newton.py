@@ -17,8 +17,7 @@ from tamis.models.linear.fitting import Plan, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearRows, chosen_precision
 from tamis.models.linear.newton import Solver, minimise, solved
 from tamis.models.linear.objective import GaussianPrior
-from tamis.models.linear.responses import Bernoulli, Response
-from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.responses import Bernoulli, Response, Softmax
 from tests.models.curved_rows import ALL, design_of, drawn, named, part, prior_of
 
 each_response = pytest.mark.parametrize("response", ALL, ids=named)
@@ -44,7 +43,7 @@ def left(model: CurvedModel, rows: LinearRows, at: Array) -> float:
 @given(seed=seeds, cuts=st.lists(st.integers(1, 79), max_size=6, unique=True))
 @settings(max_examples=6, deadline=None)
 def test_newton_ends_at_a_zero_gradient_from_any_shards(
-    response: Response | Softmax, seed: int, cuts: list[int]
+    response: Response, seed: int, cuts: list[int]
 ) -> None:
     rng = np.random.default_rng(seed)
     rows = drawn(response, rng, 80, 2, as_sparse=bool(seed % 2), weighed=bool(seed % 3), moved=True)
@@ -57,7 +56,7 @@ def test_newton_ends_at_a_zero_gradient_from_any_shards(
 
 
 @each_response
-def test_one_shard_or_many_have_the_same_curvature(response: Response | Softmax) -> None:
+def test_one_shard_or_many_have_the_same_curvature(response: Response) -> None:
     rng = np.random.default_rng(0)
     rows = drawn(response, rng, 50, 2, weighed=True, moved=True)
     model = CurvedModel(response, prior_of(response, 2, 1.0))
@@ -81,9 +80,7 @@ def test_curvatures_of_two_points_do_not_add() -> None:
 @each_response
 @each_form
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_every_solver_comes_to_the_same_point(
-    response: Response | Softmax, as_sparse: bool, solver: Solver
-) -> None:
+def test_every_solver_comes_to_the_same_point(response: Response, as_sparse: bool, solver: Solver) -> None:
     rows = drawn(response, np.random.default_rng(1), 200, as_sparse=as_sparse, weighed=True, moved=True)
     model = CurvedModel(response, prior_of(response, 3, 0.5))
     found = top(model, rows, solver)
@@ -92,7 +89,7 @@ def test_every_solver_comes_to_the_same_point(
 
 
 @each_class
-def test_a_sample_of_the_rows_shows_the_way_to_the_point_of_all(response: Response | Softmax) -> None:
+def test_a_sample_of_the_rows_shows_the_way_to_the_point_of_all(response: Response) -> None:
     rows = drawn(response, np.random.default_rng(2), 40_000)  # enough to take each other row first
     model = CurvedModel(response, prior_of(response, 3, 1.0))
     outcome = minimise(model.objective_of(rows), model.prior.mean, "whitened")
@@ -104,7 +101,7 @@ def test_a_sample_of_the_rows_shows_the_way_to_the_point_of_all(response: Respon
 @each_class
 @pytest.mark.parametrize("solver", ["newton", "whitened", "diagonal"])
 def test_no_bit_depends_on_the_number_of_threads(
-    response: Response | Softmax, solver: Solver, monkeypatch: pytest.MonkeyPatch
+    response: Response, solver: Solver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = drawn(response, np.random.default_rng(3), 40_000, 8)
     assert rows.design.cells > 1 << 18  # else there is but one lane
@@ -122,7 +119,7 @@ def test_no_bit_depends_on_the_number_of_threads(
 
 @each_class
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_columns_of_very_different_scales_are_no_matter(response: Response | Softmax, solver: Solver) -> None:
+def test_columns_of_very_different_scales_are_no_matter(response: Response, solver: Solver) -> None:
     rng = np.random.default_rng(4)
     rows = drawn(response, rng, 300, 4)
     scale = np.array([1e-3, 1.0, 1e3, 1e2])
@@ -138,7 +135,7 @@ def test_columns_of_very_different_scales_are_no_matter(response: Response | Sof
 
 @each_class
 @pytest.mark.parametrize("solver", ["auto", "newton", "whitened"])
-def test_columns_that_are_nearly_the_same_are_no_matter(response: Response | Softmax, solver: Solver) -> None:
+def test_columns_that_are_nearly_the_same_are_no_matter(response: Response, solver: Solver) -> None:
     rng = np.random.default_rng(5)
     rows = drawn(response, rng, 300, 2)
     values = next(iter(rows.design.blocks(0, 300))).dense()[:, :2]
@@ -151,7 +148,7 @@ def test_columns_that_are_nearly_the_same_are_no_matter(response: Response | Sof
 
 @each_class
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_columns_far_from_zero_lose_no_digits(response: Response | Softmax, solver: Solver) -> None:
+def test_columns_far_from_zero_lose_no_digits(response: Response, solver: Solver) -> None:
     rng = np.random.default_rng(6)
     rows = drawn(response, rng, 300, 3)
     values = next(iter(rows.design.blocks(0, 300))).dense()[:, :3]
@@ -163,7 +160,7 @@ def test_columns_far_from_zero_lose_no_digits(response: Response | Softmax, solv
 
 @each_class
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_one_row_of_each_class_is_enough_with_a_prior(response: Response | Softmax, solver: Solver) -> None:
+def test_one_row_of_each_class_is_enough_with_a_prior(response: Response, solver: Solver) -> None:
     k = 3 if isinstance(response, Softmax) else 2
     rows = LinearRows(design_of(np.eye(k)), np.arange(k, dtype=np.float64))
     model = CurvedModel(response, prior_of(response, k, 1.0))
@@ -175,7 +172,7 @@ def test_one_row_of_each_class_is_enough_with_a_prior(response: Response | Softm
 @given(seed=seeds)
 @settings(max_examples=3, deadline=None)
 def test_a_weight_of_two_is_the_row_twice_and_of_zero_none(
-    response: Response | Softmax, as_sparse: bool, seed: int
+    response: Response, as_sparse: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     rows = drawn(response, rng, 60, 2, as_sparse=as_sparse, moved=True)
@@ -189,11 +186,11 @@ def test_a_weight_of_two_is_the_row_twice_and_of_zero_none(
 # ── rows that do not say ──
 
 
-def no_prior(response: Response | Softmax, d: int) -> GaussianPrior:
+def no_prior(response: Response, d: int) -> GaussianPrior:
     return prior_of(response, d, 0.0)
 
 
-def fitted(rows: LinearRows, response: Response | Softmax, **plan: Any) -> Any:
+def fitted(rows: LinearRows, response: Response, **plan: Any) -> Any:
     prior = no_prior(response, rows.design.columns)
     return fit(rows, response, prior, prior.mean, Plan(**plan))
 
@@ -201,9 +198,7 @@ def fitted(rows: LinearRows, response: Response | Softmax, **plan: Any) -> Any:
 @each_class
 @each_form
 @pytest.mark.parametrize("kind", ["twin", "constant", "sum"])
-def test_columns_that_others_determine_are_found(
-    response: Response | Softmax, as_sparse: bool, kind: str
-) -> None:
+def test_columns_that_others_determine_are_found(response: Response, as_sparse: bool, kind: str) -> None:
     rows = drawn(response, np.random.default_rng(7), 100)
     values = next(iter(rows.design.blocks(0, 100))).dense()[:, :3]
     more = {"twin": values[:, 1], "constant": np.full(100, 7.0), "sum": values[:, 0] - 2 * values[:, 1]}
@@ -218,7 +213,7 @@ def test_columns_that_others_determine_are_found(
 @each_class
 @given(seed=seeds)
 @settings(max_examples=8, deadline=None)
-def test_rows_that_determine_everything_are_taken(response: Response | Softmax, seed: int) -> None:
+def test_rows_that_determine_everything_are_taken(response: Response, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = drawn(response, rng, 150, 3, as_sparse=bool(seed % 2))
     found = fitted(rows, response)
@@ -228,7 +223,7 @@ def test_rows_that_determine_everything_are_taken(response: Response | Softmax, 
 
 
 @each_class
-def test_steps_end_at_the_limit_and_say_so(response: Response | Softmax) -> None:
+def test_steps_end_at_the_limit_and_say_so(response: Response) -> None:
     rows = drawn(response, np.random.default_rng(8), 100)
     found = fitted(rows, response, max_iter=1, tol=0.0, solver="diagonal")
     assert found.iterations == 1

@@ -14,8 +14,7 @@ from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set h
 from tamis.arrays import Array
 from tamis.models.linear.laplace import CurvedModel, LinearRows
 from tamis.models.linear.objective import GaussianPrior, Objective
-from tamis.models.linear.responses import Bernoulli, Gamma, Response
-from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.responses import Bernoulli, Gamma, Response, Softmax
 from tests.models.curved_rows import ALL, design_of, drawn, expected, named, near, prior_of
 
 each_response = pytest.mark.parametrize("response", ALL, ids=named)
@@ -29,7 +28,7 @@ each_end = pytest.mark.parametrize(  # Gamma's canonical scores are above zero t
 _STEP = 1e-5
 
 
-def objective_of(response: Response | Softmax, as_sparse: bool, intercept: bool = True) -> Objective:
+def objective_of(response: Response, as_sparse: bool, intercept: bool = True) -> Objective:
     rng = np.random.default_rng(1)
     rows = drawn(response, rng, as_sparse=as_sparse, weighed=True, moved=True, intercept=intercept)
     return CurvedModel(response, prior_of(response, 3, 0.7, intercept)).objective_of(rows)
@@ -54,9 +53,7 @@ def bends(objective: Objective, at: Array) -> Array:
 
 @each_end
 @each_form
-def test_the_gradient_is_that_of_the_value(
-    response: Response | Softmax, as_sparse: bool, intercept: bool
-) -> None:
+def test_the_gradient_is_that_of_the_value(response: Response, as_sparse: bool, intercept: bool) -> None:
     objective = objective_of(response, as_sparse, intercept)
     at = near(response, np.random.default_rng(2), 3, intercept)
     assert_allclose(objective.value_and_gradient(at)[1], slopes(objective, at), rtol=1e-6, atol=1e-6)
@@ -65,7 +62,7 @@ def test_the_gradient_is_that_of_the_value(
 @each_end
 @each_form
 def test_the_curvature_is_the_expected_bend_of_the_value(
-    response: Response | Softmax, as_sparse: bool, intercept: bool
+    response: Response, as_sparse: bool, intercept: bool
 ) -> None:
     objective = objective_of(response, as_sparse, intercept)
     at = near(response, np.random.default_rng(2), 3, intercept)
@@ -76,7 +73,7 @@ def test_the_curvature_is_the_expected_bend_of_the_value(
 
 
 @each_response
-def test_a_full_prior_is_added_whole(response: Response | Softmax) -> None:
+def test_a_full_prior_is_added_whole(response: Response) -> None:
     rng = np.random.default_rng(3)
     objective = objective_of(response, as_sparse=False)
     size = objective.size
@@ -94,7 +91,7 @@ def test_a_full_prior_is_added_whole(response: Response | Softmax) -> None:
 
 @each_response
 @each_form
-def test_the_gram_is_the_weighted_sum_of_products(response: Response | Softmax, as_sparse: bool) -> None:
+def test_the_gram_is_the_weighted_sum_of_products(response: Response, as_sparse: bool) -> None:
     objective = objective_of(response, as_sparse)
     rows = next(iter(objective.design.blocks(0, 60))).dense()
     assert objective.weights is not None
@@ -104,7 +101,7 @@ def test_the_gram_is_the_weighted_sum_of_products(response: Response | Softmax, 
 @pytest.mark.parametrize("response", [Bernoulli(), Softmax.of(3)], ids=named)
 @each_form
 def test_no_bit_depends_on_the_number_of_threads(
-    response: Response | Softmax, as_sparse: bool, monkeypatch: pytest.MonkeyPatch
+    response: Response, as_sparse: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(4)
     rows = drawn(response, rng, 60_000, 10, as_sparse=as_sparse, weighed=True)

@@ -14,7 +14,6 @@ from tamis.estimators import LogisticRegression
 from tamis.models.linear.laplace import CurvedModel, LinearRows
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import Bernoulli, Response
-from tamis.models.linear.softmax import Softmax
 from tests.models.curved_rows import design_of
 
 each_number = pytest.mark.parametrize("classes", [2, 3])
@@ -35,8 +34,8 @@ def slope_left(
     model: LogisticRegression, rows: Array, labels: NDArray[np.int64], intercept: bool = True
 ) -> float:
     """The slope of the objective of these rows, in the metric of its own curvature at the old point."""
-    state: Any = model.state_
-    response: Response | Softmax = state.response
+    state: Any = model._checked()
+    response: Response = state.response
     curved = CurvedModel(response, GaussianPrior(state.prior.mean, state.prior.precision))
     assert not state.centre.any()
     objective = curved.objective_of(

@@ -24,7 +24,6 @@ from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.removal import largest_change
 from tamis.models.linear.responses import Response
-from tamis.models.linear.softmax import Softmax
 from tamis.parameters import check_decay_factor, check_nonnegative
 from tamis.schema import Schema
 from tamis.tables import Table
@@ -120,7 +119,7 @@ class CurvedFace(LinearFace[Any]):
     def _climbed(
         self,
         rows: LinearRows,
-        response: Response | Softmax,
+        response: Response,
         prior: GaussianPrior,
         start: Array,
         free: bool,
@@ -154,7 +153,7 @@ class CurvedFace(LinearFace[Any]):
         self,
         schema: Schema,
         rows: LinearRows,
-        response: Response | Softmax,
+        response: Response,
         found: Fit,
         mean: Array,
         log_likelihood: float,
@@ -164,9 +163,7 @@ class CurvedFace(LinearFace[Any]):
         reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
         if self._removes and found.posterior.precision is not None and not found.posterior.is_diagonal:
             reach, extent = rows.design.extent()
-            drift = largest_change(
-                found.moved, reach, extent, response if isinstance(response, Softmax) else None
-            )
+            drift = largest_change(found.moved, reach, extent, response)
         return self._state_kind()(
             schema=schema,
             response=response,
@@ -241,7 +238,7 @@ class CurvedFace(LinearFace[Any]):
         d, covariance = len(state.centre), self._scale() * state.posterior.covariance()
         width = d + state.intercept
         m = len(state.posterior.mean) // width
-        lift = state.response.contrasts if isinstance(state.response, Softmax) else np.eye(1)
+        lift = state.response.contrasts
         if covariance.ndim == 1:
             own = np.square(lift) @ covariance.reshape(m, width)
             ends = own[:, :d] @ np.square(state.centre) + (own[:, d] if state.intercept else 0.0)
@@ -321,7 +318,7 @@ class CurvedFace(LinearFace[Any]):
         given["response"] = self._restored_response(given)
         self._fitted = self._state_kind()(**given)
 
-    def _restored_response(self, given: dict[str, Any]) -> Response | Softmax:
+    def _restored_response(self, given: dict[str, Any]) -> Response:
         """What the scores of a saved model mean."""
         raise NotImplementedError
 

@@ -15,7 +15,6 @@ from tamis.models.linear.laplace import Curvature, CurvedModel, Laplace, LinearR
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.removal import remove
 from tamis.models.linear.responses import Response
-from tamis.models.linear.softmax import Softmax
 
 S = TypeVar("S", bound="CurvedState")
 
@@ -26,7 +25,7 @@ _LEAST = 1e-12  # of the weight learned: what is left below that is rounding
 class CurvedState(LinearState):
     """What a linear model by Newton's method has learned."""
 
-    response: Response | Softmax
+    response: Response
     centre: Array  # (d,): what columns are taken about
     mean: Array  # (d,): of the columns; zeros for sparse rows
     intercept: bool
@@ -54,9 +53,7 @@ class CurvedState(LinearState):
         """Parameters (..., D) as those of each output (..., outputs, width)."""
         width = len(self.centre) + self.intercept
         cells = parameters.reshape(*parameters.shape[:-1], -1, width)
-        if isinstance(self.response, Softmax):
-            return np.asarray(self.response.contrasts @ cells)
-        return cells
+        return np.asarray(self.response.contrasts @ cells)
 
     def about_zero(self, cells: Array) -> tuple[Array, Array]:
         """Coefficients (..., outputs, d) and intercepts (..., outputs) of rows as they are."""
@@ -121,8 +118,7 @@ def without(state: S, rows: LinearRows) -> S:
     model = CurvedModel(state.response, GaussianPrior(before.mean, np.zeros_like(before.mean)))
     gone = model.observe(rows, before)
     gone = gone if state.gone is None else state.gone + gone
-    softmax = state.response if isinstance(state.response, Softmax) else None
-    removal = remove(before, gone, state.reach, state.extent, state.slack, state.drift, softmax)
+    removal = remove(before, gone, state.reach, state.extent, state.slack, state.response, state.drift)
     return replace(
         state,
         posterior=removal.posterior,

@@ -15,6 +15,7 @@ from tamis.estimators.generalized_rows import Observed
 from tamis.models.linear import generalized
 from tamis.models.linear.generalized import HeldOutResponses
 from tamis.models.linear.laplace import LinearRows
+from tamis.models.linear.responses import leave_out_scores
 
 
 def held_out(face: Any, observed: Observed, fold: NDArray[np.int64] | None) -> HeldOutResponses:
@@ -55,9 +56,7 @@ def _without_each(whole: Any, observed: Observed) -> tuple[Array, Array]:
     rows = whole._linear_rows(observed, state)
     scores, variances = _answers(whole, rows)
     own = np.ones(len(scores)) if rows.weights is None else rows.weights
-    slopes = state.response.loss(scores, rows.targets)[1]
-    left = np.maximum(1.0 - own * state.response.information(scores) * variances, 1e-12)
-    return scores + own * slopes * variances / left, variances / left
+    return leave_out_scores(state.response, scores, rows.targets, own, variances)
 
 
 def _told(
@@ -72,7 +71,7 @@ def _told(
     said = np.empty(len(scores))
     for each in np.unique(scatter):
         rows = (scatter == each) | (np.isnan(scatter) & np.isnan(each))
-        said[rows] = generalized.log_likelihoods(response, scores[rows], observed.targets[rows], float(each))
+        said[rows] = response.log_likelihoods(scores[rows], observed.targets[rows], float(each))
     return HeldOutResponses(
         targets=observed.targets,
         predictions=means,
@@ -80,5 +79,5 @@ def _told(
         log_densities=said,
         fold=fold,
         weights=observed.weights,
-        deviances=generalized.deviances(response, scores, observed.targets),
+        deviances=response.deviances(scores, observed.targets),
     )

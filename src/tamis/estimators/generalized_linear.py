@@ -9,7 +9,7 @@ from scipy import special
 from sklearn.base import RegressorMixin
 
 from tamis.arrays import Array
-from tamis.conjugate import NegativeBinomial, Normal, Univariate
+from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
 from tamis.estimators import answers, generalized_folds, generalized_rows
 from tamis.estimators.base import with_callbacks
@@ -37,7 +37,7 @@ from tamis.models.linear.generalized import HeldOutResponses, Scaled
 from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import WHOLE, Solver
 from tamis.models.linear.objective import GaussianPrior
-from tamis.models.linear.responses import Family, Link, Response, response
+from tamis.models.linear.responses import CANONICAL, RESPONSES, Family, Link, Response, make_response
 
 
 class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -141,7 +141,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         An exposure needs the log link: it is how long, or of how many, a count was taken.
         """
-        answer = response(self.family, self.link)
+        answer = make_response(self.family, self.link)
         observed = Observed.of(*read_first_table(X, self._sparse), answer, y, sample_weight, offset, exposure)
         self._fitted = self._from_nothing(observed, X, y)
         return self
@@ -150,10 +150,10 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         self, observed: Observed, X: object, y: object, near: GeneralizedState | None = None
     ) -> GeneralizedState:
         """Fit, from the top of a model that is near, if there is one."""
-        answer, scatter = response(self.family, self.link), self._scatter()
+        answer, scatter = make_response(self.family, self.link), self._scatter()
         rows = self._linear_rows(observed, near)
         prior, free = self._prior(rows.design.columns, 1)
-        if free and (answer.dispersed or scatter not in ("estimate", "mle", 1.0)):
+        if free and (answer.has_dispersion or scatter not in ("estimate", "mle", 1.0)):
             raise ValueError(
                 f"got alpha='evidence' for family={answer.family!r} and dispersion={self.dispersion!r}, "
                 "expected a dispersion of 1: set alpha to a number, or use BayesianLinearRegression"
@@ -180,7 +180,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     ) -> Fit:
         plan = self._plan()
         # Ranges and squares: a sample of the rows would mislead the one, and the other takes a single step.
-        if plan.solver == "auto" and answer.link != "logit" and answer.family != "poisson":
+        if plan.solver == "auto" and answer.needs_all_rows:
             plan = replace(plan, solver="newton" if rows.design.width <= WHOLE else "diagonal")
         if not answer.is_canonical:  # there steps by slopes alone measure what is left less well
             plan = replace(plan, tol=1e-4 * plan.tol)
@@ -219,8 +219,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         if fitted is None:
             return self.fit(X, y, sample_weight, offset, exposure)  # type: ignore[no-any-return]
         table, schema = self._read(X)
-        answer = fitted.answer
-        generalized_rows.refuse_another(response(self.family, self.link), answer)
+        answer = fitted.response
+        generalized_rows.refuse_another(make_response(self.family, self.link), answer)
         observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
         rows, prior = self._linear_rows(observed, fitted), moved_on(fitted.posterior)
         found = self._top(rows, answer, prior, False, prior.mean, observed, X, y)
@@ -248,7 +248,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     def _answers(self, X: object, offset: object, exposure: object) -> tuple[GeneralizedState, Design, Array]:
         state, design, scores = self._scores(X)
         assert isinstance(state, GeneralizedState)
-        moved = generalized_rows.offsets(offset, exposure, len(design), state.answer)
+        moved = generalized_rows.offsets(offset, exposure, len(design), state.response)
         return state, design, scores[:, 0] if moved is None else scores[:, 0] + moved
 
     def predict_linear(self, X: object, offset: object = None, exposure: object = None) -> Array:
@@ -259,7 +259,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         """Means (n,), at the most probable coefficients."""
         state, _, scores = self._answers(X, offset, exposure)
         with np.errstate(over="ignore"):
-            return state.answer.mean(scores)
+            return state.response.mean(scores)
 
     def mean_interval(
         self, X: object, coverage: float = 0.95, offset: object = None, exposure: object = None
@@ -268,8 +268,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         state, design, scores = self._answers(X, offset, exposure)
         reach = -special.ndtri(tail_of(coverage)) * np.sqrt(self._score_variances(state, design))
         with np.errstate(over="ignore"):
-            ends = state.answer.mean(scores - reach), state.answer.mean(scores + reach)
-        return (ends[1], ends[0]) if state.answer.link == "inverse" else ends
+            ends = state.response.mean(scores - reach), state.response.mean(scores + reach)
+        return (ends[1], ends[0]) if state.response.is_decreasing else ends
 
     @staticmethod
     def _score_variances(state: GeneralizedState, design: Design) -> Array:
@@ -288,16 +288,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         logarithm has the score's mean and variance. Of bernoulli, `predict` says it all.
         """
         state, design, scores = self._answers(X, offset, exposure)
-        answer = state.answer
-        if answer.family == "gaussian" and answer.link == "identity":
-            return Normal(scores, np.sqrt(state.dispersion + self._score_variances(state, design)))
-        if answer.family != "poisson" or state.dispersion != 1.0:
-            raise ValueError(
-                f"the next target has no closed distribution for family={answer.family!r}, "
-                f"link={answer.link!r} and dispersion {state.dispersion:g}: use mean_interval or "
-                "sample_functions"
-            )
-        return NegativeBinomial(*generalized.gamma_of(scores, self._score_variances(state, design)))
+        variances = self._score_variances(state, design)
+        return state.response.predict_distribution(scores, variances, state.dispersion)
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Coefficients drawn from the posterior (n_samples, d)."""
@@ -316,7 +308,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         state, design, scores = self._answers(X, offset, exposure)
         moves = self._draws(state, n_samples, random_state) - state.posterior.mean
         with np.errstate(over="ignore"):
-            return state.answer.mean(scores + design.scores(moves).T)
+            return state.response.mean(scores + design.scores(moves).T)
 
     @staticmethod
     def _draws(state: GeneralizedState, n_samples: int, random_state: Any) -> Array:
@@ -334,7 +326,8 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     ) -> float:
         """D²: the share of the deviance of an intercept alone that the model explains."""
         state: GeneralizedState = self.state_
-        observed = Observed.of(self._table(X), state.schema, state.answer, y, sample_weight, offset, exposure)
+        table, schema = self._table(X), state.schema
+        observed = Observed.of(table, schema, state.response, y, sample_weight, offset, exposure)
         rows = self._linear_rows(observed, state)
         return state.explained(generalized.scores_of(rows, state.posterior.mean), rows)
 
@@ -345,7 +338,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         coefficients, _ = self._coefficients()
         mean = state.mean if state.intercept else np.zeros_like(state.mean)
         each = np.broadcast_to(coefficients, (len(scores), len(coefficients)))
-        moved = generalized_rows.offsets(offset, exposure, len(scores), state.answer)
+        moved = generalized_rows.offsets(offset, exposure, len(scores), state.response)
         baseline = np.full(len(scores), self.intercept_ + float(coefficients @ mean))
         terms = answers.linear_terms(table, mean, each, state.schema, X)
         return LinearExplanation(terms, baseline if moved is None else baseline + moved, names)
@@ -367,7 +360,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         With folds="leave-one-out", each row is taken away by one step of Newton's, which is near, and exact
         for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left out.
         """
-        answer = response(self.family, self.link)
+        answer = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._sparse)
         observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
         fold = fold_of_kept(folds, groups, table.rows, observed.kept, random_state)
@@ -376,13 +369,14 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     # ── files ──
 
     def describe_state(self) -> dict[str, Any]:
-        answer = self.state_.answer
+        answer = self.state_.response
         return {**super().describe_state(), "answer": (answer.family, answer.link)}
 
     def _restored_response(self, given: dict[str, Any]) -> Response:
-        return response(*given.pop("answer"))
+        return make_response(*given.pop("answer"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family in ("poisson", "gamma") or self.link == "log"
+        kind = RESPONSES.get((self.family, self.link or CANONICAL.get(self.family, "identity")))
+        tags.target_tags.positive_only = kind is not None and kind.has_positive_targets
         return tags

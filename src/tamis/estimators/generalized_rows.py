@@ -15,8 +15,6 @@ from tamis.models.linear.responses import Response
 from tamis.schema import Schema
 from tamis.tables import Table
 
-_HUGE = 1e152  # squares of 10,000 such targets sum to what a float holds
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observed:
@@ -53,7 +51,7 @@ class Observed:
         )
         if weighed is not None and not weighed.all():
             found = found.take(np.flatnonzero(weighed))
-        _refuse_targets(response, found.targets)
+        response.refuse_targets(found.targets)
         return found
 
     def take(self, rows: NDArray[np.int64]) -> "Observed":
@@ -73,7 +71,7 @@ def offsets(offset: object, exposure: object, rows: int, response: Response) -> 
     found = None if offset is None else _column(offset, rows, "offset")
     if exposure is None:
         return found
-    if response.link != "log":
+    if not response.takes_exposure:
         raise ValueError(
             f"got exposure with link={response.link!r}, expected link='log': only there does it multiply the "
             "mean; pass an offset instead"
@@ -87,7 +85,7 @@ def offsets(offset: object, exposure: object, rows: int, response: Response) -> 
 
 def refuse_another(asked: Response, learned: Response) -> None:
     """Raise if a model that learned one kind of target is to learn another."""
-    if type(asked) is not type(learned):
+    if asked != learned:
         raise ValueError(
             f"got family={asked.family!r} and link={asked.link!r} for a model that learned "
             f"{learned.family!r} by {learned.link!r}, expected the same: call fit, which learns anew"
@@ -107,23 +105,6 @@ def _column(given: object, rows: int, name: str) -> Array:
     return found
 
 
-def _refuse_targets(response: Response, values: Array) -> None:
-    expected = response.refusal(values)
-    if expected is None:
-        largest = float(np.abs(values).max())
-        if largest > _HUGE or 0 < largest < 1.0 / _HUGE:
-            raise ValueError(
-                f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, whose squares "
-                "floats can hold: choose another unit"
-            )
-        return
-    row = next(i for i in range(len(values)) if response.refusal(values[i : i + 1]) is not None)
-    raise ValueError(
-        f"target {row} is {values[row]:g}, expected {expected}: family={response.family!r} knows no others, "
-        "drop that row or choose another family"
-    )
-
-
 def refuse_boundless(response: Response, observed: Observed, prior: GaussianPrior, intercept: bool) -> None:
     """Raise if the likelihood rises for ever with the intercept, or says nothing, and no prior does."""
     flat = int((prior.diagonal == 0).sum())
@@ -131,23 +112,6 @@ def refuse_boundless(response: Response, observed: Observed, prior: GaussianPrio
         raise ValueError(
             f"got 1 sample for {flat} coefficients without a prior, expected more rows: set alpha above 0"
         )
-    values = observed.targets
-    if intercept and response.family == "gaussian" and response.link == "log":
-        mean = float(np.average(values, weights=observed.weights))
-        if mean <= 0:
-            raise ValueError(
-                f"the mean of the targets is {mean:g}, expected above 0 for link='log': means are "
-                "exponentials, set link='identity'"
-            )
-    if not intercept or prior.diagonal[-1] > 0:
-        return
-    if response.family in ("poisson", "bernoulli") and not values.any():
-        raise ValueError(
-            "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
-            "above 0: set intercept_alpha above 0, or collect more rows"
-        )
-    if response.family == "bernoulli" and values.all() and (values == 1).all():
-        raise ValueError(
-            "all targets are 1, so that the likelihood rises for ever with the intercept, expected some "
-            "below 1: set intercept_alpha above 0, or collect more rows"
-        )
+    if intercept:
+        has_prior = bool(prior.diagonal[-1] > 0)
+        response.refuse_unbounded_intercept(observed.targets, observed.weights, has_prior)

@@ -34,17 +34,11 @@ class GeneralizedState(CurvedState):
     null_deviance: float  # NaN if the rows came in parts
     told: float  # log-likelihood; NaN if the rows came in parts
 
-    @property
-    def answer(self) -> Response:
-        """What scores say of targets."""
-        assert isinstance(self.response, Response)
-        return self.response
-
     def explained(self, scores: Array, rows: LinearRows) -> float:
         """The share of the deviance of an intercept alone that these scores explain."""
-        own = generalized.deviances(self.answer, scores, rows.targets)
-        null = generalized.null_scores(self.answer, rows.targets, rows.weights, rows.offsets)
-        most = generalized.summed(generalized.deviances(self.answer, null, rows.targets), rows.weights)
+        own = self.response.deviances(scores, rows.targets)
+        null = self.response.null_scores(rows.targets, rows.weights, rows.offsets)
+        most = generalized.summed(self.response.deviances(null, rows.targets), rows.weights)
         left = generalized.summed(own, rows.weights)
         if most > 0:
             return 1.0 - left / most
@@ -57,8 +51,8 @@ def fitted_to(
     """What the state holds of the fit beyond the posterior, and scores; less where rows are only a part."""
     weights, targets = rows.weights, rows.targets
     scores = generalized.scores_of(rows, found.posterior.mean)
-    deviance = generalized.summed(generalized.deviances(response, scores, targets), weights)
-    pearson = generalized.summed(generalized.squared_residuals(response, scores, targets), weights)
+    deviance = generalized.summed(response.deviances(scores, targets), weights)
+    pearson = generalized.summed(response.squared_residuals(scores, targets), weights)
     weight = float(len(targets)) if weights is None else float(weights.sum())
     effective = generalized.effective(found.posterior, found.prior)
     freedom = weight - effective
@@ -76,15 +70,15 @@ def fitted_to(
     }
     if parts:
         return shown
-    null = generalized.null_scores(response, targets, weights, rows.offsets)
-    shown["null_deviance"] = generalized.summed(generalized.deviances(response, null, targets), weights)
+    null = response.null_scores(targets, weights, rows.offsets)
+    shown["null_deviance"] = generalized.summed(response.deviances(null, targets), weights)
     # Profiled: as statsmodels has it, at the likeliest dispersion
-    flat = response.link == "identity" and isinstance(scatter, str)
-    profiled = max(deviance, 0.0) / weight if flat else dispersion
-    likelihoods = generalized.log_likelihoods(response, scores, targets, profiled)
+    is_profiled = response.is_profiled and isinstance(scatter, str)
+    profiled = max(deviance, 0.0) / weight if is_profiled else dispersion
+    likelihoods = response.log_likelihoods(scores, targets, profiled)
     shown["told"] = generalized.summed(likelihoods, weights)
     if dispersion > 0 and found.posterior.precision is not None:
-        own = generalized.log_likelihoods(response, scores, targets, dispersion)
+        own = response.log_likelihoods(scores, targets, dispersion)
         posterior = Laplace(found.posterior.mean, found.posterior.precision / dispersion)
         prior = GaussianPrior(found.prior.mean, found.prior.precision / dispersion)
         if found.prior.diagonal.any():
@@ -111,10 +105,10 @@ def merged(states: Sequence[GeneralizedState], scatter: str | float) -> Generali
     """What several models have learned, each from rows of its own."""
     first = states[0]
     for state in states[1:]:
-        if type(state.response) is not type(first.response):
+        if state.response != first.response:
             raise ValueError(
-                f"got a model of {state.answer.family} by {state.answer.link}, expected "
-                f"{first.answer.family} by {first.answer.link}: merge models of one kind"
+                f"got a model of {state.response.family} by {state.response.link}, expected "
+                f"{first.response.family} by {first.response.link}: merge models of one kind"
             )
         if state.intercept != first.intercept:
             raise ValueError("got models with and without an intercept, expected all alike")
@@ -145,7 +139,7 @@ def _pooled(
         deviance=deviance,
         effective=effective,
         freedom=freedom,
-        dispersion=_dispersion(scatter, whole.answer, pearson, deviance, whole.weight, freedom),
+        dispersion=_dispersion(scatter, whole.response, pearson, deviance, whole.weight, freedom),
         null_deviance=np.nan,
         told=np.nan,
     )
@@ -171,11 +165,10 @@ def told_of_end(rows: LinearRows, response: Response, found: Fit, scores: Array,
         return found
     named = ", ".join(repr(schema.name(int(j))) for j in columns[:5])
     said = f"column {named} says" if len(columns) == 1 else f"columns {named} say"
-    seen = "counts are 0" if response.family == "poisson" else "targets are 0 or less"
-    instead = "" if response.family == "poisson" else ", or link='identity'"
     warn(
-        f"{seen} wherever {said} so, so that without a prior coefficients grow for ever and those "
-        f"found mean nothing: set alpha above 0{instead}",
+        f"{response.vanishing_targets} wherever {said} so, so that without a prior "
+        "coefficients grow for ever and those found mean nothing: "
+        f"set alpha above 0{response.vanishing_advice}",
         SeparationWarning,
     )
     return replace(found, converged=False)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from sklearn.base import ClassifierMixin
 
 from tamis import validate
@@ -29,8 +28,7 @@ from tamis.models.linear.fitting import Kept, level_start, with_unseen
 from tamis.models.linear.laplace import LinearRows, moved_on
 from tamis.models.linear.newton import Solver
 from tamis.models.linear.objective import GaussianPrior, Objective
-from tamis.models.linear.responses import Bernoulli, Response
-from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.responses import Bernoulli, ClassResponse, Softmax
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
@@ -44,6 +42,7 @@ class LogisticState(CurvedState):
     """What a logistic regression has learned."""
 
     keys: Keys
+    response: ClassResponse
 
 
 class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  # scikit-learn has no types
@@ -187,9 +186,8 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         """Fit, from the top of a model that is near, if there is one; `partly`, more classes are to come."""
         response = self._response(filed.keys)
         rows = self._rows_of(table, filed, weighed, near, partly)
-        outputs = response.classes - 1 if isinstance(response, Softmax) else 1
-        prior, free = self._prior(rows.design.columns, outputs)
-        if self.prior is not None and isinstance(response, Softmax):
+        prior, free = self._prior(rows.design.columns, response.contrasts.shape[1])
+        if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(filed.keys)} classes, expected two: set alpha instead")
         believed = with_unseen(prior, rows, response) if partly else prior
         start = self._start(rows, response, prior, filed.keys) if near is None else near.posterior.mean
@@ -204,9 +202,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         )
         return state
 
-    def _start(
-        self, rows: LinearRows, response: Response | Softmax, prior: GaussianPrior, keys: Keys
-    ) -> Array:
+    def _start(self, rows: LinearRows, response: ClassResponse, prior: GaussianPrior, keys: Keys) -> Array:
         """The parameters that steps begin with: those of the last fit, for warm_start."""
         last: LogisticState | None = self._find_state() if self.warm_start else None
         fresh, design = level_start(rows, response, prior), rows.design
@@ -220,7 +216,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         return min(fresh, cells.ravel(), key=lambda parameters: loss(parameters)[0])
 
     @staticmethod
-    def _response(keys: Keys) -> Response | Softmax:
+    def _response(keys: Keys) -> ClassResponse:
         if len(keys) < 2:
             raise ValueError(
                 f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
@@ -313,7 +309,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         self._fitted = without(fitted, rows)
         return self
 
-    def _restored_response(self, given: dict[str, Any]) -> Response | Softmax:
+    def _restored_response(self, given: dict[str, Any]) -> ClassResponse:
         return self._response(given["keys"])
 
     # ── answers ──
@@ -326,10 +322,8 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
     def predict_log_proba(self, X: object) -> Array:
         """log p(class | x), (n, classes)."""
         state, _, scores = self._scores(X)
-        if self._averages(state) == "plugin" and isinstance(state.response, Bernoulli):
-            return np.asarray(special.log_expit(np.hstack([-scores, scores])))
         if self._averages(state) == "plugin":
-            return np.asarray(special.log_softmax(scores, axis=1))
+            return state.response.log_probabilities(scores)
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -339,12 +333,10 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         by = self._averages(state)
         if by == "monte-carlo":
             rng = make_generator(self.random_state)
-            return logistic_answers.drawn(state, design, rng, int(self.n_draws))
+            return logistic_answers.drawn(state, state.response, design, rng, int(self.n_draws))
         if by == "probit":
-            return logistic_answers.probit(state, design, scores)
-        if isinstance(state.response, Softmax):
-            return state.response.probabilities(scores)
-        return np.asarray(special.expit(np.hstack([-scores, scores])))
+            return logistic_answers.probit(state, state.response, design, scores)
+        return state.response.probabilities(scores)
 
     def _averages(self, state: CurvedState) -> Predictive:
         refuse_averages(self.predictive, self.n_draws)
@@ -357,9 +349,8 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; ties go to the first."""
         state, _, scores = self._scores(X)
-        if isinstance(state.response, Bernoulli):
-            return np.asarray(self.classes_[(scores[:, 0] > 0).astype(np.int64)])
-        best = scores if self.predictive == "plugin" else self.predict_proba(X)
+        plain = self.predictive == "plugin" or state.response.classes == 2  # averaging two keeps their order
+        best = state.response.class_scores(scores) if plain else self.predict_proba(X)
         return np.asarray(self.classes_[best.argmax(axis=1)])
 
     def explain(self, X: object, for_: Hashable = None, against: Hashable = None) -> Explanation:
@@ -368,11 +359,8 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         Of dense rows, what they say beyond the mean row, whose log-odds are `prior`. With two classes the
         second against the first; with more, each row's likeliest against its next, unless they are named.
         """
-        _, _, scores = self._scores(X)
-        state: LogisticState = self.state_
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
-        one, other = answers.opponents(scores, state.keys, for_, against)
+        state, _, scores = self._scores(X)
+        one, other = answers.opponents(state.response.class_scores(scores), state.keys, for_, against)
         table = self._table(X)
         coefficients, ends = self._coefficients()
         if len(coefficients) == 1:

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from sklearn.base import clone
 
 from tamis import validate
 from tamis.arrays import Array
 from tamis.estimators import answers
 from tamis.inputs import read_first_table, read_weights
-from tamis.models.linear.design import Design
 from tamis.models.linear.laplace import LinearRows
-from tamis.models.linear.softmax import Softmax
 from tamis.stats import Labels
 from tamis.tables import Table, runs
 
@@ -76,32 +73,11 @@ def _without_each(whole: Any, table: Table, filed: Labels, weighed: Array | None
     scores = rows.design.scores(state.outputs)
     weight = np.ones(len(scores)) if rows.weights is None else rows.weights
     response = state.response
-    if not isinstance(response, Softmax):
-        flat = scores[:, 0]
-        _, slopes = response.loss(flat, rows.targets)
+    if response.outputs == 1:
         variances = state.posterior.score_variances(rows.design)
-        left = 1.0 - weight * response.information(flat) * variances
-        odds = flat + weight * slopes * variances / np.maximum(left, 1e-12)
-        return np.asarray(special.log_expit(np.column_stack([-odds, odds])))
-    covariance = state.posterior.covariance()
-    moved = [
-        _moved(state, covariance, rows.design.take(part), scores[part], rows.targets[part], weight[part])
-        for part in runs(len(scores), max(rows.design.width, 6 * response.classes**2), _CELLS)
-    ]
-    return np.asarray(special.log_softmax(np.concatenate(moved), axis=1))
-
-
-def _moved(
-    state: Any, covariance: Array, design: Design, scores: Array, targets: Array, weight: Array
-) -> Array:
-    """Scores of each row of some classes by the model without it (k, K)."""
-    response = state.response
-    _, slopes = response.loss(scores, targets)
-    covariances = state.posterior.score_covariances(design, response, covariance)
-    p = response.probabilities(scores)
-    information = weight[:, None, None] * (
-        p[:, :, None] * np.eye(response.classes) - p[:, :, None] * p[:, None]
-    )
-    pull = np.einsum("nkl,nl->nk", covariances, weight[:, None] * slopes)
-    left = np.eye(response.classes) - covariances @ information
-    return np.asarray(scores + np.linalg.solve(left, pull[..., None])[..., 0])
+        return response.log_probabilities(response.leave_out(scores, rows.targets, weight, variances))
+    covariance, left_out = state.posterior.covariance(), np.empty_like(scores)
+    for part in runs(len(scores), max(rows.design.width, 6 * response.classes**2), _CELLS):
+        own = state.posterior.score_covariances(rows.design.take(part), response, covariance)
+        left_out[part] = response.leave_out(scores[part], rows.targets[part], weight[part], own)
+    return response.log_probabilities(left_out)

@@ -31,9 +31,8 @@ from tamis.models.linear.newton import (
     solved,
 )
 from tamis.models.linear.objective import GaussianPrior
-from tamis.models.linear.responses import Response
+from tamis.models.linear.responses import ClassResponse, Response
 from tamis.models.linear.separation import made_definite, on_own_sides, separating
-from tamis.models.linear.softmax import Softmax
 
 Kept = Literal["auto", "full", "diagonal", "none"]
 
@@ -123,35 +122,30 @@ def gaussian_prior(
     return GaussianPrior(mean.ravel(), precision.ravel()), free
 
 
-def level_start(rows: LinearRows, response: Response | Softmax, prior: GaussianPrior) -> Array:
+def level_start(rows: LinearRows, response: ClassResponse, prior: GaussianPrior) -> Array:
     """Where to begin with classes: the prior's mean, its intercepts at the classes' shares."""
     start = prior.mean.copy()
     if not rows.design.intercept:
         return start
-    group = rows.targets.astype(np.intp)
-    if isinstance(response, Softmax):
-        shares = np.bincount(group, rows.weights, response.classes)
-        cells = start.reshape(-1, rows.design.width)
-        cells[:, -1] += response.contrasts.T @ np.log(np.maximum(shares, 1e-3 * shares.max()))
-    else:
-        no, yes = np.bincount(group, rows.weights, 2)
-        start[-1] += np.log(max(yes, 1e-3 * no) / max(no, 1e-3 * yes))
+    counts = np.bincount(rows.targets.astype(np.intp), rows.weights, response.classes)
+    cells = start.reshape(-1, rows.design.width)
+    cells[:, -1] += response.class_contrasts.T @ np.log(np.maximum(counts, 1e-3 * counts.max()))
     return start
 
 
-def with_unseen(prior: GaussianPrior, rows: LinearRows, response: Response | Softmax) -> GaussianPrior:
+def with_unseen(prior: GaussianPrior, rows: LinearRows, response: ClassResponse) -> GaussianPrior:
     """The prior, and for classes without a row a weak one on their intercepts: as if half a row was seen.
 
     Without it a class that is yet to come would be as improbable as steps allow.
     """
-    width, k = rows.design.width, response.classes if isinstance(response, Softmax) else 2
-    counts = np.bincount(rows.targets.astype(np.intp), rows.weights, k)
+    width = rows.design.width
+    counts = np.bincount(rows.targets.astype(np.intp), rows.weights, response.classes)
     unseen = counts == 0.0
     ends = np.arange(width - 1, len(prior.mean), width)
     if not rows.design.intercept or not unseen.any() or prior.diagonal[ends].all():
         return prior
     levels = np.log(np.where(unseen, 0.5, counts))
-    turn = response.contrasts.T if isinstance(response, Softmax) else np.array([[-1.0, 1.0]])
+    turn = response.class_contrasts.T
     mean, own = prior.mean.copy(), 0.5 * np.square(turn) @ unseen
     mean[ends] += turn @ levels
     precision = prior.precision.copy()
@@ -164,7 +158,7 @@ def with_unseen(prior: GaussianPrior, rows: LinearRows, response: Response | Sof
 
 def fit(
     rows: LinearRows,
-    response: Response | Softmax,
+    response: Response,
     prior: GaussianPrior,
     start: Array,
     plan: Plan,
@@ -196,7 +190,7 @@ def fit(
 
 def _fit(
     rows: LinearRows,
-    response: Response | Softmax,
+    response: Response,
     prior: GaussianPrior,
     start: Array,
     plan: Plan,
@@ -253,7 +247,7 @@ def _at_the_mode(
     loss, pull = model.prior.loss(last.parameters)
     here = replace(curvature, at=last.parameters, loss=last.value - loss, gradient=last.gradient - pull)
     posterior = model.infer(here)
-    if not objective.is_canonical:  # a step by the expected information could lead away again
+    if not objective.response.is_canonical:  # a step by the expected information could lead away again
         step = solved(definite_curvature(objective, last.parameters), last.gradient)
         posterior = Laplace(last.parameters - step, posterior.precision)
     if objective.information_change(curvature.at, posterior.mean) <= _MEASURABLE:

@@ -18,13 +18,11 @@ from tamis.models.linear.design import Design
 from tamis.models.linear.newton import solved
 from tamis.models.linear.objective import GaussianPrior, Objective
 from tamis.models.linear.responses import Response
-from tamis.models.linear.softmax import Softmax
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _NOT_KEPT = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
 _FIXED_POINT_STEPS = 100  # 5 to 20 are usual; more where evidence hardly changes with the precision
 _FARTHEST = 690.0  # of log α, from 0: floats end a little further
-_PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,24 +140,24 @@ class Laplace:
         )
         return np.concatenate([block for part in parts for block in part])
 
-    def score_covariances(self, design: Design, response: Softmax, covariance: Array | None = None) -> Array:
+    def score_covariances(self, design: Design, response: Response, covariance: Array | None = None) -> Array:
         """Covariances of the rows' scores of all classes (n, K, K); `covariance` is the own, if known."""
-        k, width = response.classes, design.width
+        contrasts, width = response.contrasts, design.width
+        m = contrasts.shape[1]
         covariance = self.covariance() if covariance is None else covariance
-        found = np.empty((len(design), k - 1, k - 1))
+        found = np.empty((len(design), m, m))
         if covariance.ndim == 1:
             found[:] = 0.0
-            for a, own in enumerate(covariance.reshape(k - 1, width)):
+            for a, own in enumerate(covariance.reshape(m, width)):
                 found[:, a, a] = _squared_scores(design, own)
         else:
-            cells = covariance.reshape(k - 1, width, k - 1, width)
+            cells = covariance.reshape(m, width, m, width)
             for block in design.blocks(0, len(design)):
                 rows = block.dense()
-                for a in range(k - 1):
-                    for b in range(a, k - 1):
+                for a in range(m):
+                    for b in range(a, m):
                         own = np.einsum("ij,ij->i", rows @ cells[a, :, b], rows)
                         found[block.rows, a, b] = found[block.rows, b, a] = own
-        contrasts = response.contrasts
         return np.asarray(np.einsum("ka,nab,lb->nkl", contrasts, found, contrasts, optimize=True))
 
 
@@ -173,7 +171,7 @@ def _squared_scores(design: Design, variances: Array) -> Array:
 class CurvedModel:
     """A linear model of any response: `observe` given a point, `infer` by one step of Newton's."""
 
-    response: Response | Softmax
+    response: Response
     prior: GaussianPrior
     whole: bool = True  # whether the information is kept whole, not its diagonal alone
 
@@ -324,19 +322,3 @@ def moved_on(posterior: Laplace) -> GaussianPrior:
     if posterior.precision is None:
         raise ValueError(_NOT_KEPT)
     return GaussianPrior(posterior.mean, posterior.precision)
-
-
-def averaged(scores: Array, variances: Array) -> Array:
-    """E[σ(a)] for a ~ N(score, variance), by the probit's closed form."""
-    return np.asarray(scores / np.sqrt(1.0 + _PROBIT * variances))
-
-
-def averaged_softmax(scores: Array, covariances: Array) -> Array:
-    """Probabilities (n, K) of classes with Gaussian scores: each pair's log-odds shrunk as a probit's are."""
-    own = np.einsum("nkk->nk", covariances)
-    apart = own[:, :, None] + own[:, None, :] - 2.0 * covariances
-    odds = (scores[:, None, :] - scores[:, :, None]) / np.sqrt(1.0 + _PROBIT * np.maximum(apart, 0.0))
-    most = odds.max(axis=2, keepdims=True)
-    log_sums = most[..., 0] + np.log(np.exp(odds - most).sum(axis=2))
-    shares = np.exp(-(log_sums - log_sums.min(axis=1, keepdims=True)))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

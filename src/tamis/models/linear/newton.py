@@ -20,7 +20,6 @@ from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.linalg import whitening as whitened_directions
 from tamis.models.linear.objective import Objective
-from tamis.models.linear.softmax import Softmax
 from tamis.models.linear.whitening import Diagonal, Kronecker, Triangular, Whitening
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
@@ -101,14 +100,14 @@ def _ways_down(objective: Objective, at: Array, gradient: Array) -> Iterator[_Wa
     By the Hessian where it is definite, else by the expected information (Fisher's scoring), which always is.
     Where the slope is zero and the Hessian is not definite, the point is a saddle: down its steepest bend.
     """
-    if not objective.is_canonical:
+    if not objective.response.is_canonical:
         hessian = objective.prior.added_to(objective.curvature(at, observed=True))
         factor, definite = Cholesky.where_definite(hessian)
         if bool(definite):
             yield _Way.newton(factor.solve(gradient[:, None])[:, 0], gradient)
     expected = objective.prior.added_to(objective.curvature(at))
     scoring = _Way.newton(solved(expected, gradient), gradient)
-    if not objective.is_canonical and not bool(definite):
+    if not objective.response.is_canonical and not bool(definite):
         bend = _steepest_bend(hessian, expected, gradient)
         if bend is not None and scoring.promise < _SADDLE * bend.promise:
             yield bend
@@ -274,7 +273,7 @@ def polish(
 
     `precision` is the expected one; with a link that is not canonical, the Hessian is taken where it can be.
     """
-    if not objective.is_canonical:
+    if not objective.response.is_canonical:
         precision = definite_curvature(objective, last.parameters)
     steps = quasi_newton(objective, last.parameters, Triangular.of(precision), (last.value, last.gradient))
     return _until(objective, steps, tol, max_iter, watch)
@@ -282,7 +281,7 @@ def polish(
 
 def definite_curvature(objective: Objective, at: Array) -> Array:
     """The Hessian with the prior's part (D, D) if it is definite, else the expected information with it."""
-    if not objective.is_canonical:
+    if not objective.response.is_canonical:
         hessian = objective.prior.added_to(objective.curvature(at, observed=True))
         if bool(Cholesky.where_definite(hessian)[1]):
             return hessian
@@ -293,11 +292,9 @@ def chosen(objective: Objective, solver: Solver) -> Solver:
     """What "auto" stands for: by the numbers of rows and of parameters."""
     if solver != "auto":
         return solver
-    if objective.size > WHOLE and not isinstance(objective.response, Softmax):
-        return "diagonal"
     if objective.design.width > WHOLE:
         return "diagonal"
-    few = len(objective.design) <= 2 * _SAMPLE and not isinstance(objective.response, Softmax)
+    few = len(objective.design) <= 2 * _SAMPLE and objective.response.outputs == 1
     return "newton" if few else "whitened"
 
 
@@ -336,17 +333,13 @@ def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
 def _level(objective: Objective, start: Array) -> Whitening:
     """White where all rows have the same score, as they have at the start; it takes one Gram."""
     design, response = objective.design, objective.response
-    if not isinstance(response, Softmax) and (objective.offsets is not None or not design.intercept):
+    if response.outputs == 1 and (objective.offsets is not None or not design.intercept):
         return Triangular.of(objective.prior.added_to(objective.curvature(start)))
     gram = objective.gram()
-    full = objective.lifted(start)
-    level = full[..., -1:] if design.intercept else np.zeros_like(full[..., :1])
-    if not isinstance(response, Softmax):
-        share = float(response.information(level).item())
-        return Triangular.of(objective.prior.added_to(share * gram))
-    p = response.probabilities(level.T)[0]
-    contrasts = response.contrasts
-    outputs = contrasts.T @ (np.diag(p) - np.outer(p, p)) @ contrasts
+    full = np.atleast_2d(objective.expand(start))
+    outputs = response.level_information(full[:, -1] if design.intercept else np.zeros(len(full)))
+    if response.outputs == 1:
+        return Triangular.of(objective.prior.added_to(outputs.item() * gram))
     spread, definite = Cholesky.where_definite(outputs)
     if not bool(definite):  # some class is next to impossible
         return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)

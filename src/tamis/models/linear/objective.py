@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
-from tamis.models.linear.softmax import Softmax
 
 _LEAST_SQUARES = 1e-16  # of targets in a unit that suits them: below, residuals have few digits left
 _WEAK = 1e-8  # a prior precision that is at least this is taken for one without a look at the rows …
@@ -56,7 +55,7 @@ class Objective:
 
     design: Design
     targets: Array  # (n,): numbers, or of softmax the places of classes
-    response: Response | Softmax
+    response: Response
     prior: GaussianPrior
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
@@ -68,7 +67,7 @@ class Objective:
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
         """The loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
-        full = self.lifted(parameters)
+        full = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> tuple[float, Array]:
             loss, gradient = 0.0, np.zeros(full.shape)
@@ -85,7 +84,7 @@ class Objective:
         value, slope = self.prior.loss(parameters)
         with np.errstate(invalid="ignore"):
             value += sum(loss for loss, _ in parts)
-            gradient = self._lowered(reduce(add, (part for _, part in parts)))
+            gradient = self.response.reduce_gradient(reduce(add, (part for _, part in parts)))
         return (value if np.isfinite(value) else np.inf), gradient + slope
 
     def _losses(self, block: Block, full: Array) -> tuple[float, Array]:
@@ -105,61 +104,37 @@ class Objective:
 
     def scores(self, parameters: Array) -> Array:
         """Of all rows, (n,) or (n, outputs), their offsets added."""
-        full = self.lifted(parameters)
+        full = self.expand(parameters)
         parts = self.design.in_lanes(lambda blocks: [self._scores(block, full) for block in blocks])
         return np.concatenate([block for part in parts for block in part])
 
     def curvature(self, parameters: Array, observed: bool = False) -> Array:
         """Fisher's information of the rows (D, D), without the prior; with `observed`, their Hessian."""
-        full, response = self.lifted(parameters), self.response
+        full = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> Array:
-            found = np.zeros((full.size, full.size))
+            matrix = np.zeros((full.size, full.size))
             for block in blocks:
-                scores = self._scores(block, full)
+                scores, targets = self._scores(block, full), self.targets[block.rows]
                 weights = None if self.weights is None else self.weights[block.rows]
-                if isinstance(response, Softmax):
-                    found += response.curvature(block, scores, weights)
-                else:
-                    targets = self.targets[block.rows]
-                    information = (
-                        response.observed_information(scores, targets)
-                        if observed
-                        else response.information(scores)
-                    )
-                    found += block.gram(information if weights is None else information * weights)
-            return found
+                matrix += self.response.block_information(block, scores, targets, weights, observed)
+            return matrix
 
-        total = reduce(add, self.design.in_lanes(lane))
-        return response.project(total) if isinstance(response, Softmax) else total
+        return self.response.reduce_matrix(reduce(add, self.design.in_lanes(lane)))
 
     def resolution(self, value: float) -> float:
         """What changes of the objective are measured against: 1, or the value where that is larger.
 
         Normal targets leave squares, which are in no unit of log-likelihood: their sum is the measure.
         """
-        if not isinstance(self.response, Softmax) and self.response.family == "gaussian":
-            return max(_LEAST_SQUARES, abs(value))
-        return max(1.0, abs(value))
-
-    @property
-    def is_canonical(self) -> bool:
-        """Whether the information is the Hessian."""
-        return isinstance(self.response, Softmax) or self.response.is_canonical
+        return max(_LEAST_SQUARES if self.response.targets_have_unit else 1.0, abs(value))
 
     def information_change(self, before: Array, after: Array) -> float:
         """The largest relative change of a row's information between two points, at most.
 
         Information as a whole changes by no larger share in any direction, and standard errors by half of it.
         """
-        one, other = self.scores(before), self.scores(after)
-        if isinstance(self.response, Softmax):  # probabilities change by e^±(largest change of a difference)
-            apart = other - one
-            with np.errstate(over="ignore"):
-                return float(np.expm1((apart.max(axis=1) - apart.min(axis=1)).max(initial=0.0)))
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            first, second = self.response.information(one), self.response.information(other)
-            return float(np.where(first == second, 0.0, np.abs(second - first) / first).max(initial=0.0))
+        return self.response.information_change(self.scores(before), self.scores(after))
 
     def flat(self) -> NDArray[np.bool_]:
         """Which parameters (D,) have no prior, or one so weak that rounding the rows' sums loses it."""
@@ -195,60 +170,40 @@ class Objective:
 
         It takes two passes over the rows per product, and no matrix.
         """
-        response, scores = self.response, self.scores(parameters)
+        scores = self.scores(parameters)
         weights = np.ones(len(scores)) if self.weights is None else self.weights
-        probabilities = response.probabilities(scores) if isinstance(response, Softmax) else scores
-        information = scores if isinstance(response, Softmax) else weights * response.information(scores)
+        operator = self.response.information_operator(scores, weights)
 
-        def times(vector: Array) -> Array:
-            full = self.lifted(vector)
+        def multiply(vector: Array) -> Array:
+            full = self.expand(vector)
 
             def lane(blocks: Iterator[Block]) -> Array:
-                found = np.zeros(full.shape)
+                product = np.zeros(full.shape)
                 for block in blocks:
-                    moved, rows = block.scores(full), block.rows
-                    if isinstance(response, Softmax):
-                        p = probabilities[rows]
-                        moved -= (p * moved).sum(axis=1, keepdims=True)
-                        moved *= p * weights[rows, None]
-                    else:
-                        moved *= information[rows]
-                    found += block.gradient(moved)
-                return found
+                    product += block.gradient(operator(block.rows, block.scores(full)))
+                return product
 
             pull = self.prior.loss(vector + self.prior.mean)[1]
-            return self._lowered(reduce(add, self.design.in_lanes(lane))) + pull
+            return self.response.reduce_gradient(reduce(add, self.design.in_lanes(lane))) + pull
 
-        return times
+        return multiply
 
     def diagonal(self, parameters: Array) -> Array:
         """The diagonal of the information of the rows (D,), without the prior."""
-        full, response = self.lifted(parameters), self.response
+        full = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> Array:
-            found = np.zeros(self.size)
+            diagonal = np.zeros(self.size)
             for block in blocks:
-                scores = self._scores(block, full)
                 weights = None if self.weights is None else self.weights[block.rows]
-                if isinstance(response, Softmax):
-                    found += response.diagonal(block, scores, weights)
-                else:
-                    information = response.information(scores)
-                    found += block.squares(information if weights is None else information * weights)
-            return found
+                diagonal += self.response.block_diagonal(block, self._scores(block, full), weights)
+            return diagonal
 
         return reduce(add, self.design.in_lanes(lane))
 
-    def lifted(self, parameters: Array) -> Array:
-        """Weights of each output (outputs, width), or (width,) of the only one."""
-        if not isinstance(self.response, Softmax):
-            return parameters
-        return np.asarray(self.response.contrasts @ parameters.reshape(-1, self.design.width))
-
-    def _lowered(self, gradient: Array) -> Array:
-        if not isinstance(self.response, Softmax):
-            return gradient
-        return np.asarray(self.response.contrasts.T @ gradient).ravel()
+    def expand(self, parameters: Array) -> Array:
+        """Coefficients of each output (outputs, width), or (width,) of the only one."""
+        return self.response.expand(parameters, self.design.width)
 
     def sample(self, count: int) -> "Objective":
         """Some of the rows, standing for all: spread evenly, and without a period that theirs could match."""

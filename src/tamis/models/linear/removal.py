@@ -13,7 +13,7 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.linalg import Cholesky
 from tamis.models.linear.laplace import Curvature, Laplace
-from tamis.models.linear.softmax import Softmax
+from tamis.models.linear.responses import Response
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +31,8 @@ def remove(
     reach: float,
     extent: Array,
     slack: float,
+    response: Response,
     drift: float = 0.0,
-    softmax: Softmax | None = None,
 ) -> Removal:
     """Take away rows whose curvature at the posterior's mean is `gone`.
 
@@ -49,7 +49,7 @@ def remove(
         )
     step = factor.solve(gone.gradient[:, None])[:, 0]
     shift = float(np.sqrt(step @ precision @ step))
-    change = largest_change(step, reach, extent, softmax)
+    change = largest_change(step, reach, extent, response)
     # ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision
     mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
     # what there was, in the metric of what is left, which is the smaller: the slope, and the rows removed
@@ -65,11 +65,8 @@ def _whole(posterior: Laplace) -> Array:
     return posterior.precision
 
 
-def largest_change(step: Array, reach: float, extent: Array, softmax: Softmax | None) -> float:
+def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
     """By how much any row's score can have changed; of several classes, their scores against each other."""
-    if softmax is None:
-        return min(reach * float(np.linalg.norm(step)), float(extent @ np.abs(step)))
-    rows = softmax.contrasts @ step.reshape(-1, len(extent))
-    pairs = rows[:, None] - rows[None]
-    by_length = reach * np.linalg.norm(pairs, axis=-1).max()
-    return min(float(by_length), float((np.abs(pairs) @ extent).max()))
+    differences = response.score_differences(step, len(extent))
+    by_length = reach * np.linalg.norm(differences, axis=-1).max()
+    return min(float(by_length), float((np.abs(differences) @ extent).max()))

@@ -14,8 +14,6 @@ from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import Objective
-from tamis.models.linear.responses import Bernoulli
-from tamis.models.linear.softmax import Softmax
 
 _LOST = 1e-3  # of one row's information at first: less along some direction, and no row holds it
 _SURE = 1e-2  # of a row's information at first: if every row has more, none has gone far
@@ -27,14 +25,8 @@ _WHOLE = 1000  # parameters up to which directions are looked for; beyond, colum
 
 def margins(objective: Objective, direction: Array) -> Array:
     """By how much rows' own classes gain on the next best along a direction (n,)."""
-    scores, targets = objective.design.scores(objective.lifted(direction)), objective.targets
-    if not isinstance(objective.response, Softmax):
-        gains = (2.0 * targets - 1.0) * scores
-        return np.where((targets == 0.0) | (targets == 1.0), gains, -np.abs(scores))
-    own = (np.arange(len(scores)), targets.astype(np.intp))
-    others = scores.copy()
-    others[own] = -np.inf
-    return np.asarray(scores[own] - others.max(axis=1))
+    scores = objective.design.scores(objective.expand(direction))
+    return objective.response.margins(scores, objective.targets)
 
 
 def on_own_sides(objective: Objective, direction: Array) -> bool:
@@ -55,7 +47,7 @@ def separating(objective: Objective, at: Array, precision: Array | None) -> NDAr
     columns along which no class overlaps are found.
     """
     width, columns = objective.design.width, objective.design.columns
-    if not isinstance(objective.response, Softmax | Bernoulli):
+    if not objective.response.has_classes:
         return None
     flat = objective.flat()
     if not flat.reshape(-1, width)[:, :columns].any():
@@ -86,13 +78,8 @@ def _apart_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.
 
 def _far_out(objective: Objective, at: Array) -> bool:
     """Whether some row has lost nearly all its information."""
-    scores = objective.scores(at)
-    response = objective.response
-    if isinstance(response, Softmax):
-        left = 1.0 - response.probabilities(scores).max(axis=1)
-    else:
-        left = 4.0 * response.information(scores)
-    return bool(_weighed(objective, left).min() < _SURE)
+    remaining = objective.response.remaining_information(objective.scores(at))
+    return bool(_weighed(objective, remaining).min() < _SURE)
 
 
 def _count(objective: Objective) -> int:
