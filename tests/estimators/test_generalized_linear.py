@@ -16,7 +16,7 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegres
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tamis.estimators import BayesianLinearRegression, GeneralizedLinear
-from tamis.estimators.linear_warnings import SeparationWarning
+from tamis.estimators.newton import SeparationWarning
 from tamis.models.linear.responses import RESPONSES
 from tests.estimators.generalized_cases import LINKS, NAMES, PAIRS, N, drawn, each_pair, theirs
 

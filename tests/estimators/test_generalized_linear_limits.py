@@ -45,7 +45,7 @@ def test_what_has_no_end_has_not_converged() -> None:
 def test_leaving_one_out_needs_the_whole_posterior() -> None:
     for kept in ("diagonal", "none"):
         model = GeneralizedLinear("poisson", posterior=kept)
-        with pytest.raises(ValueError, match=f"needs the whole posterior, got posterior='{kept}'"):
+        with pytest.raises(ValueError, match=f"needs the full posterior, got posterior='{kept}'"):
             model.cross_validate(X, COUNTS, "leave-one-out")
         assert np.isfinite(model.cross_validate(X, COUNTS, 3).mean_log_density)
 

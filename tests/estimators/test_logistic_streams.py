@@ -32,7 +32,7 @@ def test_a_class_that_is_yet_to_come_is_improbable_and_no_more(classes: int) -> 
     model.partial_fit(rows[rest], labels[rest])
     assert (np.abs(model.coef_ - whole.coef_) < 2.0 * whole.coef_std_).all()
     assert (np.abs(model.intercept_ - whole.intercept_) < 2.0 * whole.intercept_std_).all()
-    assert not model.state_.prior.diagonal[3::4].any()  # half rows are rows: the prior stays as it was
+    assert not model.state_.fit.prior.diagonal[3::4].any()  # half rows are rows: the prior stays as it was
 
 
 @each_number

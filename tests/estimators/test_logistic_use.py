@@ -342,7 +342,7 @@ def test_one_row_left_out_is_near_a_refit(classes: int) -> None:
 @each_number
 @pytest.mark.parametrize("kept", ["diagonal", "none"])
 def test_one_row_left_out_needs_the_whole_posterior(classes: int, kept: Any) -> None:
-    with pytest.raises(ValueError, match=r"needs the whole posterior.*posterior='full' or a number of folds"):
+    with pytest.raises(ValueError, match=r"needs the full posterior.*posterior='full' or a number of folds"):
         LogisticRegression(posterior=kept).cross_validate(*drawn(classes), folds="leave-one-out")
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis import LogisticRegression
 from tamis.arrays import Array
-from tamis.estimators.linear_warnings import SeparationWarning
+from tamis.estimators.newton import SeparationWarning
 
 each_number = pytest.mark.parametrize("classes", [2, 3])
 SOLVERS: list[Any] = ["newton", "whitened", "diagonal"]

@@ -7,8 +7,7 @@ from scipy import sparse
 
 from tamis.arrays import Array
 from tamis.models.linear.design import DenseDesign, Design, SparseDesign
-from tamis.models.linear.laplace import LinearRows
-from tamis.models.linear.objective import GaussianPrior, Objective
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import RESPONSES, Gamma, Response, Softmax
 from tamis.tables import Sparse
 
@@ -37,7 +36,7 @@ def design_of(values: Array, intercept: bool = True, as_sparse: bool = False, ce
 
 def outputs_of(response: Response) -> int:
     """Rows of parameters."""
-    return response.contrasts.shape[1]
+    return int(response.contrasts.shape[1])
 
 
 def near(response: Response, rng: np.random.Generator, d: int, intercept: bool = True) -> Array:

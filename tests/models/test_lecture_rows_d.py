@@ -11,8 +11,8 @@ from sklearn import linear_model
 
 from tamis.arrays import Array
 from tamis.estimators import BayesianLinearRegression, LogisticRegression
-from tamis.models.linear.laplace import CurvedModel
-from tamis.models.linear.newton import minimise, newton
+from tamis.models.linear.laplace import LaplaceModel
+from tamis.models.linear.newton import Newton, Search, descend, minimise
 from tamis.models.linear.objective import GaussianPrior
 from tamis.models.linear.responses import (
     CANONICAL,
@@ -71,12 +71,12 @@ def test_d1_softmax_does_not_see_what_is_added_to_all() -> None:
 # ── D2: logistic regression ──
 
 
-def rows_of_two() -> tuple[Array, Array, CurvedModel, Array]:
+def rows_of_two() -> tuple[Array, Array, LaplaceModel, Array]:
     """Φ with its ones (n, 4), t (n,), a model without a prior, and a point."""
     rng = np.random.default_rng(1)
     rows = drawn(Bernoulli(), rng, 80)
     phi = next(iter(rows.design.blocks(0, 80))).dense()
-    return phi, rows.targets, CurvedModel(Bernoulli(), prior_of(Bernoulli(), 3, 0.0)), rng.normal(size=4)
+    return phi, rows.targets, LaplaceModel(Bernoulli(), prior_of(Bernoulli(), 3, 0.0)), rng.normal(size=4)
 
 
 def test_d2_the_gradient_is_the_sum_of_errors_times_features() -> None:
@@ -98,8 +98,8 @@ def irls(phi: Array, t: Array, w: Array, alpha: float = 0.0) -> Array:
 def test_d2_the_steps_that_are_taken_are_weighted_least_squares_problems() -> None:
     rows = drawn(Bernoulli(), np.random.default_rng(1), 80)
     phi, t, model, w = rows_of_two()
-    steps = newton(model.objective_of(rows), 0.1 * w)
-    taken = [next(steps).parameters for _ in range(4)]
+    searches = descend(Newton(Bernoulli(), model.prior), rows, Search(0.1 * w))
+    taken = [next(searches).accepted.parameters for _ in range(4)]
     assert_allclose(taken[0], 0.1 * w)
     for before, after in itertools.pairwise(taken):
         assert_allclose(after, irls(phi, t, before), rtol=1e-9)
@@ -145,10 +145,10 @@ def test_d3_least_squares(intercept: bool) -> None:
     assert_allclose(model.coef_, expected[:3], rtol=1e-10)
     rows = drawn(make_response("gaussian"), rng, 50, intercept=intercept)
     values = next(iter(rows.design.blocks(0, 50))).dense()
-    curved = CurvedModel(make_response("gaussian"), prior_of(make_response("gaussian"), 3, 0.0, intercept))
+    curved = LaplaceModel(make_response("gaussian"), prior_of(make_response("gaussian"), 3, 0.0, intercept))
     found = minimise(curved.objective_of(rows), curved.prior.mean, "newton")
     assert found.iterations == 1  # a parabola's lowest point is a step away
-    assert_allclose(found.last.parameters, np.linalg.lstsq(values, rows.targets)[0], rtol=1e-10)
+    assert_allclose(found.point.parameters, np.linalg.lstsq(values, rows.targets)[0], rtol=1e-10)
 
 
 def test_d3_weighted_least_squares() -> None:
@@ -161,8 +161,8 @@ def test_d3_weighted_least_squares() -> None:
     rows = drawn(make_response("gaussian"), rng, 50, weighed=True)
     assert rows.weights is not None
     root, values = np.sqrt(rows.weights), next(iter(rows.design.blocks(0, 50))).dense()
-    curved = CurvedModel(make_response("gaussian"), prior_of(make_response("gaussian"), 3, 0.0))
-    found = minimise(curved.objective_of(rows), curved.prior.mean, "newton").last.parameters
+    curved = LaplaceModel(make_response("gaussian"), prior_of(make_response("gaussian"), 3, 0.0))
+    found = minimise(curved.objective_of(rows), curved.prior.mean, "newton").point.parameters
     assert_allclose(found, np.linalg.lstsq(root[:, None] * values, root * rows.targets)[0], rtol=1e-10)
 
 
@@ -234,8 +234,8 @@ def test_d4_the_predictive_of_softmax_is_that_of_two_classes_for_two() -> None:
 def test_d5_a_canonical_link_leaves_no_feature_with_an_error_to_explain(family: str) -> None:
     kind: Response = make_response(family)
     rows = drawn(kind, np.random.default_rng(7), 200, weighed=True, moved=True)
-    curved = CurvedModel(kind, prior_of(kind, 3, 0.0))
-    w = minimise(curved.objective_of(rows), curved.prior.mean, "newton", 1e-20).last.parameters
+    curved = LaplaceModel(kind, prior_of(kind, 3, 0.0))
+    w = minimise(curved.objective_of(rows), curved.prior.mean, "newton", 1e-20).point.parameters
     phi = next(iter(rows.design.blocks(0, 200))).dense()
     assert rows.offsets is not None
     assert rows.weights is not None
@@ -257,8 +257,8 @@ def test_d5_with_a_prior_the_score_equation_balances_it(family: str) -> None:
     rng = np.random.default_rng(8)
     rows = drawn(kind, rng, 100)
     belief = GaussianPrior(near(kind, rng, 3), np.full(4, 2.0))
-    curved = replace(CurvedModel(kind, belief))
-    w = minimise(curved.objective_of(rows), belief.mean, "newton", 1e-20).last.parameters
+    curved = replace(LaplaceModel(kind, belief))
+    w = minimise(curved.objective_of(rows), belief.mean, "newton", 1e-20).point.parameters
     phi = next(iter(rows.design.blocks(0, 100))).dense()
     sign = -1.0 if family == "gamma" else 1.0  # its score falls as its mean rises
     errors = sign * (rows.targets - kind.mean(phi @ w))

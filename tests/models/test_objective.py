@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 
 from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
 from tamis.arrays import Array
-from tamis.models.linear.laplace import CurvedModel, LinearRows
-from tamis.models.linear.objective import GaussianPrior, Objective
+from tamis.models.linear.laplace import LaplaceModel
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import Bernoulli, Gamma, Response, Softmax
 from tests.models.curved_rows import ALL, design_of, drawn, expected, named, near, prior_of
 
@@ -31,7 +31,7 @@ _STEP = 1e-5
 def objective_of(response: Response, as_sparse: bool, intercept: bool = True) -> Objective:
     rng = np.random.default_rng(1)
     rows = drawn(response, rng, as_sparse=as_sparse, weighed=True, moved=True, intercept=intercept)
-    return CurvedModel(response, prior_of(response, 3, 0.7, intercept)).objective_of(rows)
+    return LaplaceModel(response, prior_of(response, 3, 0.7, intercept)).objective_of(rows)
 
 
 def slopes(objective: Objective, at: Array) -> Array:
@@ -67,7 +67,7 @@ def test_the_curvature_is_the_expected_bend_of_the_value(
     objective = objective_of(response, as_sparse, intercept)
     at = near(response, np.random.default_rng(2), 3, intercept)
     objective = replace(objective, targets=expected(response, objective, at))
-    found = objective.curvature(at)
+    found = objective.information(at)
     assert_allclose(found, bends(objective, at), rtol=1e-6, atol=1e-6)
     assert_allclose(objective.diagonal(at), np.diagonal(found), rtol=1e-12)
 
@@ -106,12 +106,12 @@ def test_no_bit_depends_on_the_number_of_threads(
     rng = np.random.default_rng(4)
     rows = drawn(response, rng, 60_000, 10, as_sparse=as_sparse, weighed=True)
     assert rows.design.cells > 1 << 18  # else there is but one lane
-    objective = CurvedModel(response, prior_of(response, 10, 1.0)).objective_of(rows)
+    objective = LaplaceModel(response, prior_of(response, 10, 1.0)).objective_of(rows)
     at = near(response, rng, 10)
 
     def found() -> list[Array]:
         value, gradient = objective.value_and_gradient(at)
-        return [np.asarray(value), gradient, objective.curvature(at), objective.diagonal(at)]
+        return [np.asarray(value), gradient, objective.information(at), objective.diagonal(at)]
 
     monkeypatch.setattr(threads, "_processors", lambda: 1)
     alone = found()
@@ -151,14 +151,14 @@ def test_the_curvature_of_many_classes_fills_up_few_sparse_rows_at_a_time() -> N
     rng = np.random.default_rng(0)
     dense = rng.normal(size=(20_000, 200)) * (rng.random((20_000, 200)) < 0.02)
     rows = LinearRows(design_of(dense, as_sparse=True), rng.integers(0, 3, 20_000).astype(np.float64))
-    objective = CurvedModel(Softmax.of(3), prior_of(Softmax.of(3), 200, 1.0)).objective_of(rows)
+    objective = LaplaceModel(Softmax.of(3), prior_of(Softmax.of(3), 200, 1.0)).objective_of(rows)
     tracemalloc.start()
-    found = objective.curvature(np.zeros(402))
+    found = objective.information(np.zeros(402))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 0.5 * 8 * 20_000 * 3 * 201  # all rows at once take that, times three
     part = replace(objective, design=design_of(dense), targets=rows.targets)
-    assert_allclose(found, part.curvature(np.zeros(402)), rtol=1e-9, atol=1e-9)
+    assert_allclose(found, part.information(np.zeros(402)), rtol=1e-9, atol=1e-9)
 
 
 @each_form

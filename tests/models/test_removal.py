@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.estimators import LogisticRegression
-from tamis.models.linear.laplace import CurvedModel, LinearRows
-from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.laplace import LaplaceModel
+from tamis.models.linear.objective import GaussianPrior, LinearRows
 from tamis.models.linear.responses import Bernoulli, Response
 from tests.models.curved_rows import design_of
 
@@ -34,15 +34,15 @@ def slope_left(
     model: LogisticRegression, rows: Array, labels: NDArray[np.int64], intercept: bool = True
 ) -> float:
     """The slope of the objective of these rows, in the metric of its own curvature at the old point."""
-    state: Any = model._checked()
+    state: Any = model.state_.fit
     response: Response = state.response
-    curved = CurvedModel(response, GaussianPrior(state.prior.mean, state.prior.precision))
+    curved = LaplaceModel(response, GaussianPrior(state.prior.mean, state.prior.precision))
     assert not state.centre.any()
     objective = curved.objective_of(
         LinearRows(design_of(rows, intercept, centred=False), labels.astype(np.float64))
     )
     _, gradient = objective.value_and_gradient(state.posterior.mean)
-    precision = state.prior.added_to(objective.curvature(state.before.mean))
+    precision = state.prior.add_to(objective.information(state.original.mean))
     return float(np.sqrt(gradient @ np.linalg.solve(precision, gradient)))
 
 
@@ -181,5 +181,5 @@ def test_a_diagonal_posterior_cannot_be_taken_from() -> None:
 
 def test_the_two_class_response_is_the_binary_one() -> None:
     rows, labels = drawn(0, 2)
-    state: Any = LogisticRegression().fit(rows, labels).state_
+    state: Any = LogisticRegression().fit(rows, labels).state_.fit
     assert isinstance(state.response, Bernoulli)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 from tamis.arrays import Array
-from tamis.models.linear.generalized import dispersion
+from tamis.models.linear.generalized import estimate_dispersion
 from tamis.models.linear.responses import RESPONSES, Family, Link, Response, make_response
 
 each = pytest.mark.parametrize("pair", list(RESPONSES), ids="-".join)
@@ -155,7 +155,7 @@ def test_the_likeliest_dispersion_is_scipys() -> None:
     shape, _, scale = stats.gamma.fit(y, floc=0)
     mean = float(shape * scale)
     total = float(kind.deviances(np.full(400, np.log(mean)), y).sum())
-    assert_allclose(1.0 / dispersion("mle", kind, 0.0, total, 400.0, 399.0), shape, rtol=1e-5)
+    assert_allclose(1.0 / estimate_dispersion("mle", kind, 0.0, total, 400.0, 399.0), shape, rtol=1e-5)
 
 
 def test_strange_families_and_links_are_named() -> None:

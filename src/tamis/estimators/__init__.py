@@ -4,19 +4,17 @@ from tamis.extras import explain_missing
 
 try:
     from tamis.estimators.categorical import CategoricalNB
-    from tamis.estimators.coefficient_summary import CoefficientSummary
     from tamis.estimators.components import PCA
     from tamis.estimators.discrete import BernoulliNB, ComplementNB, MultinomialNB, PoissonNB
     from tamis.estimators.discriminant import FisherDiscriminant, GaussianDiscriminant
     from tamis.estimators.explanation import Explanation
     from tamis.estimators.factors import MatrixFactorization
     from tamis.estimators.generalized_linear import GeneralizedLinear
-    from tamis.estimators.linear_explanation import LinearExplanation
-    from tamis.estimators.linear_regression import BayesianLinearRegression
-    from tamis.estimators.linear_warnings import SeparationWarning
+    from tamis.estimators.linear import BayesianLinearRegression, CoefficientSummary, LinearExplanation
     from tamis.estimators.logistic import LogisticRegression
     from tamis.estimators.mixture import Mixture
     from tamis.estimators.naive_bayes import GaussianNB, NaiveBayes
+    from tamis.estimators.newton import SeparationWarning
     from tamis.estimators.saved import load, save
     from tamis.models.factors import FactorExplanation, FoldedUser
 except ModuleNotFoundError as error:

@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis.arrays import Array, Matrix
 from tamis.estimators import answers
 from tamis.estimators.base import TableFace, with_callbacks
-from tamis.estimators.linear_explanation import LinearExplanation, explained
+from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
 from tamis.estimators.reading import make_generator
-from tamis.estimators.regression_answers import number
 from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
 from tamis.models.components import (
     Components,
@@ -410,7 +409,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Rows drawn from probabilistic PCA (n, d): a frame if the model was fitted to one."""
-        rows = self._infer().draw(make_generator(random_state), number(n_samples))
+        rows = self._infer().draw(make_generator(random_state), check_sample_count(n_samples))
         schema: Schema = self.state_.schema
         if schema.library is None or schema.names is None:
             return rows
@@ -426,7 +425,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             if (k := to_integer(component)) is None or not 0 <= k < given.count:
                 raise ValueError(f"got component={component!r}, expected 0 to {given.count - 1}")
             terms = (rows - given.mean) * (given.directions[k] / (given.scale[k] if self.whiten else 1.0))
-        return explained(terms, np.zeros(len(terms)), self.state_.schema, X, table)
+        return explain_terms(terms, np.zeros(len(terms)), self.state_.schema, X, table)
 
     def cross_validate(
         self,

@@ -1,50 +1,60 @@
 """Generalised linear models: yes or no, counts, numbers and positive numbers, with their uncertainty."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.base import RegressorMixin
 
+from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
-from tamis.estimators import answers, generalized_folds, generalized_rows
+from tamis.estimators import answers
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.curved_face import column_means
-from tamis.estimators.curved_state import CurvedState
-from tamis.estimators.generalized_face import GeneralizedFace
-from tamis.estimators.generalized_rows import Observed
-from tamis.estimators.generalized_state import (
-    GeneralizedState,
-    added,
-    decayed,
-    fitted_to,
-    merged,
-    told_of_end,
-    told_of_scatter,
+from tamis.estimators.linear import (
+    CoefficientSummary,
+    LinearExplanation,
+    assign_folds,
+    check_sample_count,
+    summarize,
 )
-from tamis.estimators.linear_explanation import LinearExplanation
-from tamis.estimators.reading import make_generator
-from tamis.estimators.regression_answers import fold_of_kept, number
-from tamis.inputs import read_first_table
+from tamis.estimators.newton import NewtonFace, NewtonState, restore_fit, warn_if_unbounded
+from tamis.estimators.reading import make_generator, read_target
+from tamis.inputs import read_first_table, read_weights
 from tamis.models.linear import generalized
 from tamis.models.linear.design import Design
-from tamis.models.linear.fitting import Fit, Kept
-from tamis.models.linear.generalized import HeldOutResponses, Scaled
-from tamis.models.linear.laplace import LinearRows, moved_on
-from tamis.models.linear.newton import WHOLE, Solver
-from tamis.models.linear.objective import GaussianPrior
+from tamis.models.linear.fitting import Fit, PosteriorForm, make_prior
+from tamis.models.linear.generalized import FittedGeneralized, HeldOutResponses, ScaledRows
+from tamis.models.linear.laplace import to_prior
+from tamis.models.linear.newton import Solver
+from tamis.models.linear.objective import GaussianPrior, LinearRows
 from tamis.models.linear.responses import CANONICAL, RESPONSES, Family, Link, Response, make_response
+from tamis.schema import Schema
+from tamis.tables import Table
+from tamis.warning import warn
+
+_DISPERSIONS = ("estimate", "pearson", "mle")
+_PARTS = (
+    "is known of rows that were fitted at once, and some of these came in parts or were decayed: call fit"
+)
 
 
-class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc]  # scikit-learn has no types
+@dataclass(frozen=True, slots=True, eq=False)
+class GeneralizedState(NewtonState):
+    """What a generalised linear model has learned."""
+
+    fit: FittedGeneralized
+
+
+class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: ignore[misc]  # scikit-learn has no types
     """Regression on means that are not numbers of any size: shares, counts, rates, positive amounts.
 
     The mean of a target is g⁻¹(intercept + x·w + offset), g being the link, and its variance φ V(mean), φ
-    being the dispersion. What is found is the top of the posterior, and a Gaussian around it. A row of weight
+    being the dispersion. The result is the mode of the posterior, and a Gaussian around it. A row of weight
     2 is that row twice.
 
     Parameters
@@ -53,7 +63,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     link : "identity", "log", "logit" or "inverse", optional
         The family's canonical link if it is not given: identity, log, logit, inverse. Log is the other one
         that gaussian and gamma take.
-    alpha : float, array of one a column, or "evidence"
+    alpha : float, array of one per column, or "evidence"
         Precision of the Gaussian prior on each coefficient, in units of the dispersion: coefficients are
         N(0, φ/α), and minimise Σ weight · loss + α/2 |w|². That is Σ weight times scikit-learn's alpha. By
         evidence it can be chosen where the dispersion is 1.
@@ -74,8 +84,9 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     Steps are Newton's, by the Hessian; standard errors are by the expected information (Fisher's), with every
     link. Without a prior, answers are those of statsmodels' GLM, and with frequency weights: standard errors,
     deviance, AIC (for gaussian with the identity, at the likeliest dispersion) and z by the normal
-    distribution. With a prior, degrees of freedom count what the rows determine (`n_effective_`), and
-    `coef_std_` is the posterior's. With the inverse link a score that is not above zero has an infinite mean.
+    distribution. With a prior, degrees of freedom count the parameters that the rows determine
+    (`n_effective_`), and `coef_std_` is the posterior's. With the inverse link a score that is not above zero
+    has an infinite mean.
 
     Examples
     --------
@@ -105,7 +116,7 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         intercept_alpha: float = 0.0,
         dispersion: Literal["estimate", "pearson", "mle"] | float = "estimate",
         solver: Solver | Literal["lbfgs", "newton-cholesky"] = "auto",
-        posterior: Kept = "auto",
+        posterior: PosteriorForm = "auto",
         tol: float = 1e-8,
         max_iter: int = 100,
         verbose: int = 0,
@@ -123,9 +134,6 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         self.max_iter = max_iter
         self.verbose = verbose
 
-    def _state_kind(self) -> Any:
-        return GeneralizedState
-
     # ── learning ──
 
     @with_callbacks
@@ -141,67 +149,82 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         An exposure needs the log link: it is how long, or of how many, a count was taken.
         """
-        answer = make_response(self.family, self.link)
-        observed = Observed.of(*read_first_table(X, self._sparse), answer, y, sample_weight, offset, exposure)
-        self._fitted = self._from_nothing(observed, X, y)
+        response = make_response(self.family, self.link)
+        table, schema = read_first_table(X, self._sparse)
+        rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure)
+        self.state_ = GeneralizedState(schema, self._fit_rows(rows, response, schema, X, y))
         return self
 
-    def _from_nothing(
-        self, observed: Observed, X: object, y: object, near: GeneralizedState | None = None
-    ) -> GeneralizedState:
-        """Fit, from the top of a model that is near, if there is one."""
-        answer, scatter = make_response(self.family, self.link), self._scatter()
-        rows = self._linear_rows(observed, near)
-        prior, free = self._prior(rows.design.columns, 1)
-        if free and (answer.has_dispersion or scatter not in ("estimate", "mle", 1.0)):
-            raise ValueError(
-                f"got alpha='evidence' for family={answer.family!r} and dispersion={self.dispersion!r}, "
-                "expected a dispersion of 1: set alpha to a number, or use BayesianLinearRegression"
-            )
-        generalized_rows.refuse_boundless(answer, observed, prior, rows.design.intercept)
-        start = None if near is None else near.posterior.mean
-        found = self._top(rows, answer, prior, free, start, observed, X, y)
-        return told_of_scatter(self._told_of(rows, answer, found, observed))
+    def _rows_of(
+        self,
+        table: Table,
+        response: Response,
+        y: object,
+        sample_weight: object,
+        offset: object,
+        exposure: object,
+        like: FittedGeneralized | None = None,
+    ) -> tuple[LinearRows, NDArray[np.int64] | None]:
+        """Rows as the model reads them, checked, and their places among all if some have no weight."""
+        weights = read_weights(sample_weight, table.rows)
+        targets = read_target(y, table.rows)
+        offsets = _read_offsets(offset, exposure, table.rows, response)
+        places = None
+        if weights is not None and not weights.all():
+            places = np.flatnonzero(weights)
+            table, targets, weights = table.take(places), targets[places], weights[places]
+            offsets = None if offsets is None else offsets[places]
+        response.refuse_targets(targets)
+        return LinearRows(self._design(table, like), targets, weights, offsets), places
 
-    def _linear_rows(self, observed: Observed, like: CurvedState | None) -> LinearRows:
-        design = self._design(observed.table, like)
-        return LinearRows(design, observed.targets, observed.weights, observed.offsets)
-
-    def _top(
+    def _fit_rows(
         self,
         rows: LinearRows,
-        answer: Response,
+        response: Response,
+        schema: Schema,
+        X: object = None,
+        y: object = None,
+        near: Array | None = None,
+    ) -> FittedGeneralized:
+        """Fit from nothing; steps start at the parameters `near`, if those are given."""
+        method, level, intercept = (
+            self._dispersion_method(),
+            self._intercept_precision(),
+            bool(self.fit_intercept),
+        )
+        columns = rows.design.columns
+        prior, by_evidence = make_prior(self.alpha, self.prior, columns, 1, intercept, level, default=0.0)
+        if by_evidence and (response.has_dispersion or method not in ("estimate", "mle", 1.0)):
+            raise ValueError(
+                f"got alpha='evidence' for family={response.family!r} and dispersion={self.dispersion!r}, "
+                "expected a dispersion of 1: set alpha to a number, or use BayesianLinearRegression"
+            )
+        _refuse_without_mode(response, rows, prior)
+        result = self._fit_scaled(rows, response, prior, near, schema, X, y, by_evidence)
+        fitted, unbounded = generalized.keep_generalized_fit(rows, response, result, method)
+        warn_if_unbounded(response, unbounded, schema)
+        return _warn_if_unknown(fitted)
+
+    def _fit_scaled(
+        self,
+        rows: LinearRows,
+        response: Response,
         prior: GaussianPrior,
-        free: bool,
-        start: Array | None,
-        observed: Observed,
+        near: Array | None,
+        schema: Schema,
         X: object,
         y: object,
+        by_evidence: bool = False,
     ) -> Fit:
-        plan = self._plan()
-        # Ranges and squares: a sample of the rows would mislead the one, and the other takes a single step.
-        if plan.solver == "auto" and answer.needs_all_rows:
-            plan = replace(plan, solver="newton" if rows.design.width <= WHOLE else "diagonal")
-        if not answer.is_canonical:  # there steps by slopes alone measure what is left less well
-            plan = replace(plan, tol=1e-4 * plan.tol)
-        scaled = Scaled.of(rows, answer, prior)
-        near = None if start is None else scaled.start(start)
-        begun = generalized.begin(scaled.rows, answer, scaled.prior, near)
-        found = self._climbed(scaled.rows, answer, scaled.prior, begun, free, observed.schema, X, y, plan)
-        return scaled.back(found, found.prior if free else prior)
-
-    def _told_of(
-        self, rows: LinearRows, answer: Response, found: Fit, observed: Observed, parts: bool = False
-    ) -> GeneralizedState:
-        dense = None if observed.table.sparse is not None else observed.table.numbers()
-        mean = column_means(rows, dense)
-        more = fitted_to(rows, answer, found, self._scatter(), parts)
-        found = told_of_end(rows, answer, found, more.pop("scores"), observed.schema)
-        evidence = more.pop("evidence")
-        state: GeneralizedState = self._learned(
-            observed.schema, rows, answer, found, mean, more["told"], **more
+        """Fit in a unit that suits the targets."""
+        options = generalized.choose_options(self._options(), response, rows)
+        scaled = ScaledRows.of(rows, response, prior)
+        near = None if near is None else scaled.scale_parameters(near)
+        start = generalized.find_start(scaled.rows, response, scaled.prior, near)
+        result = self._fit_mode(
+            scaled.rows, response, scaled.prior, start, schema, X, y, by_evidence, options
         )
-        return state if np.isnan(state.evidence) else replace(state, evidence=evidence)
+        return scaled.restore(result, result.prior if by_evidence else prior)
 
     def partial_fit(
         self,
@@ -215,17 +238,24 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         For gaussian with the identity it is that fit. A dispersion is estimated over all rows seen.
         """
-        fitted: GeneralizedState | None = self._find_state()
-        if fitted is None:
+        state = self._find_state()
+        if state is None:
             return self.fit(X, y, sample_weight, offset, exposure)  # type: ignore[no-any-return]
         table, schema = self._read(X)
-        answer = fitted.response
-        generalized_rows.refuse_another(make_response(self.family, self.link), answer)
-        observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
-        rows, prior = self._linear_rows(observed, fitted), moved_on(fitted.posterior)
-        found = self._top(rows, answer, prior, False, prior.mean, observed, X, y)
-        after = self._told_of(rows, answer, found, observed, parts=True)
-        self._fitted = told_of_scatter(added(fitted, after, self._scatter()))
+        before, response = state.fit, make_response(self.family, self.link)
+        learned = before.response
+        if response != learned:
+            raise ValueError(
+                f"got family={response.family!r} and link={response.link!r} for a model that learned "
+                f"{learned.family!r} by {learned.link!r}, expected the same: call fit, which learns anew"
+            )
+        rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure, before)
+        prior, method = to_prior(before.posterior), self._dispersion_method()
+        result = self._fit_scaled(rows, response, prior, prior.mean, schema, X, y)
+        after, unbounded = generalized.keep_generalized_fit(rows, response, result, method, is_part=True)
+        warn_if_unbounded(response, unbounded, schema)
+        fitted = _warn_if_unknown(generalized.continue_generalized(before, after, method))
+        self.state_ = GeneralizedState(schema, fitted)
         return self
 
     def merge(self, *others: Self) -> Self:
@@ -233,47 +263,54 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        self._fitted = merged(self._states_to_merge(others), self._scatter())
+        states = self._states_to_merge(others)
+        fitted = generalized.merge_generalized([state.fit for state in states], self._dispersion_method())
+        self.state_ = replace(states[0], fit=fitted)
         return self
 
-    def decay(self, factor: float) -> Self:
-        """Let everything learned so far count `factor` times as much: the posterior widens."""
-        before: GeneralizedState = self.state_
-        super().decay(factor)
-        self._fitted = decayed(before, self._fitted, float(factor))
-        return self
+    def _decay_fit(self, state: GeneralizedState, factor: float) -> FittedGeneralized:
+        return generalized.decay_generalized(state.fit, factor)
 
-    # ── answers ──
+    def _dispersion_method(self) -> str | float:
+        """How the dispersion is known, checked."""
+        given: object = self.dispersion
+        if isinstance(given, str) and given in _DISPERSIONS:
+            return given
+        if isinstance(given, Real) and 0 < float(given) < np.inf:
+            return float(given)
+        raise ValueError(
+            f"got dispersion={given!r}, expected {', '.join(map(repr, _DISPERSIONS))} or a number above 0"
+        )
 
-    def _answers(self, X: object, offset: object, exposure: object) -> tuple[GeneralizedState, Design, Array]:
+    # ── predictions ──
+
+    def _scores_with_offsets(
+        self, X: object, offset: object, exposure: object
+    ) -> tuple[FittedGeneralized, Design, Array]:
         state, design, scores = self._scores(X)
-        assert isinstance(state, GeneralizedState)
-        moved = generalized_rows.offsets(offset, exposure, len(design), state.response)
-        return state, design, scores[:, 0] if moved is None else scores[:, 0] + moved
+        offsets = _read_offsets(offset, exposure, len(design), state.fit.response)
+        return state.fit, design, scores[:, 0] if offsets is None else scores[:, 0] + offsets
 
     def predict_linear(self, X: object, offset: object = None, exposure: object = None) -> Array:
-        """Scores (n,): what the link makes of the means."""
-        return self._answers(X, offset, exposure)[2]
+        """Scores (n,): the link of the means."""
+        return self._scores_with_offsets(X, offset, exposure)[2]
 
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Means (n,), at the most probable coefficients."""
-        state, _, scores = self._answers(X, offset, exposure)
+        fitted, _, scores = self._scores_with_offsets(X, offset, exposure)
         with np.errstate(over="ignore"):
-            return state.response.mean(scores)
+            return fitted.response.mean(scores)
 
     def mean_interval(
         self, X: object, coverage: float = 0.95, offset: object = None, exposure: object = None
     ) -> tuple[Array, Array]:
         """Ends of the interval in which each mean lies with that probability: normal in the score."""
-        state, design, scores = self._answers(X, offset, exposure)
-        reach = -special.ndtri(tail_of(coverage)) * np.sqrt(self._score_variances(state, design))
+        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        reach = -special.ndtri(tail_of(coverage)) * np.sqrt(_score_variances(fitted, design))
+        response = fitted.response
         with np.errstate(over="ignore"):
-            ends = state.response.mean(scores - reach), state.response.mean(scores + reach)
-        return (ends[1], ends[0]) if state.response.is_decreasing else ends
-
-    @staticmethod
-    def _score_variances(state: GeneralizedState, design: Design) -> Array:
-        return np.asarray(state.dispersion * state.posterior.score_variances(design))
+            lower, upper = response.mean(scores - reach), response.mean(scores + reach)
+        return (upper, lower) if response.is_decreasing else (lower, upper)
 
     def predict_interval(
         self, X: object, coverage: float = 0.9, offset: object = None, exposure: object = None
@@ -284,17 +321,17 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
         """Of the next target of each row, coefficients averaged over, where that is closed.
 
-        Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma belief in the mean whose
-        logarithm has the score's mean and variance. Of bernoulli, `predict` says it all.
+        Gaussian with the identity: `Normal`. Poisson: `NegativeBinomial`, by a gamma distribution of the mean
+        whose logarithm has the score's mean and variance. Of bernoulli, `predict` is the distribution.
         """
-        state, design, scores = self._answers(X, offset, exposure)
-        variances = self._score_variances(state, design)
-        return state.response.predict_distribution(scores, variances, state.dispersion)
+        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        variances = _score_variances(fitted, design)
+        return fitted.response.predict_distribution(scores, variances, fitted.dispersion)
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Coefficients drawn from the posterior (n_samples, d)."""
-        state = self.state_
-        return self._draws(state, n_samples, random_state)[:, : len(state.centre)]
+        fitted = self.state_.fit
+        return self._draw_parameters(fitted, n_samples, random_state)[:, : len(fitted.centre)]
 
     def sample_functions(
         self,
@@ -305,16 +342,16 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         exposure: object = None,
     ) -> Array:
         """Means of rows by coefficients drawn from the posterior (n_samples, n)."""
-        state, design, scores = self._answers(X, offset, exposure)
-        moves = self._draws(state, n_samples, random_state) - state.posterior.mean
+        fitted, design, scores = self._scores_with_offsets(X, offset, exposure)
+        changes = self._draw_parameters(fitted, n_samples, random_state) - fitted.posterior.mean
         with np.errstate(over="ignore"):
-            return state.response.mean(scores + design.scores(moves).T)
+            return fitted.response.mean(scores + design.scores(changes).T)
 
     @staticmethod
-    def _draws(state: GeneralizedState, n_samples: int, random_state: Any) -> Array:
-        drawn = state.posterior.draw(make_generator(random_state), number(n_samples))
-        mean = state.posterior.mean
-        return np.asarray(mean + np.sqrt(state.dispersion) * (drawn - mean))
+    def _draw_parameters(fitted: FittedGeneralized, n_samples: int, random_state: Any) -> Array:
+        draws = fitted.posterior.draw(make_generator(random_state), check_sample_count(n_samples))
+        mean = fitted.posterior.mean
+        return np.asarray(mean + np.sqrt(fitted.dispersion) * (draws - mean))
 
     def score(
         self,
@@ -325,23 +362,22 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         exposure: object = None,
     ) -> float:
         """D²: the share of the deviance of an intercept alone that the model explains."""
-        state: GeneralizedState = self.state_
-        table, schema = self._table(X), state.schema
-        observed = Observed.of(table, schema, state.response, y, sample_weight, offset, exposure)
-        rows = self._linear_rows(observed, state)
-        return state.explained(generalized.scores_of(rows, state.posterior.mean), rows)
+        fitted, table = self.state_.fit, self._table(X)
+        rows, _ = self._rows_of(table, fitted.response, y, sample_weight, offset, exposure, fitted)
+        return fitted.deviance_share(rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
         """How far each column moves the score, on the scale of the link; see `LinearExplanation`."""
-        state, _, scores = self._answers(X, offset, exposure)
-        table, names = self._table(X), tuple(state.schema.name(j) for j in range(state.schema.width))
-        coefficients, _ = self._coefficients()
-        mean = state.mean if state.intercept else np.zeros_like(state.mean)
-        each = np.broadcast_to(coefficients, (len(scores), len(coefficients)))
-        moved = generalized_rows.offsets(offset, exposure, len(scores), state.response)
-        baseline = np.full(len(scores), self.intercept_ + float(coefficients @ mean))
-        terms = answers.linear_terms(table, mean, each, state.schema, X)
-        return LinearExplanation(terms, baseline if moved is None else baseline + moved, names)
+        fitted, _, scores = self._scores_with_offsets(X, offset, exposure)
+        table, schema, n = self._table(X), self.state_.schema, len(scores)
+        coefficients = self.coef_
+        mean = fitted.mean if fitted.intercept else np.zeros_like(fitted.mean)
+        each = np.broadcast_to(coefficients, (n, len(coefficients)))
+        offsets = _read_offsets(offset, exposure, n, fitted.response)
+        baseline = np.full(n, self.intercept_ + float(coefficients @ mean))
+        terms = answers.linear_terms(table, mean, each, schema, X)
+        names = tuple(schema.name(j) for j in range(schema.width))
+        return LinearExplanation(terms, baseline if offsets is None else baseline + offsets, names)
 
     def cross_validate(
         self,
@@ -355,28 +391,214 @@ class GeneralizedLinear(RegressorMixin, GeneralizedFace):  # type: ignore[misc] 
         offset: object = None,
         exposure: object = None,
     ) -> HeldOutResponses:
-        """What models of the other folds say of each row; each begins where the model of all rows ended.
+        """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
 
-        With folds="leave-one-out", each row is taken away by one step of Newton's, which is near, and exact
-        for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left out.
+        With folds="leave-one-out", each row is taken away by one step of Newton's method, which is near, and
+        exact for gaussian with the identity; the dispersion is that of all rows. Rows of no weight are left
+        out.
         """
-        answer = make_response(self.family, self.link)
+        response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._sparse)
-        observed = Observed.of(table, schema, answer, y, sample_weight, offset, exposure)
-        fold = fold_of_kept(folds, groups, table.rows, observed.kept, random_state)
-        return generalized_folds.held_out(self, observed, fold)
+        rows, places = self._rows_of(table, response, y, sample_weight, offset, exposure)
+        fold = assign_folds(folds, groups, table.rows, places, random_state)
+        fitted = self._fit_rows(rows, response, schema)
+        if fold is not None:
+            near = fitted.posterior.mean
+            return generalized.cross_validate(
+                lambda others: self._fit_rows(rows.take(others), response, schema, near=near),
+                response,
+                rows,
+                fold,
+            )
+        if not fitted.posterior.is_full:
+            raise ValueError(
+                f"leaving one row out needs the full posterior, got posterior={self.posterior!r} of "
+                f"{len(fitted.posterior.mean)} parameters: set it to 'full', or folds to a number"
+            )
+        return generalized.leave_one_out(fitted, rows)
+
+    # ── what was learned ──
+
+    def _dispersion(self) -> float:
+        return self.state_.fit.dispersion
+
+    def _shape_output(self, values: Array) -> Any:
+        return values[0] if values.ndim > 1 else float(values[0])
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients (d,): what a column adds to the score."""
+        return super().coef_
+
+    @property
+    def intercept_(self) -> float:
+        """The score of a row of zeros; 0 without an intercept."""
+        return float(super().intercept_)
+
+    @property
+    def intercept_std_(self) -> float:
+        """Its standard deviation under the posterior; 0 where there is none."""
+        return float(super().intercept_std_)
+
+    @property
+    def z_values_(self) -> Array:
+        """Coefficients over their standard deviations (d,)."""
+        self._state_for("z_values_")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.coef_ / self.coef_std_
+
+    @property
+    def p_values_(self) -> Array:
+        """How often a coefficient of 0 would look as far from it, by the normal distribution (d,)."""
+        self._state_for("p_values_")
+        return np.asarray(2.0 * special.ndtr(-np.abs(self.z_values_)))
+
+    @property
+    def dispersion_(self) -> float:
+        """φ; NaN if it was to be estimated from no more rows than coefficients."""
+        return self._state_for("dispersion_").fit.dispersion
+
+    @property
+    def deviance_(self) -> float:
+        """Twice the log-likelihood below that of a perfect fit, dispersion 1; of parts, to second order."""
+        return self._state_for("deviance_").fit.deviance
+
+    @property
+    def pearson_(self) -> float:
+        """Σ weight (y − mean)²/V(mean); of rows that came in parts, to second order."""
+        return self._state_for("pearson_").fit.pearson
+
+    @property
+    def null_deviance_(self) -> float:
+        """The deviance of a model of an intercept alone, with the same offsets."""
+        return self._check_at_once("null_deviance_").null_deviance
+
+    @property
+    def log_likelihood_(self) -> float:
+        """Of the rows, at the mode and the dispersion."""
+        return self._check_at_once("log_likelihood_").log_likelihood
+
+    @property
+    def aic_(self) -> float:
+        """Akaike's criterion: −2 log-likelihood + 2 `n_effective_`."""
+        fitted = self._check_at_once("aic_")
+        return -2.0 * fitted.log_likelihood + 2.0 * fitted.effective
+
+    @property
+    def bic_(self) -> float:
+        """Schwarz's criterion: −2 log-likelihood + log(rows) `n_effective_`."""
+        fitted = self._check_at_once("bic_")
+        return -2.0 * fitted.log_likelihood + float(np.log(fitted.weight)) * fitted.effective
+
+    def _check_at_once(self, name: str) -> FittedGeneralized:
+        fitted = self._state_for(name).fit
+        if np.isnan(fitted.null_deviance):
+            raise AttributeError(f"{name} {_PARTS}")
+        return fitted
+
+    @property
+    def n_observed_(self) -> float:
+        """Rows learned: Σ weight."""
+        return self._state_for("n_observed_").fit.weight
+
+    @property
+    def n_effective_(self) -> float:
+        """How many coefficients, the intercept too, rows rather than the prior determine."""
+        return self._state_for("n_effective_").fit.effective
+
+    @property
+    def df_resid_(self) -> float:
+        """Degrees of freedom left: `n_observed_` − `n_effective_`."""
+        return self._state_for("df_resid_").fit.freedom
+
+    def summary(self, coverage: float = 0.95) -> CoefficientSummary:
+        """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`."""
+        state = self.state_
+        intercepts = None
+        if state.fit.intercept:
+            intercepts = (np.array([self.intercept_]), np.array([self.intercept_std_]))
+        coefficients, errors = self.coef_[None], self.coef_std_[None]
+        return summarize(self._headline(), state.schema, coefficients, errors, intercepts, coverage)
+
+    def _headline(self) -> str:
+        fitted = self.state_.fit
+        first = f"{fitted.response.family}, link {fitted.response.link}: {fitted.weight:g} rows"
+        second = f"dispersion {fitted.dispersion:.4g}, deviance {fitted.deviance:.6g}"
+        if np.isnan(fitted.null_deviance):
+            return f"{first}\n{second}"
+        third = f"log-likelihood {fitted.log_likelihood:.6g}, AIC {self.aic_:.6g}, BIC {self.bic_:.6g}"
+        return f"{first}\n{second} (null {fitted.null_deviance:.6g})\n{third}"
 
     # ── files ──
 
     def describe_state(self) -> dict[str, Any]:
-        answer = self.state_.response
-        return {**super().describe_state(), "answer": (answer.family, answer.link)}
+        response = self.state_.fit.response
+        return {**super().describe_state(), "answer": (response.family, response.link)}
 
-    def _restored_response(self, given: dict[str, Any]) -> Response:
-        return make_response(*given.pop("answer"))
+    def restore_state(self, state: dict[str, Any]) -> None:
+        content = dict(state)
+        fitted = restore_fit(content, make_response(*content.pop("answer")), FittedGeneralized)
+        self.state_ = GeneralizedState(Schema(*state["schema"]), fitted)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         kind = RESPONSES.get((self.family, self.link or CANONICAL.get(self.family, "identity")))
         tags.target_tags.positive_only = kind is not None and kind.has_positive_targets
         return tags
+
+
+def _score_variances(fitted: FittedGeneralized, design: Design) -> Array:
+    return np.asarray(fitted.dispersion * fitted.posterior.score_variances(design))
+
+
+def _warn_if_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
+    """The model; with a warning if its rows leave no degree of freedom for the dispersion."""
+    if np.isnan(fitted.dispersion):
+        warn(
+            f"rows of weight {fitted.weight:g} determine {fitted.effective:g} coefficients and leave nothing "
+            "for the dispersion, so that it and standard errors are NaN: learn more rows, or set dispersion",
+            UserWarning,
+        )
+    return fitted
+
+
+def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPrior) -> None:
+    """Raise if the likelihood rises for ever with the intercept, or is flat, and no prior prevents that."""
+    flat = int((prior.diagonal == 0).sum())
+    if len(rows.targets) == 1 and flat > 1:
+        raise ValueError(
+            f"got 1 sample for {flat} coefficients without a prior, expected more rows: set alpha above 0"
+        )
+    if rows.design.intercept:
+        has_prior = bool(prior.diagonal[-1] > 0)
+        response.refuse_unbounded_intercept(rows.targets, rows.weights, has_prior)
+
+
+def _read_offsets(offset: object, exposure: object, rows: int, response: Response) -> Array | None:
+    """What is added to the scores (n,): offsets, and the logarithms of exposures."""
+    offsets = None if offset is None else _read_column(offset, rows, "offset")
+    if exposure is None:
+        return offsets
+    if not response.takes_exposure:
+        raise ValueError(
+            f"got exposure with link={response.link!r}, expected link='log': only there does it multiply the "
+            "mean; pass an offset instead"
+        )
+    times = _read_column(exposure, rows, "exposure")
+    if not (times > 0).all():
+        row = int(np.argmin(times > 0))
+        raise ValueError(f"exposure {row} is {times[row]:g}, expected above 0: drop that row")
+    return np.log(times) if offsets is None else offsets + np.log(times)
+
+
+def _read_column(given: object, rows: int, name: str) -> Array:
+    if np.ndim(given) == 0 and not isinstance(given, Real):  # type: ignore[arg-type]
+        raise ValueError(f"got {name}={given!r}, expected a number, or one per row")
+    values = np.asarray(arrays.matrix(given).values if np.ndim(given) else np.full((rows, 1), given))  # type: ignore[arg-type]
+    if values.shape != (rows, 1):
+        raise ValueError(f"got {name} of shape {values.shape} for {rows} rows, expected one number per row")
+    column = np.ascontiguousarray(values[:, 0], dtype=np.float64)
+    if not np.isfinite(column).all():
+        row = int(np.argmin(np.isfinite(column)))
+        raise ValueError(f"{name} {row} is {column[row]}, expected a finite number: drop or mend that row")
+    return column

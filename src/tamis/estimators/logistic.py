@@ -1,7 +1,12 @@
-"""Logistic regression: two classes, or more by softmax, with a Gaussian posterior of the coefficients."""
+"""Logistic regression: two classes, or more by softmax, with a Gaussian posterior of the coefficients.
 
-from collections.abc import Hashable, Mapping
+scikit-learn minimises C Σ loss + ½|w|², which has its minimum where Σ loss + ½ α|w|² has it for α = 1/C.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -10,43 +15,44 @@ from sklearn.base import ClassifierMixin
 
 from tamis import validate
 from tamis.arrays import Array
-from tamis.estimators import answers, logistic_answers, logistic_folds
+from tamis.estimators import answers
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.curved_face import column_means
-from tamis.estimators.curved_state import CurvedState, continued, joined, without
 from tamis.estimators.explanation import Explanation
-from tamis.estimators.logistic_face import LogisticFace
-from tamis.estimators.logistic_options import (
-    class_weights,
-    refuse_averages,
-    refuse_class_weight,
-    refuse_scheme,
-)
+from tamis.estimators.linear import CoefficientSummary, summarize
+from tamis.estimators.newton import SOLVERS, NewtonFace, NewtonState, restore_fit
 from tamis.estimators.reading import make_generator, read_labels
-from tamis.inputs import match_labels, read_first_table, read_weights
-from tamis.models.linear.fitting import Kept, level_start, with_unseen
-from tamis.models.linear.laplace import LinearRows, moved_on
+from tamis.inputs import match_labels, read_first_table, read_weights, to_label_array
+from tamis.models.linear import classification
+from tamis.models.linear.design import Design
+from tamis.models.linear.fitting import PosteriorForm, make_prior
+from tamis.models.linear.laplace import to_prior
 from tamis.models.linear.newton import Solver
-from tamis.models.linear.objective import GaussianPrior, Objective
-from tamis.models.linear.responses import Bernoulli, ClassResponse, Softmax
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
+from tamis.models.linear.responses import ClassResponse
+from tamis.models.linear.updates import FittedLinear, continue_fit, keep_fit, merge_fits, remove_rows
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
+from tamis.warning import warn
 
 SolverName = Literal["lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"]  # scikit-learn's
 Predictive = Literal["plugin", "probit", "monte-carlo"]
 
+_PREDICTIVES = ("plugin", "probit", "monte-carlo")
+_THEIRS = "use scikit-learn's LogisticRegression(solver='saga')"
+_ONE_AGAINST_THE_REST = "use OneVsRestClassifier(LogisticRegression())"
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class LogisticState(CurvedState):
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogisticState(NewtonState):
     """What a logistic regression has learned."""
 
     keys: Keys
-    response: ClassResponse
+    response: ClassResponse  # that of the fit
 
 
-class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  # scikit-learn has no types
-    """Logistic regression with its uncertainty: the top of the posterior, and a Gaussian around it.
+class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: ignore[misc]  # scikit-learn has no types
+    """Logistic regression with its uncertainty: the mode of the posterior, and a Gaussian around it.
 
     Parameters
     ----------
@@ -59,11 +65,11 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
     intercept_alpha : float
         Precision of the prior on intercepts: 0, none.
     solver : "auto", "newton", "whitened" or "diagonal"
-        "newton" takes the whole curvature at each step; "whitened" that of a sample of rows once, and then
-        slopes alone; "diagonal" does the same with its diagonal, for very many columns. scikit-learn's
+        "newton" takes the full Hessian at each step; "whitened" that of a sample of rows once, and then
+        gradients alone; "diagonal" does the same with its diagonal, for very many columns. scikit-learn's
         names are taken too; "liblinear" puts the prior on the intercept as well, as it does there.
     posterior : "auto", "full", "diagonal" or "none"
-        What to keep of the posterior; "auto" keeps it whole up to 1,000 parameters, and a diagonal beyond.
+        What to keep of the posterior; "auto" keeps it in full up to 1,000 parameters, and a diagonal beyond.
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
         posterior, by MacKay's closed form or by `n_draws` draws.
@@ -95,7 +101,13 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
     [[0.13, 0.87]]
     """
 
-    _removes: ClassVar[bool] = True
+    _solvers: ClassVar[dict[str, Solver]] = {
+        **SOLVERS,
+        "liblinear": "auto",
+        "newton-cg": "auto",
+        "sag": "auto",
+        "saga": "auto",
+    }
 
     def __init__(
         self,
@@ -105,7 +117,7 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         fit_intercept: bool = True,
         intercept_alpha: float = 0.0,
         solver: Solver | SolverName = "auto",
-        posterior: Kept = "auto",
+        posterior: PosteriorForm = "auto",
         predictive: Predictive = "plugin",
         class_weight: Mapping[Any, float] | str | None = None,
         tol: float = 1e-8,
@@ -144,107 +156,115 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         self.warm_start = warm_start
         self.n_jobs = n_jobs
 
-    def _state_kind(self) -> Any:
-        return LogisticState
-
     # ── learning ──
 
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels."""
         table, schema = read_first_table(X, self._sparse)
-        filed = self._labels(y, table.rows)
-        self._refuse_options(filed.keys)
-        self._fitted = self._from_nothing(table, schema, filed, read_weights(sample_weight, table.rows), X, y)
+        labels = self._read_labels(y, table.rows)
+        self._refuse_options(labels.keys)
+        rows = self._rows_of(table, labels, read_weights(sample_weight, table.rows))
+        self.state_ = self._fit_rows(rows, schema, labels.keys, X, y)
         return self
 
     def _refuse_options(self, keys: Keys) -> None:
-        refuse_averages(self.predictive, self.n_draws)
-        refuse_class_weight(self.class_weight, keys)
-        refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
+        _refuse_averages(self.predictive, self.n_draws)
+        _refuse_class_weight(self.class_weight, keys)
+        _refuse_scheme(self.solver, self.dual, self.multi_class, len(keys))
 
-    def _labels(self, y: object, rows: int) -> Labels:
-        filed = read_labels(y, rows)
-        if (filed.group < 0).any():
-            row = int(np.argmax(filed.group < 0))
+    def _read_labels(self, y: object, rows: int) -> Labels:
+        labels = read_labels(y, rows)
+        if (labels.group < 0).any():
+            row = int(np.argmax(labels.group < 0))
             raise ValueError(
                 f"label {row} is missing, expected one per row: y holds NaN or None, drop that row"
             )
-        return filed
+        return labels
 
-    def _from_nothing(
+    def _rows_of(
         self,
         table: Table,
+        labels: Labels,
+        weights: Array | None,
+        like: FittedLinear | None = None,
+        may_lack_classes: bool = False,
+    ) -> LinearRows:
+        """Rows as the model reads them; `may_lack_classes` is whether further classes may come later."""
+        design = self._design(table, like)
+        if self.class_weight is not None:
+            own = _weigh_classes(self.class_weight, labels, weights)[labels.group]
+            weights = own if weights is None else weights * own
+        if weights is not None and not weights.all() and like is None and not may_lack_classes:
+            present = np.unique(labels.group[np.flatnonzero(weights)])
+            absent = np.setdiff1d(np.arange(len(labels.keys)), present)
+            if len(absent):
+                raise ValueError(
+                    f"class {labels.keys[int(absent[0])]!r} has no weight, expected some in every class: "
+                    "this classifier needs samples of at least 2 classes"
+                )
+        return LinearRows(design, labels.group.astype(np.float64), weights)
+
+    def _prior_precision(self) -> Any:
+        return _choose_alpha(self.alpha, self.C, self.penalty, self.l1_ratio)
+
+    def _intercept_precision(self) -> float:
+        precision = super()._intercept_precision()
+        if self.solver != "liblinear":
+            return precision
+        return _choose_intercept_alpha(precision, self.intercept_scaling, self._prior_precision())
+
+    def _fit_rows(
+        self,
+        rows: LinearRows,
         schema: Schema,
-        filed: Labels,
-        weighed: Array | None,
+        keys: Keys,
         X: object,
         y: object,
-        near: LogisticState | None = None,
-        partly: bool = False,
+        near: Array | None = None,
+        may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit, from the top of a model that is near, if there is one; `partly`, more classes are to come."""
-        response = self._response(filed.keys)
-        rows = self._rows_of(table, filed, weighed, near, partly)
-        prior, free = self._prior(rows.design.columns, response.contrasts.shape[1])
-        if self.prior is not None and response.classes > 2:
-            raise ValueError(f"got a prior for {len(filed.keys)} classes, expected two: set alpha instead")
-        believed = with_unseen(prior, rows, response) if partly else prior
-        start = self._start(rows, response, prior, filed.keys) if near is None else near.posterior.mean
-        found = self._climbed(rows, response, believed, start, free, schema, X, y)
-        if believed is not prior:  # half rows count as rows: models that are merged share their prior
-            own = found.prior.precision - (believed.precision - prior.precision)
-            found = replace(found, prior=GaussianPrior(prior.mean, own))
-        dense = None if table.sparse is not None else table.numbers()
-        mean = column_means(rows, dense)
-        state: LogisticState = self._learned(
-            schema, rows, response, found, mean, found.log_likelihood, keys=filed.keys
-        )
-        return state
-
-    def _start(self, rows: LinearRows, response: ClassResponse, prior: GaussianPrior, keys: Keys) -> Array:
-        """The parameters that steps begin with: those of the last fit, for warm_start."""
-        last: LogisticState | None = self._find_state() if self.warm_start else None
-        fresh, design = level_start(rows, response, prior), rows.design
-        d = design.columns
-        if last is None or (last.keys, len(last.centre), last.intercept) != (keys, d, design.intercept):
-            return fresh
-        cells = last.posterior.mean.reshape(-1, design.width).copy()
-        cells[:, d:] += (cells[:, :d] @ (design.centre - last.centre))[:, None]
-        loss = Objective(design, rows.targets, response, prior, rows.weights).value_and_gradient
-        # Rows that have moved far can make the last coefficients a worse place to begin than none.
-        return min(fresh, cells.ravel(), key=lambda parameters: loss(parameters)[0])
-
-    @staticmethod
-    def _response(keys: Keys) -> ClassResponse:
+        """Fit from nothing; steps start at the parameters `near`, if those are given."""
         if len(keys) < 2:
             raise ValueError(
                 f"got 1 class, {keys!r}, expected two or more to tell apart: this classifier needs samples "
                 "of at least 2 classes"
             )
-        return Bernoulli() if len(keys) == 2 else Softmax.of(len(keys))
+        response = classification.make_class_response(len(keys))
+        alpha, level, intercept = (
+            self._prior_precision(),
+            self._intercept_precision(),
+            bool(self.fit_intercept),
+        )
+        outputs = response.contrasts.shape[1]
+        prior, by_evidence = make_prior(alpha, self.prior, rows.design.columns, outputs, intercept, level)
+        if self.prior is not None and response.classes > 2:
+            raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
+        full = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
+        start = self._choose_start(rows, response, prior, keys) if near is None else near
+        result = self._fit_mode(rows, response, full, start, schema, X, y, by_evidence)
+        if full is not prior:  # half rows count as rows: models that are merged share their prior
+            precision = result.prior.precision - (full.precision - prior.precision)
+            result = replace(result, prior=GaussianPrior(prior.mean, precision))
+        fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
+        return LogisticState(schema, fitted, keys, response)
 
-    def _rows_of(
-        self,
-        table: Table,
-        filed: Labels,
-        weighed: Array | None,
-        like: CurvedState | None = None,
-        partly: bool = False,
-    ) -> LinearRows:
-        design = self._design(table, like)
-        if self.class_weight is not None:
-            own = class_weights(self.class_weight, filed, weighed)[filed.group]
-            weighed = own if weighed is None else weighed * own
-        if weighed is not None and not weighed.all():
-            kept = np.flatnonzero(weighed)
-            gone = np.setdiff1d(np.arange(len(filed.keys)), np.unique(filed.group[kept]))
-            if len(gone) and like is None and not partly:
-                raise ValueError(
-                    f"class {filed.keys[int(gone[0])]!r} has no weight, expected some in every class: this "
-                    "classifier needs samples of at least 2 classes"
-                )
-        return LinearRows(design, filed.group.astype(np.float64), weighed)
+    def _choose_start(
+        self, rows: LinearRows, response: ClassResponse, prior: GaussianPrior, keys: Keys
+    ) -> Array:
+        """The parameters at which steps start: those of the last fit, for warm_start."""
+        state = self._find_state() if self.warm_start else None
+        fresh, design = classification.start_at_frequencies(rows, response, prior), rows.design
+        if state is None or state.keys != keys:
+            return fresh
+        last, d = state.fit, design.columns
+        if (len(last.centre), last.intercept) != (d, design.intercept):
+            return fresh
+        cells = last.posterior.mean.reshape(-1, design.width).copy()
+        cells[:, d:] += (cells[:, :d] @ (design.centre - last.centre))[:, None]
+        loss = Objective.of(rows, response, prior).value_and_gradient
+        # The last coefficients may be a worse start than none if the rows are quite different.
+        return min(fresh, cells.ravel(), key=lambda parameters: loss(parameters)[0])
 
     def _refuse_balanced(self) -> None:
         if isinstance(self.class_weight, str):
@@ -258,30 +278,29 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
 
         All classes must be named, or there, in the first call. Of classes that are named and have no row in
         it, intercepts are taken as if half a row had been seen, or they would have no end; a stream is best
-        begun with rows of all classes, for far from its top a posterior is no Gaussian.
+        begun with rows of all classes, for far from its mode a posterior is no Gaussian.
         """
-        fitted: LogisticState | None = self._find_state()
+        state = self._find_state()
         self._refuse_balanced()
         table, schema = self._read(X)
-        filed = self._labels(y, table.rows)
-        weighed = read_weights(sample_weight, table.rows)
-        if fitted is None:
-            if classes is not None:
-                filed = match_labels(Keys.of(classes)[0], filed)
-            self._refuse_options(filed.keys)
-            partly = classes is not None
-            self._fitted = self._from_nothing(table, schema, filed, weighed, X, y, partly=partly)
+        labels = self._read_labels(y, table.rows)
+        weights = read_weights(sample_weight, table.rows)
+        if state is None:
+            lacks = classes is not None
+            labels = match_labels(Keys.of(classes)[0], labels) if classes is not None else labels
+            self._refuse_options(labels.keys)
+            rows = self._rows_of(table, labels, weights, may_lack_classes=lacks)
+            self.state_ = self._fit_rows(rows, schema, labels.keys, X, y, may_lack_classes=lacks)
             return self
-        filed = match_labels(fitted.keys, filed)
-        self._refuse_options(fitted.keys)
-        rows = self._rows_of(table, filed, weighed, fitted)
-        prior = moved_on(fitted.posterior)
-        found = self._climbed(rows, fitted.response, prior, prior.mean, False, schema, X, y)
-        mean = fitted.mean if table.sparse is not None else column_means(rows, table.numbers())
-        after = self._learned(
-            schema, rows, fitted.response, found, mean, found.log_likelihood, keys=fitted.keys
-        )
-        self._fitted = continued(fitted, after)
+        labels = match_labels(state.keys, labels)
+        self._refuse_options(state.keys)
+        rows = self._rows_of(table, labels, weights, state.fit)
+        prior = to_prior(state.fit.posterior)
+        result = self._fit_mode(rows, state.response, prior, prior.mean, schema, X, y)
+        after = keep_fit(rows, state.response, result, result.log_likelihood, can_remove=True)
+        if table.sparse is not None:
+            after = replace(after, mean=state.fit.mean)
+        self.state_ = replace(state, fit=continue_fit(state.fit, after))
         return self
 
     def merge(self, *others: Self) -> Self:
@@ -289,30 +308,27 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
 
         Each posterior is taken for a Gaussian, and their common prior is counted once.
         """
-        states: list[LogisticState] = self._states_to_merge(others)
+        states = self._states_to_merge(others)
         for state in states:
             if state.keys != states[0].keys:
                 raise ValueError(f"got a model of classes {state.keys!r}, expected {states[0].keys!r}")
-        self._fitted = joined(states)
+        self.state_ = replace(states[0], fit=merge_fits([state.fit for state in states]))
         return self
 
     def unlearn_approximately(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Take rows away by one step of Newton's, and bound what is left to do in `removal_bound_`.
+        """Take rows away by one step of Newton's method, and bound what is left to do in `removal_bound_`.
 
         Rows that were not learned are not told from those that were.
         """
-        fitted: LogisticState = self.state_
+        state = self.state_
         self._refuse_balanced()
         table = self._table(X)
-        filed = match_labels(fitted.keys, self._labels(y, table.rows))
-        rows = self._rows_of(table, filed, read_weights(sample_weight, table.rows), fitted)
-        self._fitted = without(fitted, rows)
+        labels = match_labels(state.keys, self._read_labels(y, table.rows))
+        rows = self._rows_of(table, labels, read_weights(sample_weight, table.rows), state.fit)
+        self.state_ = replace(state, fit=remove_rows(state.fit, rows))
         return self
 
-    def _restored_response(self, given: dict[str, Any]) -> ClassResponse:
-        return self._response(given["keys"])
-
-    # ── answers ──
+    # ── predictions ──
 
     def decision_function(self, X: object) -> Array:
         """Log-odds of the second class against the first (n,); with more classes, scores (n, classes)."""
@@ -321,26 +337,30 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
 
     def predict_log_proba(self, X: object) -> Array:
         """log p(class | x), (n, classes)."""
-        state, _, scores = self._scores(X)
-        if self._averages(state) == "plugin":
+        return self._log_probabilities(*self._scores(X))
+
+    def _log_probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
+        if self._check_predictive(state.fit) == "plugin":
             return state.response.log_probabilities(scores)
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self._probabilities(state, design, scores))
 
     def predict_proba(self, X: object) -> Array:
         """p(class | x), (n, classes); see the parameter `predictive`."""
-        state, design, scores = self._scores(X)
-        by = self._averages(state)
-        if by == "monte-carlo":
-            rng = make_generator(self.random_state)
-            return logistic_answers.drawn(state, state.response, design, rng, int(self.n_draws))
-        if by == "probit":
-            return logistic_answers.probit(state, state.response, design, scores)
-        return state.response.probabilities(scores)
+        return self._probabilities(*self._scores(X))
 
-    def _averages(self, state: CurvedState) -> Predictive:
-        refuse_averages(self.predictive, self.n_draws)
-        if self.predictive != "plugin" and state.posterior.precision is None:
+    def _probabilities(self, state: LogisticState, design: Design, scores: Array) -> Array:
+        method, response = self._check_predictive(state.fit), state.response
+        if method == "monte-carlo":
+            rng, count = make_generator(self.random_state), int(self.n_draws)
+            return classification.sample_probabilities(state.fit, response, design, rng, count)
+        if method == "probit":
+            return classification.average_probabilities(state.fit.posterior, response, design, scores)
+        return response.probabilities(scores)
+
+    def _check_predictive(self, fitted: FittedLinear) -> Predictive:
+        _refuse_averages(self.predictive, self.n_draws)
+        if self.predictive != "plugin" and fitted.posterior.precision is None:
             raise ValueError(
                 f"predictive={self.predictive!r} needs a posterior, expected posterior='full' or 'diagonal'"
             )
@@ -348,29 +368,31 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
 
     def predict(self, X: object) -> NDArray[Any]:
         """The most probable class of each row; ties go to the first."""
-        state, _, scores = self._scores(X)
-        plain = self.predictive == "plugin" or state.response.classes == 2  # averaging two keeps their order
-        best = state.response.class_scores(scores) if plain else self.predict_proba(X)
+        state, design, scores = self._scores(X)
+        is_ordered = self.predictive == "plugin" or state.response.classes == 2  # averaging keeps their order
+        best = (
+            state.response.class_scores(scores) if is_ordered else self._probabilities(state, design, scores)
+        )
         return np.asarray(self.classes_[best.argmax(axis=1)])
 
     def explain(self, X: object, for_: Hashable = None, against: Hashable = None) -> Explanation:
-        """What each column says for one class against another: it sums to the log-odds.
+        """How much each column speaks for one class against another: it sums to the log-odds.
 
-        Of dense rows, what they say beyond the mean row, whose log-odds are `prior`. With two classes the
-        second against the first; with more, each row's likeliest against its next, unless they are named.
+        Of dense rows, relative to the mean row, whose log-odds are `prior`. With two classes the second
+        against the first; with more, each row's likeliest against its next, unless they are named.
         """
         state, _, scores = self._scores(X)
-        one, other = answers.opponents(state.response.class_scores(scores), state.keys, for_, against)
+        response, schema = state.response, state.schema
+        one, other = answers.opponents(response.class_scores(scores), state.keys, for_, against)
         table = self._table(X)
-        coefficients, ends = self._coefficients()
-        if len(coefficients) == 1:
-            coefficients, ends = np.vstack([np.zeros_like(coefficients), coefficients]), np.append(0.0, ends)
-        apart = coefficients[one] - coefficients[other]
-        prior = ends[one] - ends[other] + apart @ state.mean
-        terms = answers.linear_terms(table, state.mean, apart, state.schema, X)
-        names = tuple(state.schema.name(j) for j in range(state.schema.width))
-        labels_ = self.classes_
-        return Explanation(terms, np.zeros(len(one)), prior, labels_[one], labels_[other], names)
+        coefficients, intercepts = state.fit.coefficients
+        coefficients = response.class_scores(coefficients.T).T
+        intercepts = response.class_scores(intercepts[None])[0]
+        differences = coefficients[one] - coefficients[other]
+        prior = intercepts[one] - intercepts[other] + differences @ state.fit.mean
+        terms = answers.linear_terms(table, state.fit.mean, differences, schema, X)
+        names, classes = tuple(schema.name(j) for j in range(schema.width)), self.classes_
+        return Explanation(terms, np.zeros(len(one)), prior, classes[one], classes[other], names)
 
     def cross_validate(
         self,
@@ -382,9 +404,216 @@ class LogisticRegression(ClassifierMixin, LogisticFace):  # type: ignore[misc]  
         groups: Any = None,
         random_state: Any = 0,
     ) -> validate.HeldOut:
-        """What models of the other folds say of each row; each begins where the model of all rows ended.
+        """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
 
-        With folds="leave-one-out", each row is taken away by one step of Newton's, which is near and not
-        exact.
+        With folds="leave-one-out", each row is taken away by one step of Newton's method, which is near and
+        not exact.
         """
-        return logistic_folds.held_out(self, X, y, folds, sample_weight, groups, random_state)
+        table, schema = read_first_table(X, self._sparse)
+        labels = self._read_labels(y, table.rows)
+        self._refuse_options(labels.keys)
+        weights = read_weights(sample_weight, table.rows)
+        fold = answers.fold_of_each(folds, table.rows, labels.group, groups, random_state)
+        state = self._fit_rows(self._rows_of(table, labels, weights), schema, labels.keys, X, y)
+
+        def fit_rows(places: NDArray[np.int64], own: Labels) -> Callable[[NDArray[np.int64]], Array]:
+            like = state.fit if len(own.keys) == len(labels.keys) else None
+            part = None if weights is None else weights[places]
+            rows = self._rows_of(table.take(places), own, part, like)
+            near = None if like is None else like.posterior.mean
+            model = self._fit_rows(rows, schema, own.keys, None, None, near)
+
+            def predict(held_out: NDArray[np.int64]) -> Array:
+                design = self._design(table.take(held_out), model.fit)
+                return self._log_probabilities(model, design, design.scores(model.fit.outputs))
+
+            return predict
+
+        if fold is not None:
+            joint = classification.cross_validate(fit_rows, labels, fold)
+            return validate.HeldOut(labels.keys, joint, labels.group, fold, weights)
+        if not state.fit.posterior.is_full:
+            raise ValueError(
+                f"got posterior={self.posterior!r}: leave-one-out needs the full posterior, expected "
+                "posterior='full' or a number of folds"
+            )
+        rows = self._rows_of(table, labels, weights, state.fit)
+        joint = classification.leave_one_out(state.fit, state.response, rows)
+        return validate.HeldOut(labels.keys, joint, labels.group, np.arange(table.rows), weights)
+
+    # ── what was learned ──
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of all predictions."""
+        return to_label_array(self._state_for("classes_").keys)
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients (1, d) of the second class's log-odds, or (classes, d), which sum to zero."""
+        return super().coef_
+
+    @property
+    def intercept_(self) -> Array:
+        """See `coef_`."""
+        return np.asarray(super().intercept_)
+
+    @property
+    def n_iter_(self) -> NDArray[np.int32]:
+        """Steps over all rows (1,)."""
+        return np.array([super().n_iter_], dtype=np.int32)
+
+    @property
+    def removal_bound_(self) -> float:
+        """How far the exact answer can be after `unlearn_approximately`, in posterior standard deviations.
+
+        More precisely, the gradient that is left, in that measure: to first order it is the distance. ∞ if
+        rows had been learned by `partial_fit`, `merge` or after `decay`: then no bound is known.
+        """
+        return _check_removal("removal_bound_", self._state_for("removal_bound_").fit.bound)
+
+    @property
+    def removal_shift_(self) -> float:
+        """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
+        return _check_removal("removal_shift_", self._state_for("removal_shift_").fit.shift)
+
+    def summary(self, coverage: float = 0.95) -> CoefficientSummary:
+        """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`.
+
+        Of two classes, they are of the second's log-odds; of more, each class has its own.
+        """
+        state, classes = self.state_, self.classes_.tolist()
+        fitted = state.fit
+        intercepts = (self.intercept_, self.intercept_std_) if fitted.intercept else None
+        if len(classes) == 2:
+            title, outputs = f"logistic, {classes[1]!r} against {classes[0]!r}", None
+        else:
+            title, outputs = f"softmax, {len(classes)} classes", ("class", classes)
+        strength = f"alpha {self.alpha_:.4g}" if isinstance(self.alpha_, float) else "a prior of its own"
+        evidence = "" if np.isnan(fitted.log_evidence) else f", log-evidence {fitted.log_evidence:.6g}"
+        headline = f"{title}: {fitted.weight:g} rows\n{strength}{evidence}"
+        return summarize(headline, state.schema, self.coef_, self.coef_std_, intercepts, coverage, outputs)
+
+    # ── files ──
+
+    def describe_state(self) -> dict[str, Any]:
+        return {**super().describe_state(), "keys": self.state_.keys}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        content = dict(state)
+        keys = content.pop("keys")
+        response = classification.make_class_response(len(keys))
+        fitted = restore_fit(content, response, FittedLinear)
+        self.state_ = LogisticState(Schema(*state["schema"]), fitted, keys, response)
+
+
+def _check_removal(name: str, value: float) -> float:
+    if np.isnan(value):
+        raise AttributeError(f"no rows were taken away since the last fit: no {name}")
+    return value
+
+
+# ── scikit-learn's parameters ──
+
+
+def _choose_alpha(alpha: Any, C: Any, penalty: Any, l1_ratio: Any) -> Any:
+    """The precision of the prior, from alpha and scikit-learn's C, penalty and l1_ratio."""
+    _refuse_sparse_penalty(penalty, l1_ratio)
+    if isinstance(alpha, str) and alpha in ("l1", "l2", "elasticnet", "none"):
+        raise ValueError(f"got alpha={alpha!r}, expected a number or 'evidence': name it, penalty={alpha!r}")
+    if C is not None and (not isinstance(C, Real) or not float(C) > 0.0):
+        raise ValueError(f"got C={C!r}, expected a number above 0, or None for what alpha says")
+    if penalty is None:
+        if alpha is not None and (isinstance(alpha, str) or np.any(np.asarray(alpha) != 0)):
+            raise ValueError(f"got penalty=None and alpha={alpha!r}, expected one of them: drop one")
+        if C is not None and C not in (1.0, np.inf):
+            warn(
+                f"penalty=None leaves C={C!r} without a meaning: coefficients are not penalised", UserWarning
+            )
+        return 0.0
+    if C is None:
+        return 1.0 if alpha is None else alpha
+    if alpha is not None and not _are_reciprocal(alpha, float(C)):
+        raise ValueError(f"got alpha={alpha!r} and C={C!r}, expected one of them: alpha is 1/C, {1.0 / C:g}")
+    return 1.0 / float(C)
+
+
+def _are_reciprocal(alpha: Any, C: float) -> bool:
+    return isinstance(alpha, Real) and math.isclose(float(alpha), 1.0 / C, rel_tol=1e-12)
+
+
+def _refuse_sparse_penalty(penalty: Any, l1_ratio: Any) -> None:
+    if penalty not in ("l2", "l1", "elasticnet", "deprecated", None):
+        raise ValueError(f"got penalty={penalty!r}, expected 'l2' or None")
+    if l1_ratio is not None and (not isinstance(l1_ratio, Real) or not 0.0 <= float(l1_ratio) <= 1.0):
+        raise ValueError(f"got l1_ratio={l1_ratio!r}, expected 0")
+    if penalty == "l1" or (penalty == "elasticnet" and l1_ratio is None):
+        raise ValueError(f"got penalty={penalty!r}, expected 'l2' or None: {_THEIRS} for sparse coefficients")
+    if l1_ratio and penalty is not None:
+        raise ValueError(f"got l1_ratio={l1_ratio!r}, expected 0: {_THEIRS} for sparse coefficients")
+
+
+def _choose_intercept_alpha(intercept_alpha: float, intercept_scaling: Any, alpha: Any) -> float:
+    """The precision of liblinear's prior on intercepts: α / intercept_scaling² unless it is given."""
+    if intercept_alpha:
+        return intercept_alpha
+    if not isinstance(intercept_scaling, Real) or not 0.0 < float(intercept_scaling) < np.inf:
+        raise ValueError(f"got intercept_scaling={intercept_scaling!r}, expected a finite number above 0")
+    if not isinstance(alpha, Real):
+        raise ValueError(
+            f"got solver='liblinear' and alpha={alpha!r}, expected one number, which is the intercept's "
+            "too: set solver='auto'"
+        )
+    return float(alpha) / float(intercept_scaling) ** 2
+
+
+def _refuse_scheme(solver: Any, dual: Any, multi_class: Any, classes: int) -> None:
+    """Raise if scikit-learn's parameters ask for an optimum that softmax does not have."""
+    if dual and solver not in ("auto", "liblinear"):
+        raise ValueError(f"got dual={dual!r} and solver={solver!r}, expected dual=False: it has no dual")
+    if multi_class not in ("auto", "deprecated", "multinomial", "ovr"):
+        raise ValueError(f"got multi_class={multi_class!r}, expected 'auto'")
+    if classes > 2 and (solver == "liblinear" or multi_class == "ovr"):
+        given = "solver='liblinear'" if solver == "liblinear" else "multi_class='ovr'"
+        raise ValueError(f"got {given} for {classes} classes, expected two: {_ONE_AGAINST_THE_REST}")
+    if classes == 2 and multi_class == "multinomial":
+        raise ValueError(
+            "got multi_class='multinomial' for 2 classes, expected 'auto': a softmax of two classes halves "
+            "the penalty, which alpha=1/(2C) says"
+        )
+
+
+def _refuse_averages(predictive: Any, n_draws: Any) -> None:
+    """Raise if probabilities cannot be averaged that way, or by so many draws."""
+    if predictive not in _PREDICTIVES:
+        raise ValueError(
+            f"got predictive={predictive!r}, expected one of {', '.join(map(repr, _PREDICTIVES))}"
+        )
+    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
+        raise ValueError(f"got n_draws={n_draws!r}, expected a whole number of at least 1")
+
+
+def _refuse_class_weight(given: Any, keys: Keys) -> None:
+    """Raise unless it is "balanced", or maps some of the classes to weights."""
+    if given is None or (isinstance(given, str) and given == "balanced"):
+        return
+    if not isinstance(given, Mapping):
+        raise ValueError(f"got class_weight={given!r}, expected 'balanced' or a mapping from labels")
+    for label, weight in given.items():
+        if label not in keys:
+            raise ValueError(f"got class_weight for {label!r}, expected labels among {keys!r}")
+        try:
+            is_valid = 0.0 <= float(weight) < np.inf
+        except (TypeError, ValueError):
+            is_valid = False
+        if not is_valid:
+            raise ValueError(
+                f"got class_weight={weight!r} for {label!r}, expected a finite number of at least 0"
+            )
+
+
+def _weigh_classes(given: Mapping[Any, float] | str, labels: Labels, weights: Array | None) -> Array:
+    """The weight of a row of each class (K,)."""
+    if isinstance(given, Mapping):
+        return np.array([float(given.get(key, 1.0)) for key in labels.keys])
+    return classification.balance_classes(labels, weights)

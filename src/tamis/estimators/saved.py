@@ -503,7 +503,7 @@ GENERATIVE = (
     Entry("PoissonNB", "tamis.estimators.discrete", _GENERATIVE, flat=True),
 )
 MODELS = (
-    Entry("BayesianLinearRegression", "tamis.estimators.linear_regression", _REGRESSION),
+    Entry("BayesianLinearRegression", "tamis.estimators.linear", _REGRESSION),
     Entry("GeneralizedLinear", "tamis.estimators.generalized_linear", _GENERALIZED),
     Entry("LogisticRegression", "tamis.estimators.logistic", _LOGISTIC),
     Entry("MatrixFactorization", "tamis.estimators.factors", _FACTORS),

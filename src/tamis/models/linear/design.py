@@ -1,7 +1,7 @@
-"""Rows → scores, and slopes → gradients: the only products with data that a linear model needs.
+"""Rows → scores, and derivatives → gradients: the only products with data that a linear model needs.
 
 Rows are cut into lanes, the same however many threads there are; a lane adds up its blocks in order, and
-lanes are added in order, so that no sum depends on who computed it.
+lanes are added in order, so that no sum depends on the number of threads.
 """
 
 from abc import ABC, abstractmethod
@@ -20,11 +20,11 @@ from tamis.tables import Sparse
 R = TypeVar("R")
 
 _LANES = 8
-_SPARE = 16  # cells of a sparse lane, for each of its gradient's
+_CELLS_PER_COLUMN = 16  # least number of cells of a sparse lane for each cell of its gradient
 _CELLS = 1 << 17  # of a dense block: 1 MB, which stays in a core's cache from one product to the next
-_SMALL = 1 << 18  # cells up to which one lane is faster than handing out several
-_CONSTANT = 1e-14  # of a mean: columns that stray from it no further do not vary
-_FAR = 100.0  # means beyond so many standard deviations are taken off: products would lose their digits
+_SMALL = 1 << 18  # cells up to which one lane is faster than several
+_CONSTANT = 1e-14  # of a mean: columns that differ from it by no more do not vary
+_FAR = 100.0  # means beyond so many standard deviations are subtracted: products would lose their digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +58,19 @@ class Design(ABC):
         return _LANES
 
     @abstractmethod
+    def column_means(self, weights: Array | None) -> Array:
+        """The weighted mean of each column (p,), about zero; zeros for sparse rows, whose zeros stay."""
+
+    @abstractmethod
     def take(self, rows: NDArray[np.int64] | slice) -> "Design":
         """These rows."""
 
     @abstractmethod
     def blocks(self, start: int, stop: int) -> "Iterator[Block]":
-        """Rows from start to stop, a block at a time."""
+        """Rows from start to stop, block by block."""
 
-    def in_lanes(self, work: Callable[["Iterator[Block]"], R]) -> list[R]:
-        """What the work gives for each lane of blocks, in their order."""
+    def map_lanes(self, work: Callable[["Iterator[Block]"], R]) -> list[R]:
+        """Apply a function to each lane of blocks; the results are in the order of lanes."""
         n = len(self)
         if self.cells <= _SMALL:
             with threads.one_blas_thread:
@@ -77,18 +81,18 @@ class Design(ABC):
             return [work(self.blocks(cuts[k], cuts[k + 1])) for k in range(first, last)]
 
         with threads.one_blas_thread:
-            found = threads.in_row_chunks(self.lanes, max(self.cells, threads.ENOUGH), run)
-        return [each for lane in found for each in lane]
+            chunks = threads.in_row_chunks(self.lanes, max(self.cells, threads.ENOUGH), run)
+        return [result for chunk in chunks for result in chunk]
 
     def extent(self) -> tuple[float, Array]:
-        """The longest row, and the largest number in each column, but for signs (width,)."""
-        parts = self.in_lanes(lambda blocks: [block.extent() for block in blocks])
-        found = [each for part in parts for each in part]
-        return max(length for length, _ in found), np.maximum.reduce([sizes for _, sizes in found])
+        """The length of the longest row, and the largest magnitude in each column (width,)."""
+        parts = self.map_lanes(lambda blocks: [block.extent() for block in blocks])
+        extents = [each for part in parts for each in part]
+        return max(length for length, _ in extents), np.maximum.reduce([sizes for _, sizes in extents])
 
     def scores(self, weights: Array) -> Array:
         """Xw, (n, outputs) for weights (outputs, width); (n,) for weights (width,)."""
-        parts = self.in_lanes(lambda blocks: [block.scores(weights) for block in blocks])
+        parts = self.map_lanes(lambda blocks: [block.scores(weights) for block in blocks])
         return np.concatenate([block for part in parts for block in part])
 
 
@@ -103,24 +107,24 @@ class Block(ABC):
         """(k,) for weights (width,), (k, outputs) for (outputs, width)."""
 
     @abstractmethod
-    def squared_scores(self, variances: Array) -> Array:
-        """Σ_j v_j x_j² of each row (k,), for variances (width,)."""
+    def score_variances(self, variances: Array) -> Array:
+        """Σ_j v_j x_j² of each row (k,), for independent coefficients of variances (width,)."""
 
     @abstractmethod
-    def gradient(self, slopes: Array) -> Array:
-        """Σ slope · row: (width,) for slopes (k,), (outputs, width) for (k, outputs)."""
+    def gradient(self, derivatives: Array) -> Array:
+        """Σ derivative · row: (width,) for derivatives (k,), (outputs, width) for (k, outputs)."""
 
     @abstractmethod
-    def gram(self, curvature: Array) -> Array:
-        """Σ curvature · row rowᵀ (width, width)."""
+    def gram(self, weights: Array) -> Array:
+        """Σ weight · row rowᵀ (width, width)."""
 
     @abstractmethod
-    def squares(self, curvature: Array) -> Array:
+    def squares(self, weights: Array) -> Array:
         """Its diagonal (width,)."""
 
     @abstractmethod
     def extent(self) -> tuple[float, Array]:
-        """The length of the longest row, and the largest number in each column, but for signs (width,)."""
+        """The length of the longest row, and the largest magnitude in each column (width,)."""
 
     @property
     @abstractmethod
@@ -131,25 +135,25 @@ class Block(ABC):
     def dense(self, rows: slice = slice(None)) -> Array:
         """The rows with their ones (k, width), or these of them."""
 
-    def _with_ones(self, found: Array, ones: Any) -> Array:
+    def _with_ones(self, values: Array, ones: Any) -> Array:
         if not self.intercept:
-            return found
-        return np.concatenate([found, np.asarray(ones)[..., None]], axis=-1)
+            return values
+        return np.concatenate([values, np.asarray(ones)[..., None]], axis=-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseDesign(Design):
-    """Rows as they lie in memory, or less their mean where that is far from zero."""
+    """Rows as they are in memory, or less their mean where that is far from zero."""
 
     values: Array  # (n, p)
 
     @classmethod
     def of(cls, values: Array, intercept: bool, centred: bool = True) -> "DenseDesign":
-        """`centred` allows a centre to be taken off, which an intercept without a prior makes up for."""
+        """`centred` allows a centre to be subtracted, for which an intercept without a prior compensates."""
         centre = np.zeros(values.shape[1])
         if intercept and centred and len(values):
-            mean, spread = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
-            if (np.abs(mean) > _FAR * spread).any():
+            mean, std = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
+            if (np.abs(mean) > _FAR * std).any():
                 centre = mean
                 values = values - centre
                 values[:, np.abs(values).max(axis=0) <= _CONSTANT * np.abs(centre)] = 0.0
@@ -161,6 +165,9 @@ class DenseDesign(Design):
     @property
     def cells(self) -> int:
         return self.values.size
+
+    def column_means(self, weights: Array | None) -> Array:
+        return np.asarray(self.centre + np.average(self.values, axis=0, weights=weights))
 
     def take(self, rows: NDArray[np.int64] | slice) -> "DenseDesign":
         return DenseDesign(self.centre, self.intercept, np.ascontiguousarray(self.values[rows]))
@@ -183,26 +190,26 @@ class DenseBlock(Block):
     def scores(self, weights: Array) -> Array:
         if not self.intercept:
             return np.asarray(self.values @ weights.T)
-        found: Array = self.values @ weights[..., :-1].T
-        found += weights[..., -1]
-        return found
+        scores: Array = self.values @ weights[..., :-1].T
+        scores += weights[..., -1]
+        return scores
 
-    def squared_scores(self, variances: Array) -> Array:
-        found = np.square(self.values) @ variances[: self.values.shape[1]]
-        return np.asarray(found + variances[-1] if self.intercept else found)
+    def score_variances(self, variances: Array) -> Array:
+        inner = np.square(self.values) @ variances[: self.values.shape[1]]
+        return np.asarray(inner + variances[-1] if self.intercept else inner)
 
-    def gradient(self, slopes: Array) -> Array:
-        return self._with_ones(slopes.T @ self.values, slopes.sum(axis=0))
+    def gradient(self, derivatives: Array) -> Array:
+        return self._with_ones(derivatives.T @ self.values, derivatives.sum(axis=0))
 
-    def gram(self, curvature: Array) -> Array:
+    def gram(self, weights: Array) -> Array:
         rows = self.dense()
-        if (curvature >= 0).all():  # the same matrix twice is half the work
-            rows = rows * np.sqrt(curvature)[:, None]
+        if (weights >= 0).all():  # the same matrix twice is half the work
+            rows = rows * np.sqrt(weights)[:, None]
             return np.asarray(rows.T @ rows)
-        return np.asarray((rows * curvature[:, None]).T @ rows)
+        return np.asarray((rows * weights[:, None]).T @ rows)
 
-    def squares(self, curvature: Array) -> Array:
-        return self._with_ones(curvature @ np.square(self.values), curvature.sum())
+    def squares(self, weights: Array) -> Array:
+        return self._with_ones(weights @ np.square(self.values), weights.sum())
 
     def extent(self) -> tuple[float, Array]:
         lengths = np.einsum("ij,ij->i", self.values, self.values)
@@ -217,18 +224,18 @@ class DenseBlock(Block):
         values = self.values[rows]
         if not self.intercept:
             return values
-        found = np.empty((len(values), self.width))
-        found[:, :-1] = values
-        found[:, -1] = 1.0
-        return found
+        rows_with_ones = np.empty((len(values), self.width))
+        rows_with_ones[:, :-1] = values
+        rows_with_ones[:, -1] = 1.0
+        return rows_with_ones
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseDesign(Design):
-    """Rows of few numbers, never filled up with zeros but where a whole Gram is asked for."""
+    """Rows of few numbers, filled up with zeros only for a full Gram."""
 
     values: Sparse
-    made: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks, as they are asked for
+    cache: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks, once they were used
 
     @classmethod
     def of(cls, values: Sparse, intercept: bool) -> "SparseDesign":
@@ -241,19 +248,22 @@ class SparseDesign(Design):
     def cells(self) -> int:
         return len(self.values.values)
 
+    def column_means(self, weights: Array | None) -> Array:
+        return np.zeros(self.columns)
+
     def take(self, rows: NDArray[np.int64] | slice) -> "SparseDesign":
         return SparseDesign(self.centre, self.intercept, self.values.take(rows))
 
     @property
     def lanes(self) -> int:
-        """Each has a gradient of its own, which should be less than its rows."""
-        return _LANES if self.cells > _SPARE * _LANES * self.columns else 2
+        """Each lane has a gradient of its own, which should be smaller than its rows."""
+        return _LANES if self.cells > _CELLS_PER_COLUMN * _LANES * self.columns else 2
 
     def blocks(self, start: int, stop: int) -> Iterator[Block]:
-        found = self.made.get((start, stop))
-        if found is None:
-            found = self.made[start, stop] = self._block(start, stop)
-        yield found
+        block = self.cache.get((start, stop))
+        if block is None:
+            block = self.cache[start, stop] = self._block(start, stop)
+        yield block
 
     def _block(self, start: int, stop: int) -> "SparseBlock":
         sparse = self.values
@@ -281,27 +291,27 @@ class SparseBlock(Block):
     def scores(self, weights: Array) -> Array:
         if not self.intercept:
             return np.asarray(self.matrix @ np.ascontiguousarray(weights.T))
-        found: Array = self.matrix @ np.ascontiguousarray(weights[..., :-1].T)
-        found += weights[..., -1]
-        return found
+        scores: Array = self.matrix @ np.ascontiguousarray(weights[..., :-1].T)
+        scores += weights[..., -1]
+        return scores
 
-    def squared_scores(self, variances: Array) -> Array:
-        found = self.matrix.power(2) @ variances[: self.matrix.shape[1]]
-        return np.asarray(found + variances[-1] if self.intercept else found)
+    def score_variances(self, variances: Array) -> Array:
+        inner = self.matrix.power(2) @ variances[: self.matrix.shape[1]]
+        return np.asarray(inner + variances[-1] if self.intercept else inner)
 
-    def gradient(self, slopes: Array) -> Array:
-        return self._with_ones((self.matrix.T @ slopes).T, slopes.sum(axis=0))
+    def gradient(self, derivatives: Array) -> Array:
+        return self._with_ones((self.matrix.T @ derivatives).T, derivatives.sum(axis=0))
 
-    def gram(self, curvature: Array) -> Array:
-        weighed = self.matrix.multiply(curvature[:, None]).tocsr()
-        inner = (self.matrix.T @ weighed).toarray()
+    def gram(self, weights: Array) -> Array:
+        scaled = self.matrix.multiply(weights[:, None]).tocsr()
+        inner = (self.matrix.T @ scaled).toarray()
         if not self.intercept:
             return np.asarray(inner)
-        sums = self.matrix.T @ curvature
-        return np.block([[inner, sums[:, None]], [sums[None], np.full((1, 1), curvature.sum())]])
+        sums = self.matrix.T @ weights
+        return np.block([[inner, sums[:, None]], [sums[None], np.full((1, 1), weights.sum())]])
 
-    def squares(self, curvature: Array) -> Array:
-        return self._with_ones(self.matrix.power(2).T @ curvature, curvature.sum())
+    def squares(self, weights: Array) -> Array:
+        return self._with_ones(self.matrix.power(2).T @ weights, weights.sum())
 
     def extent(self) -> tuple[float, Array]:
         lengths = self.matrix.power(2).sum(axis=1)
@@ -313,5 +323,5 @@ class SparseBlock(Block):
         return int(self.matrix.shape[1]) + self.intercept
 
     def dense(self, rows: slice = slice(None)) -> Array:
-        found = self.matrix[rows].toarray()
-        return np.hstack([found, np.ones((len(found), 1))]) if self.intercept else np.asarray(found)
+        values = self.matrix[rows].toarray()
+        return np.hstack([values, np.ones((len(values), 1))]) if self.intercept else np.asarray(values)

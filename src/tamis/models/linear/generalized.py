@@ -1,149 +1,168 @@
-"""Rows and a response → where to begin, and how well a fit does: what generalised linear models need besides.
+"""Rows of a response → where to start, how well a fit does, its dispersion: generalised linear models.
 
-Losses are for a dispersion of 1, and the prior is in units of it: the dispersion φ changes neither the top
+Losses are for a dispersion of 1, and the prior is in units of it: the dispersion φ changes neither the mode
 nor its shape, and is estimated afterwards. The posterior's covariance is φ times the inverse precision.
+Pearson's squares, the deviance and the degrees of freedom add over parts, but for what each part lacks
+because the coefficients have changed since; that is known to second order.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from tamis.arrays import Array
-from tamis.models.linear.feasibility import find_interior
-from tamis.models.linear.fitting import Fit
+from tamis.models.linear.fitting import Fit, FitOptions
 from tamis.models.linear.held_out import HeldOutNumbers
-from tamis.models.linear.laplace import Laplace, LinearRows
-from tamis.models.linear.newton import WHOLE, minimise
-from tamis.models.linear.objective import GaussianPrior, Objective
-from tamis.models.linear.responses import Gaussian, Response
-from tamis.models.linear.unbounded import find_unbounded_columns
+from tamis.models.linear.laplace import Laplace, log_evidence, recentre
+from tamis.models.linear.newton import FULL_SIZE, minimise
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
+from tamis.models.linear.responses import Gaussian, Response, leave_out_scores
+from tamis.models.linear.unbounded import find_vanishing_columns
+from tamis.models.linear.updates import FittedLinear, continue_fit, decay_fit, keep_fit, merge_fits
 
-_ALIKE = 1e-12  # of the targets: what is left of them without their mean is rounding, they are all alike
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class HeldOutResponses(HeldOutNumbers):
-    """What generalised linear models that had not seen the rows said of them."""
-
-    deviances: Array  # (n,): of each row, for a dispersion of 1
-
-    @property
-    def mean_deviance(self) -> float:
-        """The mean of `deviances`: the smaller, the better."""
-        return self._mean(self.deviances)
+_CONSTANT = 1e-12  # of the targets: if their mean leaves less of them, that is rounding and they are equal
+_CELLS = 1 << 24  # rows times columns up to which a linear program is solved
+_POSITIVE = 1e-9  # of the score that is wanted: less than that above zero is the program's own rounding
 
 
-# ── rows and scores → how well they agree ──
+# ── options and start ──
 
 
-def scores_of(rows: LinearRows, parameters: Array) -> Array:
-    """Scores of rows (n,), their offsets added."""
-    scores = rows.design.scores(parameters)
-    return scores if rows.offsets is None else scores + rows.offsets
+def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
+    """The options that suit a response."""
+    # a sample of the rows says nothing of the range of all; and squares take a single step of Newton's
+    if options.solver == "auto" and response.needs_all_rows:
+        options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
+    if not response.is_canonical:  # there the decrement by gradients alone is less exact
+        options = replace(options, tol=1e-4 * options.tol)
+    return options
 
 
-def summed(values: Array, weights: Array | None) -> float:
-    """Σ weight · value."""
-    return float(values.sum() if weights is None else weights @ values)
-
-
-# ── rows → a level, and a start ──
-
-
-def begin(rows: LinearRows, response: Response, prior: GaussianPrior, near: Array | None = None) -> Array:
-    """Parameters at which every score is in the link's range, and not far from where it should be.
+def find_start(
+    rows: LinearRows, response: Response, prior: GaussianPrior, near: Array | None = None
+) -> Array:
+    """Find parameters at which every score is in the link's range, and not far from where it should be.
 
     They are `near`, the parameters of a model of other rows, if these rows are in range there too.
     """
-    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
-    if near is not None and np.isfinite(objective.value_and_gradient(near)[0]):
+    objective = Objective.of(rows, response, prior)
+
+    def is_in_range(parameters: Array) -> bool:
+        return bool(np.isfinite(objective.value_and_gradient(parameters)[0]))
+
+    if near is not None and is_in_range(near):
         return near
-    start, design = prior.mean.copy(), rows.design
-    base = rows.offsets
+    start, design, base = prior.mean.copy(), rows.design, rows.offsets
     if start.any():
         base = design.scores(start) + (0.0 if base is None else base)
     if design.intercept:
-        found = response.intercept(rows.targets, rows.weights, base)
-        if not np.isfinite(found):  # only a prior keeps it: half a row of each kind
+        level = response.intercept(rows.targets, rows.weights, base)
+        if not np.isfinite(level):  # only a prior bounds it: half a row of each kind
             shrunk = rows.targets + (0.5 - rows.targets) / (len(rows.targets) + 1.0)
-            found = response.intercept(shrunk, rows.weights, base)
-        start[-1] += found
+            level = response.intercept(shrunk, rows.weights, base)
+        start[-1] += level
         return start
     mean = response.start_means(np.array([np.average(rows.targets, weights=rows.weights)]), 0.5)
     for means in (response.start_means(rows.targets, float(mean[0])), np.full(len(rows.targets), mean[0])):
-        found_at = _least_squares(rows, response, prior, response.score(means))
-        if np.isfinite(objective.value_and_gradient(found_at)[0]):
-            return found_at
-    if np.isfinite(objective.value_and_gradient(start)[0]):
+        reweighted = _reweight(rows, response, prior, response.score(means))
+        if is_in_range(reweighted):
+            return reweighted
+    if is_in_range(start):
         return start
-    inside = find_interior(rows, float(response.score(mean)[0]))
-    if inside is not None and np.isfinite(objective.value_and_gradient(inside)[0]):
-        return inside
+    interior = find_interior(rows, float(response.score(mean)[0]))
+    if interior is not None and is_in_range(interior):
+        return interior
     raise ValueError(
         f"found no coefficients that keep all means in the range of link={response.link!r} without an "
         "intercept: set link='log', or fit_intercept=True"
     )
 
 
-def _least_squares(rows: LinearRows, response: Response, prior: GaussianPrior, scores: Array) -> Array:
+def _reweight(rows: LinearRows, response: Response, prior: GaussianPrior, scores: Array) -> Array:
     """One step of iteratively reweighted least squares from these scores."""
     weights = response.information(scores) * (1.0 if rows.weights is None else rows.weights)
-    wanted = scores if rows.offsets is None else scores - rows.offsets
-    objective = Objective(rows.design, wanted, Gaussian(), prior, weights)
-    whole = rows.design.width <= WHOLE
-    return minimise(
-        objective, prior.mean, "newton" if whole else "diagonal", max_iter=1 if whole else 30
-    ).last.parameters
+    targets = scores if rows.offsets is None else scores - rows.offsets
+    objective = Objective(rows.design, targets, Gaussian(), prior, weights)
+    if rows.design.width <= FULL_SIZE:
+        return minimise(objective, prior.mean, "newton", max_iter=1).point.parameters
+    return minimise(objective, prior.mean, "diagonal", max_iter=30).point.parameters
+
+
+def find_interior(rows: LinearRows, wanted: float) -> Array | None:
+    """Find coefficients whose smallest score is as large as can be, up to `wanted`; None if not above 0.
+
+    With `wanted` near what scores should be, that is a fair place to start.
+    """
+    design = rows.design
+    n, width = len(design), design.width
+    if n * width > _CELLS:
+        return None
+    cells = np.concatenate([block.dense() for block in design.blocks(0, n)])
+    scale = np.abs(cells).max(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    offsets = np.zeros(n) if rows.offsets is None else rows.offsets
+    program = linprog(  # largest t ≤ 1 with x·w + offset ≥ t, scores in units of `wanted`
+        np.append(np.zeros(width), -1.0),
+        A_ub=np.column_stack([-cells / scale, np.ones(n)]),
+        b_ub=offsets / wanted,
+        bounds=[(None, None)] * width + [(None, 1.0)],
+    )
+    if program.x is None or not program.x[-1] > _POSITIVE:
+        return None
+    return np.asarray(program.x[:width] * wanted / scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaled:
-    """The same rows and prior with normal targets in a unit that suits them: losses are then near one.
+class ScaledRows:
+    """The same rows and prior with targets in a unit that suits them, if they have one: losses are near one.
 
     The unit is a power of two, so that no digit is lost. With the identity, parameters are in that unit;
-    with the logarithm the offsets take it, and losses and precisions are in squares of it.
+    with the logarithm offsets include it, and losses and precisions are in squares of it.
     """
 
     rows: LinearRows
     prior: GaussianPrior
     unit: float
-    linear: bool
+    is_linear: bool
 
     @classmethod
-    def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "Scaled":
-        linear = response.scores_have_unit
-        unit = _unit(response, rows) if response.targets_have_unit else 1.0
+    def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "ScaledRows":
+        """Rows in a unit of their own."""
+        is_linear = response.scores_have_unit
+        unit = _choose_unit(response, rows) if response.targets_have_unit else 1.0
         if unit == 1.0:
-            return cls(rows, prior, unit, linear)
+            return cls(rows, prior, unit, is_linear)
         offsets = rows.offsets
-        if linear:
+        if is_linear:
             offsets = None if offsets is None else offsets / unit
             prior = GaussianPrior(prior.mean / unit, prior.precision)
         else:
             offsets = (np.zeros(len(rows.targets)) if offsets is None else offsets) - np.log(unit)
             prior = GaussianPrior(prior.mean, prior.precision / unit**2)
-        return cls(replace(rows, targets=rows.targets / unit, offsets=offsets), prior, unit, linear)
+        return cls(replace(rows, targets=rows.targets / unit, offsets=offsets), prior, unit, is_linear)
 
-    def start(self, parameters: Array) -> Array:
+    def scale_parameters(self, parameters: Array) -> Array:
         """A point in this unit."""
-        return parameters / self.unit if self.linear else parameters
+        return parameters / self.unit if self.is_linear else parameters
 
-    def back(self, found: Fit, prior: GaussianPrior) -> Fit:
-        """What was found, in the unit of the targets."""
-        mean, precision = found.posterior.mean, found.posterior.precision
-        if self.linear:
-            return replace(found, posterior=Laplace(mean * self.unit, precision), prior=prior)
+    def restore(self, fit: Fit, prior: GaussianPrior) -> Fit:
+        """The fit in the unit of the targets."""
+        mean, precision = fit.posterior.mean, fit.posterior.precision
+        if self.is_linear:
+            return replace(fit, posterior=Laplace(mean * self.unit, precision), prior=prior)
         precision = None if precision is None else precision * self.unit**2
-        return replace(found, posterior=Laplace(mean, precision), prior=prior)
+        return replace(fit, posterior=Laplace(mean, precision), prior=prior)
 
 
-def _unit(response: Response, rows: LinearRows) -> float:
+def _choose_unit(response: Response, rows: LinearRows) -> float:
     means = response.mean(response.null_scores(rows.targets, rows.weights, rows.offsets))
-    whole = float(np.sqrt(np.average(np.square(rows.targets), weights=rows.weights)))
+    largest = float(np.sqrt(np.average(np.square(rows.targets), weights=rows.weights)))
     for values in (rows.targets - means, rows.targets):
         size = float(np.sqrt(np.average(np.square(values), weights=rows.weights)))
-        if size > _ALIKE * whole and np.isfinite(size):
+        if size > _CONSTANT * largest and np.isfinite(size):
             return float(2.0 ** np.round(np.log2(size)))
     return 1.0
 
@@ -151,7 +170,7 @@ def _unit(response: Response, rows: LinearRows) -> float:
 # ── a fit → its dispersion ──
 
 
-def effective(posterior: Laplace, prior: GaussianPrior) -> float:
+def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
     """How many parameters the rows rather than the prior determine: all of them without a prior."""
     count = float(len(posterior.mean))
     if posterior.precision is None or not prior.diagonal.any():
@@ -164,44 +183,254 @@ def effective(posterior: Laplace, prior: GaussianPrior) -> float:
     return count - float((covariance * prior.precision).sum())
 
 
-def dispersion(
-    by: str, response: Response, pearson: float, deviance: float, weight: float, freedom: float
+def estimate_dispersion(
+    method: str | float, response: Response, pearson: float, deviance: float, weight: float, freedom: float
 ) -> float:
     """φ from Pearson's squares and the deviance of rows of that weight; NaN if they are too few.
 
-    "estimate" is Pearson's where the family has a dispersion, "pearson" always, "mle" the likeliest.
+    "estimate" is Pearson's where the family has a dispersion, "pearson" always, "mle" the likeliest; a number
+    is the dispersion itself.
     """
-    if by != "pearson" and not response.has_dispersion:
+    if not isinstance(method, str):
+        return method
+    if method != "pearson" and not response.has_dispersion:
         return 1.0
-    if by != "mle":
+    if method != "mle":
         return pearson / freedom if freedom > 0 else float("nan")
     return response.likeliest_dispersion(deviance / weight)
 
 
-def lack(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FittedGeneralized(FittedLinear):
+    """A generalised linear model that was fitted; the posterior is for a dispersion of 1."""
+
+    dispersion: float
+    deviance: float
+    pearson: float  # Σ weight (y − mean)²/variance
+    freedom: float  # degrees of freedom left
+    effective: float  # parameters that the rows determine
+    null_deviance: float  # NaN if the rows came in parts
+    log_likelihood: float  # NaN if the rows came in parts
+
+    def deviance_share(self, rows: LinearRows) -> float:
+        """The share of the deviance of an intercept alone that the model explains."""
+        response, targets = self.response, rows.targets
+        own = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
+        null = rows.sum(
+            response.deviances(response.null_scores(targets, rows.weights, rows.offsets), targets)
+        )
+        if null > 0:
+            return 1.0 - own / null
+        return 1.0 if own <= 0 else 0.0
+
+
+def keep_generalized_fit(
+    rows: LinearRows, response: Response, fit: Fit, method: str | float, is_part: bool = False
+) -> tuple[FittedGeneralized, NDArray[np.int64] | None]:
+    """Keep a fit with its dispersion, deviance and likelihood; fewer of them where rows are only a part.
+
+    The second value is the columns whose coefficients grow for ever, if there are any.
+    """
+    targets, scores = rows.targets, rows.scores(fit.posterior.mean)
+    deviance = rows.sum(response.deviances(scores, targets))
+    pearson = rows.sum(response.squared_residuals(scores, targets))
+    effective = effective_parameters(fit.posterior, fit.prior)
+    freedom = rows.weight - effective
+    dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
+    null_deviance = log_likelihood = evidence = np.nan
+    if not is_part:
+        null_scores = response.null_scores(targets, rows.weights, rows.offsets)
+        null_deviance = rows.sum(response.deviances(null_scores, targets))
+        # statsmodels has the likelihood of a normal response at the likeliest dispersion
+        is_profiled = response.is_profiled and isinstance(method, str)
+        profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
+        log_likelihood = rows.sum(response.log_likelihoods(scores, targets, profiled))
+        evidence = _log_evidence(rows, response, fit, scores, dispersion)
+    objective = Objective.of(rows, response, fit.prior)
+    unbounded = find_vanishing_columns(objective, fit.posterior.mean, scores, fit.posterior.is_full)
+    if unbounded is not None:
+        fit = replace(fit, converged=False)
+    kept = keep_fit(rows, response, fit, log_likelihood, can_remove=False)
+    state = FittedGeneralized(
+        **{field.name: getattr(kept, field.name) for field in fields(kept)},
+        dispersion=dispersion,
+        deviance=deviance,
+        pearson=pearson,
+        freedom=freedom,
+        effective=effective,
+        null_deviance=null_deviance,
+        log_likelihood=log_likelihood,
+    )
+    return (state if np.isnan(state.log_evidence) else replace(state, log_evidence=evidence)), unbounded
+
+
+def _log_evidence(rows: LinearRows, response: Response, fit: Fit, scores: Array, dispersion: float) -> float:
+    precision = fit.posterior.precision
+    if not dispersion > 0 or precision is None or not fit.prior.diagonal.any():
+        return np.nan
+    likelihood = rows.sum(response.log_likelihoods(scores, rows.targets, dispersion))
+    posterior = Laplace(fit.posterior.mean, precision / dispersion)
+    return log_evidence(
+        likelihood, posterior, GaussianPrior(fit.prior.mean, fit.prior.precision / dispersion)
+    )
+
+
+# ── parts ──
+
+
+def continue_generalized(
+    before: FittedGeneralized, after: FittedGeneralized, method: str | float
+) -> FittedGeneralized:
+    """The model of all rows, where `after` was fitted with the posterior of `before` as its prior."""
+    change = _deviance_change(before.posterior, before.prior, after.posterior.mean)
+    fit = replace(continue_fit(before, after), log_evidence=np.nan)
+    count = before.freedom + before.effective + after.weight
+    return _pool(fit, [before, after], change, count, method)
+
+
+def merge_generalized(fits: Sequence[FittedGeneralized], method: str | float) -> FittedGeneralized:
+    """The model of all rows, of models that were fitted to rows of their own."""
+    first = fits[0]
+    for fit in fits[1:]:
+        if fit.response != first.response:
+            raise ValueError(
+                f"got a model of {fit.response.family} by {fit.response.link}, expected "
+                f"{first.response.family} by {first.response.link}: merge models of one kind"
+            )
+        if fit.intercept != first.intercept:
+            raise ValueError("got models with and without an intercept, expected all alike")
+    merged = merge_fits(fits)
+    change = 0.0
+    for fit in fits:
+        part = recentre(fit.posterior, first.centre - fit.centre, len(first.extent))
+        change += _deviance_change(part, first.prior, merged.posterior.mean)
+    return _pool(merged, fits, change, sum(fit.freedom + fit.effective for fit in fits), method)
+
+
+def _deviance_change(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
     """By how much the deviance of a part's rows is larger at another mean, to second order.
 
     Exact for a normal response with the identity link.
     """
     if part.precision is None:
         return 0.0
-    apart, pulled = mean - part.mean, part.mean - prior.mean
+    move, pull = mean - part.mean, part.mean - prior.mean
     if part.precision.ndim == 1:
         own = prior.diagonal
-        return float(np.square(apart) @ (part.precision - own) - 2.0 * apart @ (own * pulled))
-    belief = np.diag(prior.precision) if prior.precision.ndim == 1 else prior.precision
-    return float(apart @ (part.precision - belief) @ apart - 2.0 * apart @ belief @ pulled)
+        return float(np.square(move) @ (part.precision - own) - 2.0 * move @ (own * pull))
+    matrix = np.diag(prior.precision) if prior.precision.ndim == 1 else prior.precision
+    return float(move @ (part.precision - matrix) @ move - 2.0 * move @ matrix @ pull)
 
 
-def without_an_end(
-    rows: LinearRows, response: Response, prior: GaussianPrior, posterior: Laplace, scores: Array
-) -> NDArray[np.int64] | None:
-    """Columns along which targets are never above 0: without a prior their coefficients grow for ever."""
-    if response.vanishing_targets is None:
-        return None
-    objective = Objective(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
-    if response.can_all_vanish(scores, rows.targets, rows.weights, rows.offsets) and objective.flat().all():
-        return np.arange(rows.design.columns)
-    if posterior.precision is None or posterior.is_diagonal:
-        return None
-    return find_unbounded_columns(objective, posterior.mean)
+def _pool(
+    fit: FittedGeneralized,
+    parts: Sequence[FittedGeneralized],
+    change: float,
+    count: float,
+    method: str | float,
+) -> FittedGeneralized:
+    pearson = sum(part.pearson for part in parts) + change
+    deviance = sum(part.deviance for part in parts) + change
+    effective = effective_parameters(fit.posterior, fit.prior)
+    freedom = count - effective
+    return replace(
+        fit,
+        pearson=pearson,
+        deviance=deviance,
+        effective=effective,
+        freedom=freedom,
+        dispersion=estimate_dispersion(method, fit.response, pearson, deviance, fit.weight, freedom),
+        null_deviance=np.nan,
+        log_likelihood=np.nan,
+    )
+
+
+def decay_generalized(fit: FittedGeneralized, factor: float) -> FittedGeneralized:
+    """Let all rows count `factor` times as much; the dispersion stays."""
+    after = decay_fit(fit, factor)
+    return replace(
+        after,
+        pearson=factor * fit.pearson,
+        deviance=factor * fit.deviance,
+        freedom=factor * fit.freedom,
+        effective=effective_parameters(after.posterior, after.prior),
+        null_deviance=np.nan,
+        log_likelihood=np.nan,
+    )
+
+
+# ── rows that are left out ──
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class HeldOutResponses(HeldOutNumbers):
+    """Predictions for rows by generalised linear models that had not seen them."""
+
+    deviances: Array  # (n,): of each row, for a dispersion of 1
+
+    @property
+    def mean_deviance(self) -> float:
+        """The mean of `deviances`: the smaller, the better."""
+        return self._mean(self.deviances)
+
+
+def score_rows(fit: FittedGeneralized, rows: LinearRows) -> tuple[Array, Array]:
+    """Scores of rows, and their variances for a dispersion of 1; zeros where no posterior is kept."""
+    scores = rows.scores(fit.posterior.mean)
+    if fit.posterior.precision is None:
+        return scores, np.zeros(len(scores))
+    return scores, fit.posterior.score_variances(rows.design)
+
+
+def leave_one_out(fit: FittedGeneralized, rows: LinearRows) -> HeldOutResponses:
+    """Score each row by the model of all others, by one step of Newton's method."""
+    scores, variances = score_rows(fit, rows)
+    weights = np.ones(len(scores)) if rows.weights is None else rows.weights
+    scores, variances = leave_out_scores(fit.response, scores, rows.targets, weights, variances)
+    dispersions = np.full(len(scores), fit.dispersion)
+    return _hold_out(fit.response, rows, scores, variances, dispersions, np.arange(len(scores)))
+
+
+def cross_validate(
+    fit_rows: Callable[[NDArray[np.int64]], FittedGeneralized],
+    response: Response,
+    rows: LinearRows,
+    fold: NDArray[np.int64],
+) -> HeldOutResponses:
+    """Score each fold of rows by the model of all others, which `fit_rows` fits to rows at places."""
+    n = len(fold)
+    scores, variances, dispersions = np.empty(n), np.empty(n), np.empty(n)
+    for number in np.unique(fold).tolist():
+        held_out = np.flatnonzero(fold == number)
+        fit = fit_rows(np.flatnonzero(fold != number))
+        scores[held_out], variances[held_out] = score_rows(fit, rows.take(held_out))
+        dispersions[held_out] = fit.dispersion
+    return _hold_out(response, rows, scores, variances, dispersions, fold)
+
+
+def _hold_out(
+    response: Response,
+    rows: LinearRows,
+    scores: Array,
+    variances: Array,
+    dispersions: Array,
+    fold: NDArray[np.int64],
+) -> HeldOutResponses:
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = response.mean(scores)
+        # d mean / d score is √(information · variance), for every link
+        uncertainty = response.information(scores) * response.variance(means) * variances
+        std = np.sqrt(dispersions * (response.variance(means) + uncertainty))
+    log_densities = np.empty(len(scores))
+    for value in np.unique(dispersions):
+        same = (dispersions == value) | (np.isnan(dispersions) & np.isnan(value))
+        log_densities[same] = response.log_likelihoods(scores[same], rows.targets[same], float(value))
+    return HeldOutResponses(
+        targets=rows.targets,
+        predictions=means,
+        std=std,
+        log_densities=log_densities,
+        fold=fold,
+        weights=rows.weights,
+        deviances=response.deviances(scores, rows.targets),
+    )

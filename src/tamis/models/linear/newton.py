@@ -1,242 +1,492 @@
-"""An objective → its lowest point, step by step: Newton's, or by slopes alone in whitened coordinates.
+"""rows, given a point under trial → loss and gradient there → the next point to try: Newton's method.
 
-Newton's method takes the whole curvature at each step. Where rows are many, most of that work is wasted: the
-curvature of a sample of the rows, taken near the end, tells the shape well enough for a quasi-Newton method
-(L-BFGS) to need a handful of slopes of all rows. Both stop by the same measure, the decrement ½ gᵀM⁻¹g: by
-how much the log-posterior is still expected to rise, and half the square of the distance left, in standard
-deviations.
+A `Search` holds the last accepted point, a direction and the length of the step under trial. `observe`
+evaluates the rows at the trial point; `infer` accepts it and chooses the next direction, or shortens the
+step. `protocols.iterate` of the two is one pass over the rows per step, and the caller's loop decides when to
+stop.
+
+`Newton` takes the full Hessian at each point. Where rows are many, most of that work is wasted: the Hessian
+of a sample of the rows, taken near the mode, is a good enough metric for a quasi-Newton method (L-BFGS) to
+need a handful of gradients of all rows. All stop by the same measure, the decrement ½ gᵀM⁻¹g: by how much the
+log-posterior is still expected to rise, and half the square of the remaining distance in standard deviations.
 """
 
-from collections import deque
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
+from tamis import protocols
 from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
-from tamis.linalg import whitening as whitened_directions
-from tamis.models.linear.objective import Objective
-from tamis.models.linear.whitening import Diagonal, Kronecker, Triangular, Whitening
+from tamis.linalg import whitening as find_whitening
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
+from tamis.models.linear.responses import Response
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
 Watch = Callable[[Any], None]
+Request = Literal["gradient", "hessian", "information"]
 
+FULL_SIZE = 3000  # parameters up to which Hessians are kept as full matrices
 _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # share of the promised descent that a step must keep
-_BEYOND = 0.9  # of the slope there was: as much, uphill, is left of it at most
+_OVERSHOOT = 0.9  # of the derivative at the start: the largest at the end, uphill, of a step that is accepted
 _HALVINGS = 40
-_ROUNDING = 1e-14  # of the objective: below that, it cannot tell two points apart
-_UNSEEN = 1e-18  # of the objective: a decrement that further steps would not lessen
-_SAMPLE = 8192  # rows whose curvature stands for that of all …
+_ROUNDING = 1e-14  # of the objective: smaller differences of two values are rounding
+_NEGLIGIBLE = 1e-18  # of the objective: a decrement that further steps would not reduce
+_SAMPLE = 8192  # rows whose Hessian stands for that of all …
 _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
-WHOLE = 3000  # parameters up to which curvatures are kept whole
-_FLAT = 1e-13  # of the curvature, in units of the parameters' own: rounding
-_FLAT_BEND = 1e-8  # of the expected information: a Hessian that is no more negative is flat but for rounding
-_FORCING, _PRODUCTS = 0.1, 200  # of the slope, what conjugate gradients may leave; and their number at most
-_SADDLE = 1e-6  # of what a saddle's bend promises: where the slope promises less, it is no guide
-_NEAR = 0.05  # decrement for each parameter at which a sample has told all it knows
+_SINGULAR = 1e-13  # of the Hessian, in units of the parameters' own: rounding
+_INDEFINITE = 1e-8  # of the expected information: a Hessian that is no more negative is flat but for rounding
+_FORCING, _PRODUCTS = 0.1, 200  # relative residual that conjugate gradients may leave; their largest number
+_SADDLE = (
+    1e-6  # of the descent along a saddle's negative curvature: a gradient that promises less is no guide
+)
+_SAMPLE_DECREMENT = 0.05  # for each parameter: further steps on the sample would fit its own noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class Point:
     """Where a step has led."""
 
     parameters: Array  # (D,)
     value: float
     gradient: Array  # (D,)
-    decrement: float  # by how much the value may still fall, as far as is known here
+    decrement: float = np.nan  # by how much the value may still fall; NaN until a direction is chosen
 
     @property
     def log_likelihood(self) -> float:
-        """What goes up: the log-posterior, but for constants."""
+        """What rises: the log-posterior, but for constants."""
         return -self.value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """The last step, and how it was reached."""
+class Direction:
+    """A direction of descent (D,), and by how much the objective should fall along it."""
 
-    last: Step
-    iterations: int  # over all rows
-    converged: bool
+    vector: Array
+    descent: float
 
+    @classmethod
+    def newton(cls, step: Array, gradient: Array) -> "Direction":
+        """Along −step, the step of a quadratic model."""
+        return cls(-step, 0.5 * float(gradient @ step))
 
-def newton(objective: Objective, start: Array) -> Iterator[Step]:
-    """Newton's steps, halved until they descend; without end."""
-    at, (value, gradient) = start, objective.value_and_gradient(start)
-    while True:
-        ways = _ways_down(objective, at, gradient)
-        way = next(ways)
-        yield Step(at, value, gradient, way.promise)
-        found = _descend(objective, at, value, way.direction, -2.0 * way.promise)
-        while found is None:
-            other = next(ways, None)
-            if other is None:
-                return
-            found = _descend(objective, at, value, other.direction, -2.0 * other.promise)
-        at, value, gradient = found
+    @property
+    def derivative(self) -> float:
+        """Of the objective along the direction, at the start of a step."""
+        return -2.0 * self.descent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Way:
-    """A direction of descent, and by how much the objective should fall along it."""
+class Memory:
+    """What L-BFGS remembers, in whitened coordinates."""
 
-    direction: Array  # (D,)
-    promise: float
-
-    @classmethod
-    def newton(cls, step: Array, gradient: Array) -> "_Way":
-        """The step −step, if it is that of a quadratic model."""
-        return cls(-step, 0.5 * float(gradient @ step))
+    gradient: Array  # (D,): at the accepted point
+    direction: Array  # (D,): of the step under trial
+    history: tuple[tuple[Array, Array, float], ...]  # steps, changes of gradients, one over their products
 
 
-def _ways_down(objective: Objective, at: Array, gradient: Array) -> Iterator[_Way]:
-    """Directions of descent, the best first.
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """The last accepted point, the step under trial from there, and what is to be observed next."""
 
-    By the Hessian where it is definite, else by the expected information (Fisher's scoring), which always is.
-    Where the slope is zero and the Hessian is not definite, the point is a saddle: down its steepest bend.
+    at: Array  # (D,): where rows are evaluated next
+    request: Request = "gradient"  # the loss and its gradient, or a matrix
+    point: Point | None = None  # None before the first evaluation
+    iterations: int = 0  # points accepted after the first
+    directions: tuple[Direction, ...] = ()  # the one that is tried, and what to try if it fails
+    length: float = 1.0  # of the step under trial, as a share of the direction
+    trials: int = 0  # steps along this direction that were too long
+    indefinite: Array | None = None  # (D, D): the Hessian at the point, where that is not definite
+    has_information: bool = False  # whether the expected information at the point has been used
+    memory: Memory | None = None
+    is_stuck: bool = False  # whether no lower point can be found
+
+    @property
+    def accepted(self) -> Point:
+        """The last accepted point."""
+        if self.point is None:
+            raise ValueError("no point was evaluated yet, expected one: call observe and infer first")
+        return self.point
+
+    def try_directions(self, *directions: Direction, decrement: float | None = None) -> "Search":
+        """Try a full step along the first of these; the decrement is its descent unless it is given."""
+        point = self.accepted
+        if np.isnan(point.decrement):
+            point = replace(point, decrement=directions[0].descent if decrement is None else decrement)
+        at = point.parameters + directions[0].vector
+        return replace(
+            self, at=at, request="gradient", point=point, directions=directions, length=1.0, trials=0
+        )
+
+    def accept(self, point: Point) -> "Search":
+        """Go on from this point."""
+        iterations = self.iterations + (self.point is not None)
+        return replace(
+            self,
+            at=point.parameters,
+            point=point,
+            iterations=iterations,
+            indefinite=None,
+            has_information=False,
+        )
+
+    def shorten(self, factor: float) -> "Search":
+        """Try a shorter step along the same direction."""
+        length = self.length * factor
+        at = self.accepted.parameters + length * self.directions[0].vector
+        return replace(self, at=at, length=length, trials=self.trials + 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """Loss and gradient of rows at the point that a search asks for, or a matrix there.
+
+    Of rows at the same point they add. These are plain floats: they serve one step.
     """
-    if not objective.response.is_canonical:
-        hessian = objective.prior.added_to(objective.curvature(at, observed=True))
-        factor, definite = Cholesky.where_definite(hessian)
-        if bool(definite):
-            yield _Way.newton(factor.solve(gradient[:, None])[:, 0], gradient)
-    expected = objective.prior.added_to(objective.curvature(at))
-    scoring = _Way.newton(solved(expected, gradient), gradient)
-    if not objective.response.is_canonical and not bool(definite):
-        bend = _steepest_bend(hessian, expected, gradient)
-        if bend is not None and scoring.promise < _SADDLE * bend.promise:
-            yield bend
-    yield scoring
+
+    given: Search
+    loss: float
+    gradient: Array  # (D,), or (0,) if it was not asked for
+    matrix: Array  # (D, D), or (0, 0) if it was not asked for
+
+    def __add__(self, other: "Evaluation") -> "Evaluation":
+        if not np.array_equal(self.given.at, other.given.at):
+            raise ValueError("got evaluations at two points, expected both given the same search")
+        loss = self.loss + other.loss
+        return Evaluation(self.given, loss, self.gradient + other.gradient, self.matrix + other.matrix)
+
+    def __mul__(self, weight: float) -> "Evaluation":
+        return Evaluation(self.given, self.loss * weight, self.gradient * weight, self.matrix * weight)
+
+    __rmul__ = __mul__
 
 
-def _steepest_bend(hessian: Array, metric: Array, gradient: Array) -> _Way | None:
-    """The direction in which the Hessian is most negative, in units of a definite metric; None if nowhere."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LineSearch(ABC):
+    """Steps that are shortened until the objective falls; a subclass chooses their directions."""
+
+    response: Response
+    prior: GaussianPrior
+
+    def observe(self, data: LinearRows, given: Search | None = None, /) -> Evaluation:
+        """Evaluate the rows at the trial point, without the prior."""
+        search = Search(self.prior.mean) if given is None else given
+        objective = Objective.of(data, self.response, self.prior)
+        if search.request == "gradient":
+            return Evaluation(search, *objective.row_loss(search.at), np.empty((0, 0)))
+        matrix = objective.information(search.at, observed=search.request == "hessian")
+        return Evaluation(search, 0.0, np.empty(0), matrix)
+
+    def objective(self, statistic: Evaluation, /) -> float:
+        """The negative log-posterior, but for constants, at the trial point."""
+        search = statistic.given
+        if search.request != "gradient":
+            return search.accepted.value
+        return statistic.loss + self.prior.loss(search.at)[0]
+
+    def infer(self, statistic: Evaluation, /) -> Search:
+        """Accept the trial point and choose a direction there, or try another point."""
+        search = statistic.given
+        if search.request != "gradient":
+            return self.use_matrix(search, self.prior.add_to(statistic.matrix))
+        loss, gradient = self.prior.loss(search.at)
+        value = statistic.loss + loss
+        trial = Point(search.at, value if np.isfinite(value) else np.inf, statistic.gradient + gradient)
+        if search.point is None or self._is_lower(search, trial):
+            return self.choose_direction(search, search.accept(trial))
+        if search.trials + 1 < _HALVINGS:
+            return search.shorten(0.5 if np.isfinite(trial.value) else 0.25)
+        return self.change_direction(search)
+
+    def _is_lower(self, search: Search, trial: Point) -> bool:
+        value, direction = search.accepted.value, search.directions[0]
+        rounding = _ROUNDING * self.response.resolution(value)
+        promised = value + _ARMIJO * search.length * direction.derivative
+        if trial.value <= promised - rounding:
+            return True
+        # where rounding hides the descent, gradients show a step that went too far (Hager and Zhang 2005)
+        derivative = float(trial.gradient @ direction.vector)
+        return trial.value <= promised + rounding and derivative <= -_OVERSHOOT * direction.derivative
+
+    @abstractmethod
+    def choose_direction(self, before: Search, after: Search) -> Search:
+        """Choose a direction at the point that was accepted after a search, or ask for a matrix there."""
+
+    def use_matrix(self, search: Search, matrix: Array) -> Search:
+        """Choose a direction by the matrix that was asked for, the prior's precision added."""
+        raise NotImplementedError
+
+    def change_direction(self, search: Search) -> Search:
+        """Choose another direction where no step along the present one descends."""
+        return replace(search, is_stuck=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Newton(LineSearch):
+    """Directions by the Hessian where it is definite, else by the expected information, which always is.
+
+    Where the gradient is zero and the Hessian is not definite, the point is a saddle: then the direction is
+    that of its most negative curvature.
+    """
+
+    def choose_direction(self, before: Search, after: Search) -> Search:
+        return replace(after, request="information" if self.response.is_canonical else "hessian")
+
+    def use_matrix(self, search: Search, matrix: Array) -> Search:
+        gradient = search.accepted.gradient
+        if search.request == "hessian":
+            factor, definite = Cholesky.where_definite(matrix)
+            if bool(definite):
+                step = factor.solve(gradient[:, None])[:, 0]
+                return search.try_directions(Direction.newton(step, gradient))
+            return replace(search, request="information", indefinite=matrix)
+        search = replace(search, has_information=True)
+        scoring = Direction.newton(solve_semidefinite(matrix, gradient), gradient)
+        if search.indefinite is not None:
+            bend = _find_negative_curvature(search.indefinite, matrix, gradient)
+            if bend is not None and scoring.descent < _SADDLE * bend.descent:
+                return search.try_directions(bend, scoring)
+        return search.try_directions(scoring)
+
+    def change_direction(self, search: Search) -> Search:
+        if len(search.directions) > 1:
+            return search.try_directions(*search.directions[1:])
+        if search.has_information:
+            return replace(search, is_stuck=True)
+        return replace(search, at=search.accepted.parameters, request="information")
+
+
+def _find_negative_curvature(hessian: Array, metric: Array, gradient: Array) -> Direction | None:
+    """Find the direction in which the Hessian is most negative, in units of a definite metric."""
     factor, definite = Cholesky.where_definite(metric)
     if not bool(definite):
         return None
     values, vectors = eigen(factor.whiten(factor.whiten(hessian).T))
-    if not values[0] < -_FLAT_BEND:
+    if not values[0] < -_INDEFINITE:
         return None
-    direction = factor.inverse_factor().T @ vectors[:, 0]
-    sign = -1.0 if float(gradient @ direction) > 0 else 1.0
-    return _Way(sign * direction, -0.5 * float(values[0]))
+    vector = factor.inverse_factor().T @ vectors[:, 0]
+    sign = -1.0 if float(gradient @ vector) > 0 else 1.0
+    return Direction(sign * vector, -0.5 * float(values[0]))
 
 
-def solved(matrix: Array, gradient: Array) -> Array:
+def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
     """Newton's step, but for its sign."""
     factor, definite = Cholesky.where_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
     # Flat in some direction, but for rounding: no step goes there.
-    directions = whitened_directions(matrix, "curvature", _FLAT)
+    directions = find_whitening(matrix, "curvature", _SINGULAR)
     return np.asarray(directions @ (directions.T @ gradient))
 
 
-def _descend(
-    objective: Objective, at: Array, value: float, direction: Array, slope: float
-) -> tuple[Array, float, Array] | None:
-    """The point a step away, or nearer, where the objective is lower; None where there is none."""
-    share = 1.0
-    slack = _ROUNDING * objective.resolution(value)
-    for _ in range(_HALVINGS):
-        there = at + share * direction
-        lower, gradient = objective.value_and_gradient(there)
-        promised = value + _ARMIJO * share * slope
-        if lower <= promised - slack:
-            return there, lower, gradient
-        # where rounding hides the descent, slopes tell a step that went too far (Hager and Zhang 2005)
-        if lower <= promised + slack and float(gradient @ direction) <= -_BEYOND * slope:
-            return there, lower, gradient
-        share *= 0.5 if np.isfinite(lower) else 0.25
-    return None
+# ── directions by gradients, in coordinates in which the Hessian is nearly the identity ──
 
 
-def quasi_newton(
-    objective: Objective, start: Array, whitening: Whitening, seen: tuple[float, Array] | None = None
-) -> Iterator[Step]:
-    """L-BFGS in whitened coordinates, without end; `seen` is the objective at the start, if that is known."""
-    at, (value, gradient) = start, objective.value_and_gradient(start) if seen is None else seen
-    white = whitening.gradient(gradient)
-    history: deque[tuple[Array, Array, float]] = deque(maxlen=_MEMORY)
-    while True:
-        yield Step(at, value, gradient, 0.5 * float(white @ white))
-        direction = -_two_loops(white, history)
-        slope = float(white @ direction)
-        found = _descend(objective, at, value, whitening.step(direction), slope)
-        if found is None and history:  # what was remembered misleads: forget it, and go straight down
-            history.clear()
-            continue
-        if found is None:
-            return
-        there, value, gradient = found
-        before, white = white, whitening.gradient(gradient)
-        moved, turned = _in_white(whitening, there - at, direction), white - before
-        bend = float(moved @ turned)
-        if bend > 1e-12 * float(turned @ turned):
-            history.append((moved, turned, 1.0 / bend))
-        at = there
+class Whitening(Protocol):
+    """M = L Lᵀ, for some M near the Hessian."""
+
+    def whiten_gradient(self, gradient: Array) -> Array:
+        """L⁻¹ g: the gradient in the new coordinates (D,)."""
+        ...
+
+    def unwhiten_step(self, step: Array) -> Array:
+        """L⁻ᵀ v: a step in the new coordinates, in the old ones (D,)."""
+        ...
 
 
-def _in_white(whitening: Whitening, moved: Array, direction: Array) -> Array:
-    """A step that was taken, in whitened coordinates: it is a share of the direction."""
-    whole = whitening.step(direction)
-    reach = float(whole @ whole)
-    return direction * (float(moved @ whole) / reach) if reach > 0 else direction
+@dataclass(frozen=True, slots=True, eq=False)
+class Triangular:
+    """By the factor of a full matrix."""
+
+    lower: Array  # (D, D)
+
+    @classmethod
+    def of(cls, matrix: Array) -> "Triangular | Diagonal":
+        """Of a matrix that may be singular but for rounding: then each parameter by itself."""
+        factor, definite = Cholesky.where_definite(matrix)
+        return cls(factor.lower) if bool(definite) else Diagonal.of(np.diagonal(matrix))
+
+    def whiten_gradient(self, gradient: Array) -> Array:
+        return np.asarray(solve_triangular(self.lower, gradient, lower=True, check_finite=False))
+
+    def unwhiten_step(self, step: Array) -> Array:
+        return np.asarray(solve_triangular(self.lower, step, lower=True, trans="T", check_finite=False))
 
 
-def truncated_newton(objective: Objective, start: Array, whitening: Whitening) -> Iterator[Step]:
-    """Newton's steps where the matrix is too large: each by conjugate gradients in whitened coordinates.
+@dataclass(frozen=True, slots=True, eq=False)
+class Kronecker:
+    """By the factors of two matrices A ⊗ B: of outputs, and of columns."""
 
-    Products with the information take two passes over the rows and no matrix (Steihaug 1983).
-    """
-    at, (value, gradient) = start, objective.value_and_gradient(start)
-    while True:
-        direction = whitening.step(_conjugate_gradients(objective.product(at), whitening, gradient))
-        slope = float(gradient @ direction)
-        yield Step(at, value, gradient, -0.5 * slope)
-        found = _descend(objective, at, value, direction, slope)
-        if found is None:
-            return
-        at, value, gradient = found
+    outputs: Array  # (m, m)
+    columns: Array  # (width, width)
 
+    def whiten_gradient(self, gradient: Array) -> Array:
+        cells = gradient.reshape(len(self.outputs), -1)
+        half = solve_triangular(self.outputs, cells, lower=True, check_finite=False)
+        return np.asarray(solve_triangular(self.columns, half.T, lower=True, check_finite=False).T.ravel())
 
-def _conjugate_gradients(product: Callable[[Array], Array], whitening: Whitening, gradient: Array) -> Array:
-    """Newton's step in whitened coordinates, as exactly as it is worth while: more so near the mode."""
-    residual = -whitening.gradient(gradient)
-    step, direction = np.zeros_like(residual), residual.copy()
-    square = first = float(residual @ residual)
-    enough = min(_FORCING, first**0.5) ** 2 * first
-    for _ in range(_PRODUCTS):
-        if square <= enough:
-            break
-        image = whitening.gradient(product(whitening.step(direction)))
-        share = square / float(direction @ image)
-        step += share * direction
-        residual -= share * image
-        before, square = square, float(residual @ residual)
-        direction = residual + (square / before) * direction
-    return step
+    def unwhiten_step(self, step: Array) -> Array:
+        cells = step.reshape(len(self.outputs), -1)
+        half = solve_triangular(self.outputs, cells, lower=True, trans="T", check_finite=False)
+        both = solve_triangular(self.columns, half.T, lower=True, trans="T", check_finite=False)
+        return np.asarray(both.T.ravel())
 
 
-def _two_loops(gradient: Array, history: deque[tuple[Array, Array, float]]) -> Array:
-    """The inverse curvature that the history tells of, times the gradient (Nocedal)."""
-    found = gradient.copy()
-    shares = []
-    for moved, turned, scale in reversed(history):
-        share = scale * float(moved @ found)
-        found -= share * turned
-        shares.append(share)
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagonal:
+    """Each parameter by itself."""
+
+    scale: Array  # (D,): √ of the Hessian's diagonal
+
+    @classmethod
+    def of(cls, diagonal: Array) -> "Diagonal":
+        """Of a diagonal whose zeros are raised a little."""
+        least = 1e-12 * max(float(diagonal.max(initial=0.0)), 1e-300)
+        return cls(np.sqrt(np.maximum(diagonal, least)))
+
+    def whiten_gradient(self, gradient: Array) -> Array:
+        return np.asarray(gradient / self.scale)
+
+    def unwhiten_step(self, step: Array) -> Array:
+        return np.asarray(step / self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuasiNewton(LineSearch):
+    """L-BFGS in whitened coordinates."""
+
+    whitening: Whitening
+
+    def resume(self, point: Point) -> Search:
+        """Begin a search at a point that is evaluated already."""
+        start = Search(point.parameters, point=replace(point, decrement=np.nan))
+        return self._try_history(start, self.whitening.whiten_gradient(point.gradient), ())
+
+    def choose_direction(self, before: Search, after: Search) -> Search:
+        white, memory = self.whitening.whiten_gradient(after.accepted.gradient), before.memory
+        if memory is None:
+            return self._try_history(after, white, ())
+        history, step, change = memory.history, before.length * memory.direction, white - memory.gradient
+        product = float(step @ change)
+        if product > 1e-12 * float(change @ change):
+            history = (*history, (step, change, 1.0 / product))[-_MEMORY:]
+        return self._try_history(after, white, history)
+
+    def change_direction(self, search: Search) -> Search:
+        if search.memory is None or not search.memory.history:
+            return replace(search, is_stuck=True)
+        return self._try_history(search, search.memory.gradient, ())  # the history misleads: forget it
+
+    def _try_history(
+        self, search: Search, white: Array, history: tuple[tuple[Array, Array, float], ...]
+    ) -> Search:
+        vector = -_multiply_inverse(white, history)
+        direction = Direction(self.whitening.unwhiten_step(vector), -0.5 * float(white @ vector))
+        search = replace(search, memory=Memory(white, vector, history))
+        return search.try_directions(direction, decrement=0.5 * float(white @ white))
+
+
+def _multiply_inverse(gradient: Array, history: tuple[tuple[Array, Array, float], ...]) -> Array:
+    """The inverse Hessian that the history approximates, times the gradient (Nocedal's two loops)."""
+    product = gradient.copy()
+    factors = []
+    for step, change, scale in reversed(history):
+        factor = scale * float(step @ product)
+        product -= factor * change
+        factors.append(factor)
     if history:
-        moved, turned, scale = history[-1]
-        found /= scale * float(turned @ turned)
-    for (moved, turned, scale), share in zip(history, reversed(shares), strict=True):
-        found += (share - scale * float(turned @ found)) * moved
-    return found
+        _, change, scale = history[-1]
+        product /= scale * float(change @ change)
+    for (step, change, scale), factor in zip(history, reversed(factors), strict=True):
+        product += (factor - scale * float(change @ product)) * step
+    return product
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TruncatedNewton(LineSearch):
+    """Newton's directions where the Hessian is too large: by conjugate gradients in whitened coordinates.
+
+    A product with the information takes two passes over the rows and no matrix (Steihaug 1983). `product`
+    makes them, and so reads the rows inside `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
+    """
+
+    whitening: Whitening
+    product: Callable[[Array], Callable[[Array], Array]]  # of the information at a point, prior included
+
+    def choose_direction(self, before: Search, after: Search) -> Search:
+        point = after.accepted
+        product = self.product(point.parameters)
+        vector = self.whitening.unwhiten_step(self._solve(product, point.gradient))
+        return after.try_directions(Direction(vector, -0.5 * float(point.gradient @ vector)))
+
+    def _solve(self, product: Callable[[Array], Array], gradient: Array) -> Array:
+        """Newton's step in whitened coordinates, more exactly the nearer the mode is."""
+        residual = -self.whitening.whiten_gradient(gradient)
+        step, direction = np.zeros_like(residual), residual.copy()
+        square = first = float(residual @ residual)
+        tolerance = min(_FORCING, first**0.5) ** 2 * first
+        for _ in range(_PRODUCTS):
+            if square <= tolerance:
+                break
+            image = self.whitening.whiten_gradient(product(self.whitening.unwhiten_step(direction)))
+            length = square / float(direction @ image)
+            step += length * direction
+            residual -= length * image
+            before, square = square, float(residual @ residual)
+            direction = residual + (square / before) * direction
+        return step
+
+
+# ── the loop, and when to stop ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minimum:
+    """The last accepted point, and how it was reached."""
+
+    point: Point
+    iterations: int  # over all rows
+    converged: bool
+
+
+def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Search]:
+    """Iterate; yield the search after each accepted point, until no lower point can be found."""
+    last = start
+    if start.point is not None:
+        yield start
+    for step in protocols.iterate(model, [rows], start):
+        search = step.posterior
+        if search.is_stuck:
+            return
+        if search.point is not last.point and not np.isnan(search.accepted.decrement):
+            last = search
+            yield search
+
+
+def _stop(
+    model: LineSearch, searches: Iterator[Search], tol: float, max_iter: int, watch: Watch | None
+) -> Minimum:
+    """Descend until less than `tol` is expected to be left."""
+
+    def is_low(point: Point, relative: float) -> bool:
+        resolution = model.response.resolution(point.value)
+        return bool(point.decrement <= max(tol * min(1.0, resolution), relative * resolution))
+
+    search = next(searches)
+    while not is_low(search.accepted, _NEGLIGIBLE) and search.iterations < max_iter:
+        after = next(searches, None)
+        if after is None:
+            return Minimum(search.accepted, search.iterations, is_low(search.accepted, 1e3 * _ROUNDING))
+        search = after
+        if watch is not None:
+            watch(search.accepted)
+    return Minimum(search.accepted, search.iterations, is_low(search.accepted, _ROUNDING))
 
 
 def minimise(
@@ -246,103 +496,96 @@ def minimise(
     tol: float = 1e-8,
     max_iter: int = 100,
     watch: Watch | None = None,
-) -> Outcome:
-    """Go down until less than `tol` is expected to be left."""
-    solver = chosen(objective, solver)
+) -> Minimum:
+    """Descend until less than `tol` is expected to be left."""
+    response, prior, rows = objective.response, objective.prior, objective.rows
+    solver = choose_solver(objective, solver)
+    newton: LineSearch = Newton(response, prior)
     if solver == "newton":
-        return _until(objective, newton(objective, start), tol, max_iter, watch)
+        return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, watch)
     with threads.one_blas_thread:  # rows have threads of their own; those that add two vectors only wait
         if solver == "diagonal":
-            diagonal = objective.diagonal(start) + objective.prior.diagonal
-            steps = quasi_newton(objective, start, Diagonal.of(diagonal))
-            return _until(objective, steps, tol, max_iter, watch)
-        near, whitening = _rehearsed(objective, start)
-        # coordinates that were white at the start mislead L-BFGS where the rows have little information left
-        own = truncated_newton if objective.size > WHOLE else quasi_newton
-        steps = own(objective, near, whitening)
-        first = next(steps)
-        if not np.isfinite(first.value):  # what suits a sample is out of the range of some other row
-            return _until(objective, newton(objective, start), tol, max_iter, watch)
-        return _until(objective, chain([first], steps), tol, max_iter, watch)
+            near, whitening = start, _whiten_diagonal(objective, start)
+        else:
+            near, whitening = _minimise_sample(objective, start)
+        model: LineSearch = QuasiNewton(response, prior, whitening)
+        if solver == "whitened" and objective.size > FULL_SIZE:
+            # coordinates that were white at the start mislead L-BFGS where rows have little information left
+            model = TruncatedNewton(response, prior, whitening, objective.information_product)
+        first = next(descend(model, rows, Search(near)))
+        if not np.isfinite(first.accepted.value):  # the mode of a sample may be out of range for other rows
+            return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, watch)
+        return _stop(model, descend(model, rows, first), tol, max_iter, watch)
 
 
 def polish(
-    objective: Objective, last: Step, precision: Array, tol: float, max_iter: int, watch: Watch | None = None
-) -> Outcome:
-    """Go on from a step with the whole curvature there: one step does as much as several without it.
+    objective: Objective,
+    point: Point,
+    precision: Array,
+    tol: float,
+    max_iter: int,
+    watch: Watch | None = None,
+) -> Minimum:
+    """Go on from a point with the full Hessian there: one step does as much as several without it.
 
     `precision` is the expected one; with a link that is not canonical, the Hessian is taken where it can be.
     """
     if not objective.response.is_canonical:
-        precision = definite_curvature(objective, last.parameters)
-    steps = quasi_newton(objective, last.parameters, Triangular.of(precision), (last.value, last.gradient))
-    return _until(objective, steps, tol, max_iter, watch)
+        precision = definite_hessian(objective, point.parameters)
+    model = QuasiNewton(objective.response, objective.prior, Triangular.of(precision))
+    return _stop(model, descend(model, objective.rows, model.resume(point)), tol, max_iter, watch)
 
 
-def definite_curvature(objective: Objective, at: Array) -> Array:
+def definite_hessian(objective: Objective, at: Array) -> Array:
     """The Hessian with the prior's part (D, D) if it is definite, else the expected information with it."""
     if not objective.response.is_canonical:
-        hessian = objective.prior.added_to(objective.curvature(at, observed=True))
+        hessian = objective.prior.add_to(objective.information(at, observed=True))
         if bool(Cholesky.where_definite(hessian)[1]):
             return hessian
-    return objective.prior.added_to(objective.curvature(at))
+    return objective.prior.add_to(objective.information(at))
 
 
-def chosen(objective: Objective, solver: Solver) -> Solver:
+def choose_solver(objective: Objective, solver: Solver) -> Solver:
     """What "auto" stands for: by the numbers of rows and of parameters."""
     if solver != "auto":
         return solver
-    if objective.design.width > WHOLE:
+    if objective.design.width > FULL_SIZE:
         return "diagonal"
     few = len(objective.design) <= 2 * _SAMPLE and objective.response.outputs == 1
     return "newton" if few else "whitened"
 
 
-def _until(
-    objective: Objective, steps: Iterator[Step], tol: float, max_iter: int, watch: Watch | None
-) -> Outcome:
-    last, taken = next(steps), 0
-
-    def is_low(relative: float) -> bool:
-        resolution = objective.resolution(last.value)
-        return bool(last.decrement <= max(tol * min(1.0, resolution), relative * resolution))
-
-    while not is_low(_UNSEEN) and taken < max_iter:
-        step = next(steps, None)
-        if step is None:  # no lower point can be told from this one
-            return Outcome(last, taken, is_low(1e3 * _ROUNDING))
-        last, taken = step, taken + 1
-        if watch is not None:
-            watch(last)
-    return Outcome(last, taken, is_low(_ROUNDING))
-
-
-def _rehearsed(objective: Objective, start: Array) -> tuple[Array, Whitening]:
+def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whitening]:
     """The lowest point of a sample of the rows, and coordinates that are white there."""
     n = len(objective.design)
-    enough = max(_SAMPLE, _PER_PARAMETER * objective.size)
-    sample = objective.sample(enough) if n >= 2 * enough else objective
-    first = _level(sample, start)
-    steps = quasi_newton(sample, start, first)
-    near = _until(sample, steps, _NEAR * objective.size, 100, None).last.parameters
-    if objective.size > WHOLE:
-        return near, first
-    return near, Triangular.of(definite_curvature(sample, near))
+    count = max(_SAMPLE, _PER_PARAMETER * objective.size)
+    sample = objective.sample(count) if n >= 2 * count else objective
+    whitening = _whiten_at_level(sample, start)
+    model = QuasiNewton(sample.response, sample.prior, whitening)
+    searches = descend(model, sample.rows, Search(start))
+    near = _stop(model, searches, _SAMPLE_DECREMENT * objective.size, 100, None).point.parameters
+    if objective.size > FULL_SIZE:
+        return near, whitening
+    return near, Triangular.of(definite_hessian(sample, near))
 
 
-def _level(objective: Objective, start: Array) -> Whitening:
+def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
+    return Diagonal.of(objective.diagonal(at) + objective.prior.diagonal)
+
+
+def _whiten_at_level(objective: Objective, start: Array) -> Whitening:
     """White where all rows have the same score, as they have at the start; it takes one Gram."""
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):
-        return Triangular.of(objective.prior.added_to(objective.curvature(start)))
+        return Triangular.of(objective.prior.add_to(objective.information(start)))
     gram = objective.gram()
-    full = np.atleast_2d(objective.expand(start))
-    outputs = response.level_information(full[:, -1] if design.intercept else np.zeros(len(full)))
+    cells = np.atleast_2d(objective.expand(start))
+    outputs = response.level_information(cells[:, -1] if design.intercept else np.zeros(len(cells)))
     if response.outputs == 1:
-        return Triangular.of(objective.prior.added_to(outputs.item() * gram))
-    spread, definite = Cholesky.where_definite(outputs)
+        return Triangular.of(objective.prior.add_to(outputs.item() * gram))
+    output_factor, definite = Cholesky.where_definite(outputs)
     if not bool(definite):  # some class is next to impossible
-        return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)
+        return _whiten_diagonal(objective, start)
     # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
     width = design.width
     columns = gram.copy()
@@ -350,5 +593,5 @@ def _level(objective: Objective, start: Array) -> Whitening:
     columns[np.diag_indices(width)] += own / (np.trace(outputs) / len(outputs)) + 1e-12 * np.diagonal(columns)
     factor, definite = Cholesky.where_definite(columns)
     if not bool(definite):
-        return Diagonal.of(objective.diagonal(start) + objective.prior.diagonal)
-    return Kronecker(spread.lower, factor.lower)
+        return _whiten_diagonal(objective, start)
+    return Kronecker(output_factor.lower, factor.lower)

@@ -1,4 +1,4 @@
-"""A design, targets and a Gaussian prior → minus the log-posterior, its slope and its curvature.
+"""Rows and a Gaussian prior → the negative log-posterior of a linear model, its gradient and its Hessian.
 
 The parameters are one vector: for each output its coefficients, its intercept last. A response with one
 output has one row of them; softmax has a row for each contrast of classes.
@@ -16,32 +16,64 @@ from tamis.arrays import Array
 from tamis.models.linear.design import Block, Design
 from tamis.models.linear.responses import Response
 
-_LEAST_SQUARES = 1e-16  # of targets in a unit that suits them: below, residuals have few digits left
-_WEAK = 1e-8  # a prior precision that is at least this is taken for one without a look at the rows …
+_WEAK = 1e-8  # a prior precision of at least this counts as a prior, whatever the rows are …
 _ROUNDED = 1e-14  # … and a smaller one is lost if it is less than this share of a column's squares
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LinearRows:
+    """Rows to learn from."""
+
+    design: Design
+    targets: Array  # (n,)
+    weights: Array | None = None  # (n,)
+    offsets: Array | None = None  # (n,)
+
+    @property
+    def weight(self) -> float:
+        """Of all rows."""
+        return float(len(self.design)) if self.weights is None else float(self.weights.sum())
+
+    def take(self, rows: NDArray[np.int64]) -> "LinearRows":
+        """These rows."""
+        return LinearRows(
+            self.design.take(rows),
+            self.targets[rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.offsets is None else self.offsets[rows],
+        )
+
+    def scores(self, parameters: Array) -> Array:
+        """Scores of the only output (n,), offsets added."""
+        scores = self.design.scores(parameters)
+        return scores if self.offsets is None else scores + self.offsets
+
+    def sum(self, values: Array) -> float:
+        """Σ weight · value."""
+        return float(values.sum() if self.weights is None else self.weights @ values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class GaussianPrior:
-    """A belief in the parameters: precisions of each, or of all together; 0 is flat."""
+    """A Gaussian over the parameters: precisions of each, or of all together; 0 is flat."""
 
     mean: Array  # (D,)
     precision: Array  # (D,) or (D, D)
 
     def loss(self, parameters: Array) -> tuple[float, Array]:
-        """½ (θ − m)ᵀ Λ (θ − m) and its slope."""
-        apart = parameters - self.mean
-        slope = self.precision * apart if self.precision.ndim == 1 else self.precision @ apart
-        return 0.5 * float(apart @ slope), slope
+        """½ (θ − m)ᵀ Λ (θ − m) and its gradient."""
+        difference = parameters - self.mean
+        gradient = self.precision * difference if self.precision.ndim == 1 else self.precision @ difference
+        return 0.5 * float(difference @ gradient), gradient
 
-    def added_to(self, matrix: Array) -> Array:
+    def add_to(self, matrix: Array) -> Array:
         """Λ + matrix (D, D)."""
         if self.precision.ndim == 2:
             return np.asarray(matrix + self.precision)
-        found = matrix.copy()
-        found[np.diag_indices_from(found)] += self.precision
-        return found
+        total = matrix.copy()
+        total[np.diag_indices_from(total)] += self.precision
+        return total
 
     @property
     def diagonal(self) -> Array:
@@ -51,122 +83,116 @@ class GaussianPrior:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
-    """What Newton's method brings down."""
+    """What Newton's method minimises."""
 
     design: Design
-    targets: Array  # (n,): numbers, or of softmax the places of classes
+    targets: Array  # (n,): numbers, or places of classes
     response: Response
     prior: GaussianPrior
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
+
+    @classmethod
+    def of(cls, rows: LinearRows, response: Response, prior: GaussianPrior) -> "Objective":
+        """The negative log-posterior of these rows."""
+        return cls(rows.design, rows.targets, response, prior, rows.weights, rows.offsets)
+
+    @property
+    def rows(self) -> LinearRows:
+        """The rows."""
+        return LinearRows(self.design, self.targets, self.weights, self.offsets)
 
     @property
     def size(self) -> int:
         """D."""
         return len(self.prior.mean)
 
+    def expand(self, parameters: Array) -> Array:
+        """Coefficients of each output (outputs, width), or (width,) of the only one."""
+        return self.response.expand(parameters, self.design.width)
+
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
         """The loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
-        full = self.expand(parameters)
+        loss, gradient = self.row_loss(parameters)
+        prior_loss, pull = self.prior.loss(parameters)
+        value = prior_loss + loss
+        return (value if np.isfinite(value) else np.inf), gradient + pull
+
+    def row_loss(self, parameters: Array) -> tuple[float, Array]:
+        """The loss of all rows and its gradient (D,), without the prior; ∞ outside the link's range."""
+        coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> tuple[float, Array]:
-            loss, gradient = 0.0, np.zeros(full.shape)
+            total, gradient = 0.0, np.zeros(coefficients.shape)
             for block in blocks:
-                losses, slopes = self._losses(block, full)
-                if not np.isfinite(losses):  # outside the link's range, where no slope is asked for
+                loss, derivatives = self._block_loss(block, coefficients)
+                if not np.isfinite(loss):  # outside the link's range, where no gradient is needed
                     return np.inf, gradient
-                loss += losses
+                total += loss
                 with np.errstate(over="ignore", invalid="ignore"):
-                    gradient += block.gradient(slopes)
-            return loss, gradient
+                    gradient += block.gradient(derivatives)
+            return total, gradient
 
-        parts = self.design.in_lanes(lane)
-        value, slope = self.prior.loss(parameters)
+        parts = self.design.map_lanes(lane)
         with np.errstate(invalid="ignore"):
-            value += sum(loss for loss, _ in parts)
+            loss = sum(part for part, _ in parts)
             gradient = self.response.reduce_gradient(reduce(add, (part for _, part in parts)))
-        return (value if np.isfinite(value) else np.inf), gradient + slope
+        return (loss if np.isfinite(loss) else np.inf), gradient
 
-    def _losses(self, block: Block, full: Array) -> tuple[float, Array]:
-        scores = self._scores(block, full)
+    def _block_loss(self, block: Block, coefficients: Array) -> tuple[float, Array]:
+        scores = self._block_scores(block, coefficients)
         with np.errstate(over="ignore", invalid="ignore"):
-            losses, slopes = self.response.loss(scores, self.targets[block.rows])
+            losses, derivatives = self.response.loss(scores, self.targets[block.rows])
             if self.weights is None:
-                return float(losses.sum()), slopes
+                return float(losses.sum()), derivatives
             weights = self.weights[block.rows]
-            return float(weights @ losses), slopes * (weights if slopes.ndim == 1 else weights[:, None])
+            each = weights if derivatives.ndim == 1 else weights[:, None]
+            return float(weights @ losses), derivatives * each
 
-    def _scores(self, block: Block, full: Array) -> Array:
-        scores = block.scores(full)
+    def _block_scores(self, block: Block, coefficients: Array) -> Array:
+        scores = block.scores(coefficients)
         if self.offsets is not None:
             scores += self.offsets[block.rows] if scores.ndim == 1 else self.offsets[block.rows, None]
         return scores
 
     def scores(self, parameters: Array) -> Array:
         """Of all rows, (n,) or (n, outputs), their offsets added."""
-        full = self.expand(parameters)
-        parts = self.design.in_lanes(lambda blocks: [self._scores(block, full) for block in blocks])
+        coefficients = self.expand(parameters)
+        parts = self.design.map_lanes(
+            lambda blocks: [self._block_scores(block, coefficients) for block in blocks]
+        )
         return np.concatenate([block for part in parts for block in part])
 
-    def curvature(self, parameters: Array, observed: bool = False) -> Array:
+    def information(self, parameters: Array, observed: bool = False) -> Array:
         """Fisher's information of the rows (D, D), without the prior; with `observed`, their Hessian."""
-        full = self.expand(parameters)
+        coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> Array:
-            matrix = np.zeros((full.size, full.size))
+            matrix = np.zeros((coefficients.size, coefficients.size))
             for block in blocks:
-                scores, targets = self._scores(block, full), self.targets[block.rows]
+                scores, targets = self._block_scores(block, coefficients), self.targets[block.rows]
                 weights = None if self.weights is None else self.weights[block.rows]
                 matrix += self.response.block_information(block, scores, targets, weights, observed)
             return matrix
 
-        return self.response.reduce_matrix(reduce(add, self.design.in_lanes(lane)))
+        return self.response.reduce_matrix(reduce(add, self.design.map_lanes(lane)))
 
-    def resolution(self, value: float) -> float:
-        """What changes of the objective are measured against: 1, or the value where that is larger.
-
-        Normal targets leave squares, which are in no unit of log-likelihood: their sum is the measure.
-        """
-        return max(_LEAST_SQUARES if self.response.targets_have_unit else 1.0, abs(value))
-
-    def information_change(self, before: Array, after: Array) -> float:
-        """The largest relative change of a row's information between two points, at most.
-
-        Information as a whole changes by no larger share in any direction, and standard errors by half of it.
-        """
-        return self.response.information_change(self.scores(before), self.scores(after))
-
-    def flat(self) -> NDArray[np.bool_]:
-        """Which parameters (D,) have no prior, or one so weak that rounding the rows' sums loses it."""
-        own = self.prior.diagonal
-        weak = own < _WEAK
-        if not own[weak].any():
-            return weak
-        squares = self._squares(np.ones(len(self.design)) if self.weights is None else self.weights)
-        return np.asarray(own <= _ROUNDED * np.tile(squares, len(own) // len(squares)))
-
-    def _squares(self, weights: Array) -> Array:
-        """Σ weight · x² of each column (width,)."""
-        parts = self.design.in_lanes(
-            lambda blocks: sum((block.squares(weights[block.rows]) for block in blocks), np.zeros(()))
-        )
-        return reduce(add, parts)
-
-    def gram(self) -> Array:
-        """Σ weight · row rowᵀ (width, width)."""
-        design = self.design
-        weights = np.ones(len(design)) if self.weights is None else self.weights
+    def diagonal(self, parameters: Array) -> Array:
+        """The diagonal of the information of the rows (D,), without the prior."""
+        coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[Block]) -> Array:
-            found = np.zeros((design.width, design.width))
+            diagonal = np.zeros(self.size)
             for block in blocks:
-                found += block.gram(weights[block.rows])
-            return found
+                weights = None if self.weights is None else self.weights[block.rows]
+                scores = self._block_scores(block, coefficients)
+                diagonal += self.response.block_diagonal(block, scores, weights)
+            return diagonal
 
-        return reduce(add, design.in_lanes(lane))
+        return reduce(add, self.design.map_lanes(lane))
 
-    def product(self, parameters: Array) -> Callable[[Array], Array]:
-        """What multiplies vectors (D,) by the information at a point, the prior's part added.
+    def information_product(self, parameters: Array) -> Callable[[Array], Array]:
+        """A function that multiplies vectors (D,) by the information at a point, the prior's part added.
 
         It takes two passes over the rows per product, and no matrix.
         """
@@ -175,47 +201,64 @@ class Objective:
         operator = self.response.information_operator(scores, weights)
 
         def multiply(vector: Array) -> Array:
-            full = self.expand(vector)
+            coefficients = self.expand(vector)
 
             def lane(blocks: Iterator[Block]) -> Array:
-                product = np.zeros(full.shape)
+                product = np.zeros(coefficients.shape)
                 for block in blocks:
-                    product += block.gradient(operator(block.rows, block.scores(full)))
+                    product += block.gradient(operator(block.rows, block.scores(coefficients)))
                 return product
 
             pull = self.prior.loss(vector + self.prior.mean)[1]
-            return self.response.reduce_gradient(reduce(add, self.design.in_lanes(lane))) + pull
+            return self.response.reduce_gradient(reduce(add, self.design.map_lanes(lane))) + pull
 
         return multiply
 
-    def diagonal(self, parameters: Array) -> Array:
-        """The diagonal of the information of the rows (D,), without the prior."""
-        full = self.expand(parameters)
+    def information_change(self, before: Array, after: Array) -> float:
+        """The largest relative change of a row's information between two points, at most.
+
+        The sum over rows changes by no larger share in any direction, and standard errors by half of it.
+        """
+        return self.response.information_change(self.scores(before), self.scores(after))
+
+    def gram(self) -> Array:
+        """Σ weight · row rowᵀ (width, width)."""
+        design = self.design
+        weights = np.ones(len(design)) if self.weights is None else self.weights
 
         def lane(blocks: Iterator[Block]) -> Array:
-            diagonal = np.zeros(self.size)
+            matrix = np.zeros((design.width, design.width))
             for block in blocks:
-                weights = None if self.weights is None else self.weights[block.rows]
-                diagonal += self.response.block_diagonal(block, self._scores(block, full), weights)
-            return diagonal
+                matrix += block.gram(weights[block.rows])
+            return matrix
 
-        return reduce(add, self.design.in_lanes(lane))
+        return reduce(add, design.map_lanes(lane))
 
-    def expand(self, parameters: Array) -> Array:
-        """Coefficients of each output (outputs, width), or (width,) of the only one."""
-        return self.response.expand(parameters, self.design.width)
+    def flat_parameters(self) -> NDArray[np.bool_]:
+        """Which parameters (D,) have no prior, or one so weak that rounding the rows' sums loses it."""
+        precision = self.prior.diagonal
+        weak = precision < _WEAK
+        if not precision[weak].any():
+            return weak
+        weights = np.ones(len(self.design)) if self.weights is None else self.weights
+        squares = reduce(
+            add,
+            self.design.map_lanes(
+                lambda blocks: sum((block.squares(weights[block.rows]) for block in blocks), np.zeros(()))
+            ),
+        )
+        return np.asarray(precision <= _ROUNDED * np.tile(squares, len(precision) // len(squares)))
+
+    def is_coefficient(self) -> NDArray[np.bool_]:
+        """Which parameters (D,) are coefficients, not intercepts."""
+        mask = np.ones((self.size // self.design.width, self.design.width), dtype=np.bool_)
+        mask[:, self.design.columns :] = False
+        return mask.ravel()
 
     def sample(self, count: int) -> "Objective":
         """Some of the rows, standing for all: spread evenly, and without a period that theirs could match."""
         n = len(self.design)
-        rows = np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64))
-        design = self.design.take(rows)
-        share = len(self.design) / len(design)
-        weights = np.full(len(design), share) if self.weights is None else share * self.weights[rows]
-        return replace(
-            self,
-            design=design,
-            targets=self.targets[rows],
-            weights=weights,
-            offsets=None if self.offsets is None else self.offsets[rows],
-        )
+        rows = self.rows.take(np.unique((n * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64)))
+        factor = n / len(rows.design)
+        weights = np.full(len(rows.design), factor) if rows.weights is None else factor * rows.weights
+        return Objective.of(replace(rows, weights=weights), self.response, self.prior)

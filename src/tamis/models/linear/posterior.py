@@ -1,18 +1,21 @@
-"""What is believed of a linear model → predictions, functions drawn from it, and intervals."""
+"""The posterior of a linear model → predictions, functions drawn from it, intervals and tests."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate import Normal, StudentT, Univariate
+from tamis.conjugate.distribution import tail_of
 
 _TINY = float(np.finfo(np.float64).tiny)  # a scale is above zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NoiseBelief:
-    """Inverse gamma, in the variance of each target's noise."""
+class NoisePosterior:
+    """An inverse gamma distribution of the variance of each target's noise."""
 
     shape: Array  # (q,)
     scale: Array  # (q,)
@@ -20,7 +23,7 @@ class NoiseBelief:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LinearPosterior:
-    """y = level + (x − centre)·w + noise for each of q targets: what is believed of w, level and noise.
+    """The distribution of w, level and noise in y = level + (x − centre)·w + noise, for each of q targets.
 
     Given the noise's precision β, w is N(mean, GGᵀ/β) and the level N(level, slack/β), independent of it.
     """
@@ -31,7 +34,7 @@ class LinearPosterior:
     mean: Array  # (q, d)
     root: Array  # (1 or q, d, d): G
     beta: Array  # (q,): its mean, where it is not known
-    noise: NoiseBelief | None  # None where it is known, or was chosen by evidence
+    noise: NoisePosterior | None  # None where it is known, or was chosen by evidence
     alpha: Array | None  # (q,) by evidence; as given, else; None for a prior covariance
     effective: Array  # (q,): γ, how many coefficients the data determine
     log_evidence: Array | None  # (q,); None where the prior does not integrate to one
@@ -39,9 +42,9 @@ class LinearPosterior:
     @property
     def covariance(self) -> Array:
         """Of the coefficients (q, d, d); ∞ and NaN for a t distribution of 2 degrees of freedom or less."""
-        spread = self.root @ np.swapaxes(self.root, -1, -2)
+        covariance = self.root @ np.swapaxes(self.root, -1, -2)
         with np.errstate(invalid="ignore"):
-            return np.asarray(spread * (self._inflation / self.beta)[:, None, None])
+            return np.asarray(covariance * (self._inflation / self.beta)[:, None, None])
 
     @property
     def intercept(self) -> Array:
@@ -50,7 +53,7 @@ class LinearPosterior:
 
     def marginals(self) -> Univariate:
         """The distribution of each coefficient; batch (d, q)."""
-        return self._around(self.mean.T, self.variances.T)
+        return self._make_distribution(self.mean.T, self.variances.T)
 
     @property
     def variances(self) -> Array:
@@ -63,8 +66,8 @@ class LinearPosterior:
 
     def leverage(self, x: Array) -> Array:
         """Variance of the noiseless answer, in units of the noise, for rows (n, d): (n, q)."""
-        apart = x - self.centre
-        squares = np.stack([np.square(apart @ root).sum(axis=1) for root in self.root], axis=1)
+        centred = x - self.centre
+        squares = np.stack([np.square(centred @ root).sum(axis=1) for root in self.root], axis=1)
         return np.asarray(self.slack + squares * np.ones(len(self.level)))
 
     def distribution(self, x: Array, target: int | slice = slice(None)) -> Univariate:
@@ -72,7 +75,7 @@ class LinearPosterior:
 
         The batch is (n, q), or (n,) of one target alone.
         """
-        return self._around(self.predict(x)[:, target], 1.0 + self.leverage(x)[:, target], target)
+        return self._make_distribution(self.predict(x)[:, target], 1.0 + self.leverage(x)[:, target], target)
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[Array, Array]:
         """n draws of the coefficients (n, q, d) and of the level (n, q)."""
@@ -90,16 +93,48 @@ class LinearPosterior:
         """The variance of a t distribution in units of its squared scale."""
         if self.noise is None:
             return np.ones(len(self.beta))
-        rest = 2.0 * self.noise.shape - 2.0
-        return np.where(rest > 0, (rest + 2.0) / np.where(rest > 0, rest, 1.0), np.inf)
+        excess = 2.0 * self.noise.shape - 2.0
+        return np.where(excess > 0, (excess + 2.0) / np.where(excess > 0, excess, 1.0), np.inf)
 
     def deviation(self, variance: Array) -> Array:
-        """The standard deviation that a variance in units of the noise (..., q) comes to."""
+        """The standard deviation of a variance in units of the noise (..., q)."""
         return np.asarray(np.sqrt(variance * self._inflation / self.beta))
 
-    def _around(self, location: Array, variance: Array, target: int | slice = slice(None)) -> Univariate:
+    def _make_distribution(
+        self, location: Array, variance: Array, target: int | slice = slice(None)
+    ) -> Univariate:
         """By location and variance in units of the noise, (..., q), or (...) of one target."""
         scale = np.maximum(np.sqrt(variance / self.beta[target]), _TINY)
         if self.noise is None:
             return Normal(location, scale)
         return StudentT(2.0 * self.noise.shape[target], location, scale)
+
+
+class CoefficientTests(NamedTuple):
+    """Of each coefficient, in the shape of all: whether it may be 0, and where it lies."""
+
+    statistics: Array  # z or t: coefficients over standard errors
+    p_values: Array  # two-sided
+    lower: Array
+    upper: Array
+
+
+def assess_coefficients(
+    coefficients: Array, errors: Array, coverage: float, degrees: Array | None = None
+) -> CoefficientTests:
+    """Test coefficients (k, d) of k outputs by their standard errors, by the normal distribution.
+
+    With `degrees` of freedom (k,) it is Student's t.
+    """
+    tail = tail_of(coverage)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistics = coefficients / errors
+    if degrees is None:
+        reach = np.full((len(coefficients), 1), -float(special.ndtri(tail)))
+        p_values = 2.0 * special.ndtr(-np.abs(statistics))
+    else:
+        reach = np.asarray(special.stdtrit(degrees, 1.0 - tail))[:, None]
+        p_values = 2.0 * special.stdtr(degrees[:, None], -np.abs(statistics))
+    return CoefficientTests(
+        statistics, p_values, coefficients - reach * errors, coefficients + reach * errors
+    )

@@ -1,4 +1,4 @@
-"""What a caller says of coefficients and noise → one prior, or one line that says what is wrong with it."""
+"""A caller's parameters of coefficients and noise → one prior, or one line that says what is wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tamis.linalg import Cholesky, symmetric
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coefficients:
+class CoefficientPrior:
     """N(mean, S) of the coefficients of each target, where α is not left to the evidence; 1/S else."""
 
     mean: Array  # (q, d)
@@ -22,8 +22,8 @@ class Coefficients:
     root: Array  # (d, d): S = root rootᵀ, where it is not flat
     log_determinant: float  # of the precision, where it is not flat
     flat: NDArray[np.bool_]  # (d,)
-    alpha: Array | None  # what was given: (), or (d,)
-    free: bool  # whether the precision is still to be multiplied by an α that the evidence chooses
+    alpha: Array | None  # as given: (), or (d,)
+    by_evidence: bool  # whether the precision is still to be multiplied by an α that the evidence chooses
 
     @property
     def proper(self) -> int:
@@ -31,27 +31,29 @@ class Coefficients:
         return int((~self.flat).sum())
 
 
-def coefficients(alpha: object, prior: object, d: int, q: int, usual: float | None = None) -> Coefficients:
+def make_coefficient_prior(
+    alpha: object, prior: object, d: int, q: int, default: float | None = None
+) -> CoefficientPrior:
     """The prior on the coefficients of d columns, for each of q targets.
 
-    A prior takes the place of alpha; `usual` is the alpha, besides "evidence", that says none was given.
+    A prior takes the place of alpha; `default` is the alpha, besides "evidence", that means none was given.
     """
-    strength = evidence_or(alpha, "alpha", ("evidence",))
+    strength = read_numbers_or_word(alpha, "alpha", ("evidence",))
     if prior is not None:
-        if not isinstance(strength, str) and (strength.ndim or float(strength) != usual):
-            said = "'evidence'" if usual is None else f"{usual:g}"
-            raise ValueError(f"got both alpha and prior, expected one of them: leave alpha={said}")
-        return _given(prior, d, q)
+        if not isinstance(strength, str) and (strength.ndim or float(strength) != default):
+            unset = "'evidence'" if default is None else f"{default:g}"
+            raise ValueError(f"got both alpha and prior, expected one of them: leave alpha={unset}")
+        return _read_prior(prior, d, q)
     if isinstance(strength, str):
-        return _diagonal(np.zeros((q, d)), np.ones(d), None, free=True)
+        return _make_diagonal(np.zeros((q, d)), np.ones(d), None, by_evidence=True)
     if strength.shape not in ((), (d,)):
         raise ValueError(f"got alpha of shape {strength.shape}, expected one number or one per column ({d},)")
     if not ((strength >= 0) & (strength < np.inf)).all():
         raise ValueError(f"got alpha={strength.min():g}, expected finite numbers of at least 0")
-    return _diagonal(np.zeros((q, d)), np.broadcast_to(strength, (d,)), strength)
+    return _make_diagonal(np.zeros((q, d)), np.broadcast_to(strength, (d,)), strength)
 
 
-def noise_precision(beta: Array, q: int) -> Array:
+def check_noise_precision(beta: Array, q: int) -> Array:
     """β of each target (q,)."""
     if beta.shape not in ((), (q,)):
         raise ValueError(f"got beta of shape {beta.shape}, expected one number or one per target ({q},)")
@@ -60,14 +62,14 @@ def noise_precision(beta: Array, q: int) -> Array:
     return np.broadcast_to(beta, (q,)).copy()
 
 
-def at_least_zero(name: str, given: object) -> float:
+def check_at_least_zero(name: str, given: object) -> float:
     """A parameter as a number, finite and not negative."""
     if not isinstance(given, Real) or not 0.0 <= float(given) < np.inf:
         raise ValueError(f"got {name}={given!r}, expected a finite number of at least 0")
     return float(given)
 
 
-def evidence_or(given: object, name: str, words: tuple[str, ...]) -> Any:
+def read_numbers_or_word(given: object, name: str, words: tuple[str, ...]) -> Any:
     """One of the words as it is, or numbers."""
     if isinstance(given, str) and given in words:
         return given
@@ -80,32 +82,35 @@ def evidence_or(given: object, name: str, words: tuple[str, ...]) -> Any:
         raise ValueError(f"got {name}={given!r}, {expected}") from None
 
 
-def _given(prior: object, d: int, q: int) -> Coefficients:
+def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
     if not isinstance(prior, Sequence) or len(prior) != 2:
-        given = arrays.one_line(prior)
-        raise ValueError(f"got prior={given}, expected a mean and a covariance: prior=(m0, S0)")
-    mean, spread = arrays.floats(prior[0], "mean of the prior"), arrays.floats(prior[1], "prior")
+        raise ValueError(
+            f"got prior={arrays.one_line(prior)}, expected a mean and a covariance: prior=(m0, S0)"
+        )
+    mean, covariance = arrays.floats(prior[0], "mean of the prior"), arrays.floats(prior[1], "prior")
     if mean.shape not in ((), (d,), (q, d)) or not np.isfinite(mean).all():
         raise ValueError(
             f"got a prior mean of shape {mean.shape}, expected finite numbers, one per column ({d},)"
         )
     means = np.broadcast_to(mean, (q, d)).copy()
-    if spread.shape == (d,):
-        if not ((spread > 0) & (spread < np.inf)).all():
-            raise ValueError(f"got a prior variance of {spread.min():g}, expected finite numbers above 0")
-        return _diagonal(means, 1.0 / spread, None)
-    if spread.shape != (d, d):
+    if covariance.shape == (d,):
+        if not ((covariance > 0) & (covariance < np.inf)).all():
+            raise ValueError(f"got a prior variance of {covariance.min():g}, expected finite numbers above 0")
+        return _make_diagonal(means, 1.0 / covariance, None)
+    if covariance.shape != (d, d):
         raise ValueError(
-            f"got a prior covariance of shape {spread.shape}, expected ({d}, {d}), or variances ({d},)"
+            f"got a prior covariance of shape {covariance.shape}, expected ({d}, {d}), or variances ({d},)"
         )
     what = "prior covariance"
-    factor = Cholesky.of(symmetric(spread, what), what, "give one that is")
+    factor = Cholesky.of(symmetric(covariance, what), what, "give one that is")
     volume, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
-    return Coefficients(means, factor.inverse(), factor.lower, volume, flat, None, False)
+    return CoefficientPrior(means, factor.inverse(), factor.lower, volume, flat, None, False)
 
 
-def _diagonal(mean: Array, precision: Array, alpha: Array | None, free: bool = False) -> Coefficients:
+def _make_diagonal(
+    mean: Array, precision: Array, alpha: Array | None, by_evidence: bool = False
+) -> CoefficientPrior:
     flat = precision == 0
     proper = np.where(flat, 1.0, precision)
     root, volume = np.diag(1.0 / np.sqrt(proper)), float(np.log(proper).sum())
-    return Coefficients(mean, np.diag(precision), root, volume, flat, alpha, free)
+    return CoefficientPrior(mean, np.diag(precision), root, volume, flat, alpha, by_evidence)

@@ -1,38 +1,180 @@
-"""Rows, a log link and where a climb has ended → columns whose coefficients grow for ever.
+"""An objective and the point where steps ended → columns whose coefficients grow without end, if any.
 
-Means are exponentials, so that those of targets of 0 or less can fall without end. Where they do, Newton's
-steps move their scores by ½ to 1 each time and never become shorter, though by then the objective hardly
-changes: the length of the next step, measured in scores, tells that from an optimum.
+Without a prior a likelihood may have no maximum. Of classes: if a plane has every row on its own side, scores
+may grow for ever, whatever the rows' weights; a direction along which that is so is proof. If some rows lie
+on the border, they have no information along it. Of a log link: means of targets of 0 or less can fall
+without end. Where they do, Newton's steps change their scores by ½ to 1 each time and never become shorter,
+though by then the objective hardly changes: the length of the next step, in scores, distinguishes that from
+an optimum.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.linalg import eigen
+from tamis.linalg import Cholesky, eigen
+from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import Objective
 
-_LONG = 0.1  # of a score: at an optimum the next step is far shorter, without one it is ½ or more
-_STILL = 1e-5  # of the largest change of a score: rows that change less do not move
-_LOST = 1e-13  # of the largest curvature: below, rounding has a say in how long a step is
+_NO_INFORMATION = 1e-3  # of one row's information at first: with less along a direction, no row informs it
+_LITTLE_INFORMATION = 1e-2  # of a row's information at first: if every row has more, none has a large score
+_LIGHT = 1e-3  # of the mean weight: rows too light to be on their own side when steps end
+_BORDER = 1e-4  # of the largest margin: rows no further from the border lie on it
+_STRICT = 1e-12  # of the largest margin: less is rounding
+_FULL_SIZE = 1000  # parameters up to which directions are searched; beyond, columns
+_LONG_STEP = 0.1  # of a score: at an optimum the next step is far shorter, without one it is ½ or more
+_CONSTANT = 1e-5  # of the largest change of a score: rows that change less do not change
+_NO_CURVATURE = 1e-13  # of the largest curvature: below, the length of a step is rounding
 _ROUNDING = 1e-16  # of the largest curvature: what is left of a direction in which there is none
-_DISTANCES = 2.0 ** np.arange(
-    25
-)  # of the fastest score: in the end the slowest, by `_STILL`, moved by hundreds
+_DISTANCES = 2.0 ** np.arange(25)  # of the fastest score: at the last, the slowest has changed by hundreds
 
 
-def find_unbounded_columns(objective: Objective, at: Array) -> NDArray[np.int64] | None:
-    """Find columns along which the objective falls for ever; None if it has an optimum, as steps tell it."""
-    flat = objective.flat()
-    if not flat.any() or not (objective.targets <= 0).any():
+# ── classes ──
+
+
+def find_separating_columns(
+    objective: Objective, at: Array, precision: Array | None
+) -> NDArray[np.int64] | None:
+    """Find columns along which scores grow for ever, as no row is on the wrong side and there is no prior.
+
+    None of them are named if every row is on its own side. `precision` is that of the posterior where steps
+    ended, if it is known in full; if it is not, among more than 1,000 parameters only single columns along
+    which no class overlaps are found.
+    """
+    if not objective.response.has_classes:
         return None
-    for step, is_sure in _next_steps(objective, at):
+    flat = objective.flat_parameters()
+    if not flat[objective.is_coefficient()].any():
+        return None
+    loose = np.where(flat, at, 0.0)
+    if has_all_rows_correct(objective, loose) or _is_separated_but_for_light_rows(objective, at, flat):
+        return np.empty(0, dtype=np.int64)
+    remaining = objective.response.remaining_information(objective.scores(at))
+    if not _with_weight(objective, remaining).min() < _LITTLE_INFORMATION:
+        return None
+    if precision is None or precision.ndim == 1:
+        if objective.size > _FULL_SIZE:
+            return _find_single_columns(objective, at, loose)
+        precision = objective.prior.add_to(objective.information(at))
+    return _find_directions(objective, at, flat, precision)
+
+
+def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
+    """Whether every row with weight has its own class strictly ahead."""
+    margins = _margins(objective, direction)
+    return bool(margins.min() > _STRICT * margins.max()) if len(margins) else False
+
+
+def _margins(objective: Objective, direction: Array) -> Array:
+    """By how much own classes gain on the next best along a direction, of rows with weight."""
+    scores = objective.design.scores(objective.expand(direction))
+    return _with_weight(objective, objective.response.margins(scores, objective.targets))
+
+
+def _with_weight(objective: Objective, values: Array) -> Array:
+    return values if objective.weights is None else values[objective.weights > 0]
+
+
+def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.bool_]) -> bool:
+    """Whether rows are on the wrong side only because they are light: sides do not depend on weights."""
+    weights = objective.weights
+    if weights is None or not flat.all():
+        return False
+    wrong = _margins(objective, at) <= 0.0
+    positive = weights[weights > 0]
+    if not wrong.any() or positive[wrong].max() > _LIGHT * positive.mean():
+        return False
+    equal = replace(objective, weights=(weights > 0).astype(np.float64))
+    return has_all_rows_correct(equal, minimise(equal, np.zeros_like(at)).point.parameters)
+
+
+def _count(objective: Objective) -> int:
+    return len(_with_weight(objective, objective.targets))
+
+
+def _is_proof(objective: Objective, direction: Array) -> bool:
+    """Whether along the direction some rows gain, and none lose."""
+    margins = _margins(objective, direction)
+    return bool(margins.max() > 0.0 and margins.min() >= -_BORDER * margins.max())
+
+
+def _find_single_columns(objective: Objective, at: Array, loose: Array) -> NDArray[np.int64] | None:
+    width, columns = objective.design.width, objective.design.columns
+    first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
+    lost = np.logical_and(objective.flat_parameters(), last <= _NO_INFORMATION / _count(objective) * first)
+    lost.reshape(-1, width)[:, columns:] = False
+    if not lost.any() or not _is_proof(objective, np.where(lost, loose, 0.0)):
+        return None
+    return np.flatnonzero(np.asarray(lost.reshape(-1, width).any(axis=0))[:columns])
+
+
+def _find_directions(
+    objective: Objective, at: Array, flat: NDArray[np.bool_], precision: Array
+) -> NDArray[np.int64] | None:
+    width, columns = objective.design.width, objective.design.columns
+    first = objective.prior.add_to(objective.information(np.zeros_like(at)))
+    scale = np.sqrt(np.diagonal(first))
+    values, vectors = eigen(precision / (scale[:, None] * scale))
+    level = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
+    lost = vectors[:, values <= level / _count(objective)]
+    if not lost.shape[1]:
+        return None
+    direction = lost @ (lost.T @ (scale * at))  # where rows have no information, steps went out without end
+    if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
+        weights = objective.weights
+        lightest = 1.0 / len(objective.targets)
+        if weights is not None:
+            lightest = float(weights[weights > 0].min() / weights.sum())
+        if values[0] > level * lightest:
+            return None
+        direction = vectors[:, 0]
+    share = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
+    return np.flatnonzero(share > 0.1 * share.max())
+
+
+def make_definite(objective: Objective, precision: Array) -> Array:
+    """Raise a precision that rounding may have left singular: nearly nothing is known of some direction."""
+    if precision.ndim == 1:
+        least = 1e-14 * objective.diagonal(np.zeros_like(precision))
+        return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
+    if bool(Cholesky.where_definite(precision)[1]):
+        return precision
+    first = np.diagonal(objective.prior.add_to(objective.information(np.zeros(len(precision)))))
+    for share in 10.0 ** np.arange(-15.0, -5.0):
+        raised = precision + share * np.diag(first)
+        if bool(Cholesky.where_definite(raised)[1]):
+            return np.asarray(raised)
+    return np.diag(np.maximum(np.diagonal(precision), 1e-6 * first))
+
+
+# ── means that fall to zero ──
+
+
+def find_vanishing_columns(
+    objective: Objective, at: Array, scores: Array, is_full: bool
+) -> NDArray[np.int64] | None:
+    """Find columns along which targets are never above 0: without a prior their coefficients grow for ever.
+
+    `scores` are those of the rows there; `is_full` is whether the posterior is known in full, so that a
+    Hessian can be afforded.
+    """
+    rows, response = objective.rows, objective.response
+    if response.vanishing_targets is None:
+        return None
+    flat = objective.flat_parameters()
+    if flat.all() and response.can_all_vanish(scores, rows.targets, rows.weights, rows.offsets):
+        return np.arange(rows.design.columns)
+    if not is_full or not flat.any() or not (objective.targets <= 0).any():
+        return None
+    for step, is_certain in _next_steps(objective, at):
         move = np.where(flat, step, 0.0)
-        moves = objective.design.scores(move)
-        longest = float(np.abs(moves).max(initial=0.0))
-        if longest > (_LONG if is_sure else 0.0) and _falls_for_ever(objective, at, moves / longest):
+        changes = objective.design.scores(move)
+        longest = float(np.abs(changes).max(initial=0.0))
+        is_long = longest > (_LONG_STEP if is_certain else 0.0)
+        if is_long and _falls_for_ever(objective, scores, changes / longest):
             share = (np.abs(move) * objective.design.extent()[1])[: objective.design.columns]
             return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
     return None
@@ -44,28 +186,28 @@ def _next_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]
     Magnitudes of the Hessian's eigenvalues are taken, so that the step descends in any case.
     """
     _, gradient = objective.value_and_gradient(at)
-    hessian = objective.prior.added_to(objective.curvature(at, observed=True))
+    hessian = objective.prior.add_to(objective.information(at, observed=True))
     scale = np.sqrt(np.maximum(np.abs(np.diagonal(hessian)), np.finfo(np.float64).tiny))
     values, vectors = eigen(hessian / (scale[:, None] * scale))
     sizes = np.abs(values) / np.abs(values).max()
     raised = np.maximum(sizes, _ROUNDING) * np.abs(values).max()
     yield -(vectors @ ((vectors.T @ (gradient / scale)) / raised)) / scale, True
-    for place in np.flatnonzero(sizes <= _LOST):
+    for place in np.flatnonzero(sizes <= _NO_CURVATURE):
         yield vectors[:, place] / scale, False
         yield -vectors[:, place] / scale, False
 
 
-def _falls_for_ever(objective: Objective, at: Array, moves: Array) -> bool:
-    """Whether all rows that move have falling scores, and their slope stays negative however far they go."""
-    moving = np.abs(moves) > _STILL
-    if (moves[moving] > 0).any():
+def _falls_for_ever(objective: Objective, scores: Array, changes: Array) -> bool:
+    """Whether all scores that change fall, and the loss falls with them however far they go."""
+    changing = np.abs(changes) > _CONSTANT
+    if (changes[changing] > 0).any():
         return False
-    scores, targets, moves = objective.scores(at)[moving], objective.targets[moving], moves[moving]
-    weights = np.ones(len(scores)) if objective.weights is None else objective.weights[moving]
+    scores, targets, changes = scores[changing], objective.targets[changing], changes[changing]
+    weights = np.ones(len(scores)) if objective.weights is None else objective.weights[changing]
     with np.errstate(over="ignore"):
-        slopes = [
-            (weights * moves) @ objective.response.loss(scores + far * moves, targets)[1]
-            for far in _DISTANCES
+        derivatives = [
+            (weights * changes) @ objective.response.loss(scores + distance * changes, targets)[1]
+            for distance in _DISTANCES
         ]
-    # at last, means are too small for floats and slopes are 0
-    return bool(slopes[0] < 0 and max(slopes) <= 0)
+    # at the largest distances, means are too small for floats and derivatives are 0
+    return bool(derivatives[0] < 0 and max(derivatives) <= 0)

@@ -1,0 +1,647 @@
+"""Bayesian linear regression: coefficients and noise with their uncertainty, from sums of products.
+
+Also what the faces of all linear models share: rows of numbers, tables of coefficients, explanations.
+"""
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from tamis import arrays
+from tamis.arrays import Array
+from tamis.conjugate import Univariate
+from tamis.estimators import answers
+from tamis.estimators.base import T, TableFace, with_callbacks
+from tamis.estimators.reading import make_generator
+from tamis.inputs import read_first_table, read_next_table, read_numbers, read_targets, read_weights
+from tamis.models.linear import (
+    BayesianLinear,
+    HeldOutNumbers,
+    LinearPosterior,
+    cross_validate,
+    leave_one_out,
+)
+from tamis.models.linear.posterior import assess_coefficients
+from tamis.parameters import check_decay_factor
+from tamis.schema import Schema
+from tamis.stats import Gram
+from tamis.tables import Table
+
+INTERCEPT = "(intercept)"
+_NAME_WIDTH = 14  # least width of names in the text
+_LARGE = 1e4  # from here on z has three digits and a power
+_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
+_INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "intercept", "exact")  # in files
+
+
+# ── what all linear faces share ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearState:
+    """What a fitted linear model holds; each face adds what it learned."""
+
+    schema: Schema
+
+    is_empty: ClassVar[bool] = False  # a state is only ever made by learning
+
+
+class LinearFace(TableFace[T]):
+    """A linear model's columns: rows of numbers."""
+
+    def _read(self, X: object) -> tuple[Table, Schema]:
+        """Rows to learn: the first, which define the columns, or further rows of the same columns."""
+        state = self._find_state()
+        if state is None:
+            return read_first_table(X, self._sparse)
+        return self._table(X), state.schema
+
+    def _table(self, X: object) -> Table:
+        """Further rows of the same columns."""
+        return read_next_table(X, self.state_.schema, type(self).__name__, self._sparse, missing=False)
+
+    def _rows(self, X: object) -> Array:
+        """Dense rows to predict (n, d)."""
+        return read_numbers(self._table(X))
+
+
+def check_sample_count(n_samples: object) -> int:
+    """The number of draws, checked."""
+    count = float(n_samples) if isinstance(n_samples, Real) else np.nan
+    if not 1.0 <= count < np.inf or not count.is_integer():
+        raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
+    return int(count)
+
+
+def assign_folds(
+    folds: int | str | ArrayLike,
+    groups: Any,
+    rows: int,
+    places: NDArray[np.int64] | None,
+    random_state: Any,
+) -> NDArray[np.int64] | None:
+    """The fold of each of the rows at these places, or of all; None to leave out one at a time."""
+    if places is not None:
+        folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[places]
+        groups = None if groups is None else _check_per_row(groups, rows, "groups")[places]
+    count = rows if places is None else len(places)
+    fold = answers.fold_of_each(folds, count, None, groups, random_state)
+    if fold is not None and len(np.unique(fold)) < 2:
+        raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
+    return fold
+
+
+def _check_per_row(given: Any, rows: int, name: str) -> NDArray[Any]:
+    values = np.asarray(given)
+    if values.shape != (rows,):
+        raise ValueError(f"got {name} of shape {values.shape} for {rows} rows, expected one per row")
+    return values
+
+
+# ── tables of coefficients ──
+
+
+@dataclass(frozen=True, slots=True)
+class CoefficientSummary:
+    """A row for each coefficient; it prints as a table, and `to_frame` makes a frame of it.
+
+    The columns are `name`; `class` or `target`, where there are several; `coef`, `std_err`, and `z` or `t`,
+    which is the former over the latter; `p_value`; and `lower` and `upper`, the ends of the interval that
+    holds the coefficient with probability `coverage`. Without a prior, p values are the usual ones; with one
+    they are twice the posterior probability that the coefficient has the other sign.
+
+    Examples
+    --------
+    >>> import tamis
+    >>> model = tamis.GeneralizedLinear("poisson").fit([[0.0], [1.0], [2.0], [3.0]], [2, 3, 6, 7])
+    >>> model.summary().to_frame().round(2)
+              name  coef  std_err     z  p_value  lower  upper
+    0  (intercept)  0.77     0.51  1.50     0.13  -0.23   1.77
+    1            0  0.42     0.23  1.85     0.06  -0.02   0.86
+    """
+
+    headline: str
+    columns: Mapping[str, tuple[Any, ...]]
+    coverage: float
+    library: str | None = None  # of the frame that the model was fitted to
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """A frame of that library: by default of the one whose frame was fitted, and else pandas.
+
+        "pandas", "polars", "pyarrow", "modin" and "cudf" are known, where they are installed.
+        """
+        chosen = self.library if library is None else library
+        chosen = chosen if library is not None or chosen in _LIBRARIES else "pandas"
+        if chosen not in _LIBRARIES:
+            raise ValueError(f"got library={library!r}, expected one of {', '.join(map(repr, _LIBRARIES))}")
+        if importlib.util.find_spec(chosen) is None:
+            raise ImportError(
+                f"a frame of {chosen} needs {chosen}, which is not installed: install it, name another "
+                "library, or use the attribute columns"
+            )
+        return answers.frame({name: list(column) for name, column in self.columns.items()}, chosen)
+
+    def __str__(self) -> str:
+        columns, coverage = self.columns, f"{100 * self.coverage:g} %"
+        statistic = "t" if "t" in columns else "z"
+        parts: list[tuple[str, int, list[str]]] = [
+            ("coef", 10, [f"{x:.4g}" for x in columns["coef"]]),
+            ("std err", 9, [f"{x:.3g}" for x in columns["std_err"]]),
+            (statistic, 10, [f"{x:.2f}" if abs(x) < _LARGE else f"{x:.3g}" for x in columns[statistic]]),
+            ("p", 6, [f"{x:.3f}" for x in columns["p_value"]]),
+            (f"{coverage} from", 12, [f"{x:.4g}" for x in columns["lower"]]),
+            ("to", 11, [f"{x:.4g}" for x in columns["upper"]]),
+        ]
+        lines = _align("", _NAME_WIDTH, [str(name) for name in columns["name"]], str.ljust)
+        for kind in ("class", "target"):
+            if kind in columns:
+                cells = _align(kind, 0, [str(label) for label in columns[kind]], str.ljust)
+                lines = [line + cell for line, cell in zip(lines, cells, strict=True)]
+        for title, width, column in parts:
+            cells = _align(title, width, column, str.rjust)
+            lines = [line + cell for line, cell in zip(lines, cells, strict=True)]
+        return "\n".join([self.headline, "", *lines])
+
+    __repr__ = __str__
+
+
+def _align(title: str, least: int, cells: list[str], justify: Any) -> list[str]:
+    """Align the cells under their title, all of one width, with a space between columns."""
+    width = max(least, 1 + max(map(len, [title, *cells])))
+    return [justify(cell, width) for cell in [title, *cells]]
+
+
+def summarize(
+    headline: str,
+    schema: Schema,
+    coefficients: Array,
+    errors: Array,
+    intercepts: tuple[Array, Array] | None,
+    coverage: float,
+    outputs: tuple[str, Sequence[Any]] | None = None,
+    degrees: Array | None = None,
+) -> CoefficientSummary:
+    """A table of coefficients (k, d) of k outputs and their standard errors, by the normal distribution.
+
+    Intercepts (k,) and their standard errors are its first rows. `outputs` is "class" or "target", and the
+    labels of the outputs; `degrees` (k,) are degrees of freedom, by which it is Student's t.
+    """
+    names = [str(schema.name(j)) for j in range(schema.width)]
+    if intercepts is not None:
+        names.insert(0, INTERCEPT)
+        coefficients = np.column_stack([intercepts[0], coefficients])
+        errors = np.column_stack([intercepts[1], errors])
+    tests = assess_coefficients(coefficients, errors, coverage, degrees)
+    columns: dict[str, tuple[Any, ...]] = {"name": tuple(names * len(coefficients))}
+    if outputs is not None:
+        columns[outputs[0]] = tuple(label for label in outputs[1] for _ in names)
+    numbers = {
+        "coef": coefficients,
+        "std_err": errors,
+        "z" if degrees is None else "t": tests.statistics,
+        "p_value": tests.p_values,
+        "lower": tests.lower,
+        "upper": tests.upper,
+    }
+    columns |= {name: tuple(np.ravel(values).tolist()) for name, values in numbers.items()}
+    return CoefficientSummary(headline, columns, float(coverage), schema.library)
+
+
+# ── explanations ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearExplanation:
+    """What a row comes to on the scale on which the model is linear, column by column.
+
+    Of each row, `contributions` and `baseline` sum to `prediction`. The baseline is the answer for a row of
+    means, if the model has an intercept; a contribution is how far its column moves the answer from there.
+    """
+
+    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
+    baseline: Array  # (n,)
+    names: tuple[Any, ...]  # d
+
+    @property
+    def prediction(self) -> Array:
+        """What the row comes to (n,)."""
+        terms = self.contributions if hasattr(self.contributions, "tocsr") else self.values()
+        return np.asarray(terms.sum(axis=1)).ravel() + self.baseline
+
+    def values(self) -> Array:
+        """The contributions as an array (n, d)."""
+        terms = self.contributions
+        if hasattr(terms, "toarray"):
+            return np.asarray(terms.toarray())
+        return np.asarray(terms.to_numpy() if hasattr(terms, "to_numpy") else terms, dtype=np.float64)
+
+    def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
+        """The columns of a row that move it most, strongest first: (name, contribution)."""
+        terms = self.contributions
+        sparse = hasattr(terms, "tocsr")  # one row of it is filled, not all
+        values = terms.tocsr()[[row]].toarray()[0] if sparse else self.values()[row]
+        order = np.argsort(-np.abs(values), kind="stable")[:count]
+        return [(self.names[i], float(values[i])) for i in order.tolist() if values[i] != 0]
+
+
+def explain_terms(
+    terms: Array, baseline: Array, schema: Schema, X: object, table: Table
+) -> LinearExplanation:
+    """An explanation by contributions (n, d) in the order of the data's columns; a frame for a frame."""
+    names = tuple(schema.name(j) for j in range(schema.width))
+    contributions: Any = terms
+    if schema.names is not None and table.names is not None:
+        library = type(X).__module__.partition(".")[0]
+        contributions = answers.frame(dict(zip(names, terms.T, strict=True)), library, like=X)
+    return LinearExplanation(contributions, baseline, names)
+
+
+# ── the regression ──
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressionState(LinearState):
+    """The sums, and the posterior once it was inferred from them."""
+
+    model: BayesianLinear  # that infers the posterior
+    statistic: Gram
+    is_flat: bool  # whether targets were (n,), and predictions are
+    cache: list[LinearPosterior] = field(default_factory=list)  # the posterior, once it was needed
+
+
+class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # type: ignore[misc]  # scikit-learn has no types
+    """Linear regression that says how sure it is, chooses its own regularisation, and can forget.
+
+    y = intercept + x·w + noise, with a normal prior on the coefficients w, a flat one on the intercept, and
+    normal noise of precision β = 1/variance. A row of weight 2 is that row twice. Several columns of targets
+    share the sums of the rows; each has its own coefficients, noise and, if evidence chooses it, α.
+
+    Parameters
+    ----------
+    alpha : float, array of one per column, or "evidence"
+        Precision of the coefficients about 0; 0 is a flat prior, as least squares have. By evidence it is
+        the one that makes the targets most probable; where columns say nothing of them, it is large, and
+        bounded.
+    beta : float or array of one per target, "unknown" or "evidence"
+        Precision of the noise. "unknown" integrates it out and predicts by a Student t; the belief in its
+        variance σ² is an inverse gamma, and the prior of the coefficients is in units of it: N(0, σ²/α). By
+        evidence it is one number; for a perfect fit it is bounded, σ² at 1e-12 of the targets' variance.
+    prior : tuple, optional
+        Mean and covariance (d, d), or variances (d,), of the coefficients, in place of `alpha`.
+    noise_shape, noise_scale : float
+        Of the inverse gamma belief, for beta="unknown". 0 and 0 say nothing, and have no evidence.
+    fit_intercept : bool
+    exact : whether sums of products are exact to the bit, at several times the price
+
+    Notes
+    -----
+    With alpha=0, coefficients are those of least squares. Then beta="evidence" has their usual standard
+    errors as `coef_std_`, and beta="unknown" their usual t intervals (n − d − 1 degrees of freedom) as
+    `coef_interval`; its `coef_std_` is that of the t distribution, and so a little larger.
+
+    Examples
+    --------
+    >>> import tamis
+    >>> model = tamis.BayesianLinearRegression(alpha=0.1, beta=4.0).fit([[0], [1], [2], [3]], [1, 3, 5, 7])
+    >>> low, high = model.predict_interval([[4]])
+    >>> model.predict([[4]]).round(2).tolist(), low.round(2).tolist(), high.round(2).tolist()
+    ([8.98], [7.68], [10.27])
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: Any = "evidence",
+        beta: Any = "evidence",
+        prior: tuple[ArrayLike, ArrayLike] | None = None,
+        noise_shape: float = 0.0,
+        noise_scale: float = 0.0,
+        fit_intercept: bool = True,
+        exact: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.beta = beta
+        self.prior = prior
+        self.noise_shape = noise_shape
+        self.noise_scale = noise_scale
+        self.fit_intercept = fit_intercept
+        self.exact = exact
+
+    def _model(self, schema: Schema) -> BayesianLinear:
+        return BayesianLinear(
+            alpha=self.alpha,
+            beta=self.beta,
+            prior=self.prior,
+            noise_shape=self.noise_shape,
+            noise_scale=self.noise_scale,
+            intercept=bool(self.fit_intercept),
+            exact=bool(self.exact),
+            names=schema.names,
+        )
+
+    # ── the algebra ──
+
+    @with_callbacks
+    def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Learn from rows and their targets, (n,) or (n, q)."""
+        table, schema = read_first_table(X, self._sparse)
+        model = self._model(schema)
+        state = RegressionState(schema, model, *self._observe(table, y, sample_weight))
+        state.cache.append(model.infer(state.statistic))
+        self.state_ = state
+        return self
+
+    def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Learn more rows: the model is as if all had come at once."""
+        table, schema = self._read(X)
+        part, is_flat = self._observe(table, y, sample_weight)
+        before = self._find_state()
+        if before is not None:
+            self.state_ = self._with_statistic(before, before.statistic + _check_targets(part, before))
+            return self
+        model = self._model(schema)
+        model.refuse_impossible(schema.width, part.targets)
+        self.state_ = RegressionState(schema, model, part, is_flat)
+        return self
+
+    def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
+        """Forget rows that were learned, with their targets and weights: as if they had never come."""
+        state = self.state_
+        part, _ = self._observe(self._read(X)[0], y, sample_weight)
+        rest = state.statistic - _check_targets(part, state)
+        rest.refuse_impossible()
+        rest.refuse_lost(bool(self.fit_intercept), state.schema.names)
+        if not float(rest.weight.value) > 0:
+            raise ValueError(
+                "every row would be forgotten, expected some to be left: make a new model instead; "
+                "nothing was changed"
+            )
+        self.state_ = self._with_statistic(state, rest)
+        return self
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other models of the same columns have learned."""
+        state, *rest = self._states_to_merge(others)
+        statistic = state.statistic
+        for other in rest:
+            statistic = statistic + _check_targets(other.statistic, state)
+        self.state_ = self._with_statistic(state, statistic)
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Let everything learned so far count `factor` times as much."""
+        state = self.state_
+        self.state_ = self._with_statistic(state, state.statistic * check_decay_factor(factor))
+        return self
+
+    def infer(self, **params: Any) -> Self:
+        """Set parameters and infer again from what was learned, without reading data again."""
+        state = self.state_
+        with self._try_params(params):
+            model = self._model(state.schema)
+            posterior = model.infer(state.statistic)
+        self.state_ = replace(state, model=model, cache=[posterior])
+        return self
+
+    def _with_statistic(self, state: RegressionState, statistic: Gram) -> RegressionState:
+        """The state with other sums, from which the parameters as they are now will infer."""
+        model = self._model(state.schema)
+        model.refuse_impossible(state.schema.width, statistic.targets)
+        return RegressionState(state.schema, model, statistic, state.is_flat)
+
+    def _observe(self, table: Table, y: object, sample_weight: object) -> tuple[Gram, bool]:
+        """The sums of the rows, and whether y had one dimension."""
+        targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
+        rows = arrays.Matrix(table.numbers(), table.names)
+        return Gram.observe(rows, targets, weights, exact=bool(self.exact)), targets.ndim == 1
+
+    def _posterior(self, attribute: str = "") -> LinearPosterior:
+        state = self._state_for(attribute)
+        if not state.cache:
+            try:
+                state.cache.append(state.model.infer(state.statistic))
+            except ValueError as problem:
+                if not attribute:
+                    raise
+                raise AttributeError(f"no {attribute}: {problem}") from None
+        return state.cache[0]
+
+    def _drop_target_axis(self, values: Array, axis: int = -1) -> Array:
+        """Without the axis of targets, if y had none."""
+        return np.asarray(np.take(values, 0, axis=axis) if self.state_.is_flat else values)
+
+    def _number_or_array(self, attribute: str, values: Array) -> Any:
+        """One number per target, or just one if y had one dimension."""
+        return float(values[0]) if self._state_for(attribute).is_flat else values
+
+    # ── answers ──
+
+    def predict(self, X: object, return_std: bool = False) -> Any:
+        """The mean answer (n,) or (n, q); and if asked the standard deviation of the next, noise and all."""
+        posterior, rows = self._posterior(), self._rows(X)
+        mean = self._drop_target_axis(posterior.predict(rows))
+        if not return_std:
+            return mean
+        return mean, self._drop_target_axis(posterior.deviation(1.0 + posterior.leverage(rows)))
+
+    def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Where the next answer lies with that probability: lower and upper ends, each (n,) or (n, q)."""
+        return self.predict_distribution(X).interval(coverage)
+
+    def predict_distribution(self, X: object) -> Univariate:
+        """Of the next answer for each row: a `Normal`, or a `StudentT` for beta="unknown"."""
+        return self._posterior().distribution(self._rows(X), 0 if self.state_.is_flat else slice(None))
+
+    def sample_functions(self, X: object, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Functions drawn from the posterior, without noise: (n_samples, n) or (n_samples, n, q)."""
+        posterior, rows = self._posterior(), self._rows(X)
+        coefficients, levels = posterior.draw(make_generator(random_state), check_sample_count(n_samples))
+        functions = levels[:, None] + (rows - posterior.centre) @ np.swapaxes(coefficients, -1, -2)
+        return self._drop_target_axis(functions)
+
+    def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Coefficients drawn from the posterior, (n_samples, d) or (n_samples, q, d)."""
+        coefficients, _ = self._posterior().draw(make_generator(random_state), check_sample_count(n_samples))
+        return self._drop_target_axis(coefficients, axis=1)
+
+    def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
+        """Ends of the interval in which each coefficient lies with that probability, (d,) or (q, d)."""
+        low, high = self._posterior().marginals().interval(coverage)
+        return self._drop_target_axis(low.T, axis=0), self._drop_target_axis(high.T, axis=0)
+
+    def summary(self, coverage: float = 0.95) -> CoefficientSummary:
+        """Coefficients with their standard errors, z or t, p and intervals: print it, or call its `to_frame`.
+
+        For beta="unknown" it is t, and the standard error is the scale of its distribution.
+        """
+        posterior, state = self._posterior(), self.state_
+        weight = float(state.statistic.weight.value)
+        return _summarize_posterior(posterior, state.schema, state.model.intercept, weight, coverage)
+
+    def explain(self, X: object, target: int = 0) -> LinearExplanation:
+        """How far each column moves the prediction of a target; see `LinearExplanation`."""
+        posterior, schema = self._posterior(), self.state_.schema
+        place: object = target
+        if not isinstance(place, int | np.integer) or not 0 <= place < len(posterior.level):
+            raise ValueError(f"got target={target!r}, expected 0 to {len(posterior.level) - 1}")
+        table = self._table(X)
+        terms = (read_numbers(table) - posterior.centre) * posterior.mean[target]
+        return explain_terms(terms, np.full(len(terms), posterior.level[target]), schema, X, table)
+
+    def cross_validate(
+        self,
+        X: object,
+        y: object,
+        folds: int | str | ArrayLike = 5,
+        *,
+        sample_weight: object = None,
+        groups: object = None,
+        random_state: Any = 0,
+    ) -> HeldOutNumbers:
+        """Answers for each row from a model that never saw its fold, for the price of one pass.
+
+        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. What
+        evidence chooses is chosen anew for each fold; leaving one out, it is what all rows chose. Rows of no
+        weight are left out of the answer.
+        """
+        table, schema = read_first_table(X, self._sparse)
+        targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
+        model, rows = self._model(schema), read_numbers(table)
+        places = None if weights is None or weights.all() else np.flatnonzero(weights)
+        fold = assign_folds(folds, groups, len(rows), places, random_state)
+        if weights is not None and places is not None:
+            rows, targets, weights = rows[places], targets[places], weights[places]
+        if fold is None:
+            return leave_one_out(model, rows, targets, weights)
+        return cross_validate(model, rows, targets, fold, weights)
+
+    # ── what was learned ──
+
+    @property
+    def statistic_(self) -> Gram:
+        """All that was learned."""
+        return self._state_for("statistic_").statistic
+
+    @property
+    def coef_(self) -> Array:
+        """The mean of the coefficients, (d,) or (q, d)."""
+        return self._drop_target_axis(self._posterior("coef_").mean, axis=0)
+
+    @property
+    def coef_std_(self) -> Array:
+        """The standard deviation of each coefficient, (d,) or (q, d)."""
+        posterior = self._posterior("coef_std_")
+        return self._drop_target_axis(posterior.deviation(posterior.variances.T).T, axis=0)
+
+    @property
+    def coef_covariance_(self) -> Array:
+        """The covariance of the coefficients, (d, d) or (q, d, d)."""
+        return self._drop_target_axis(self._posterior("coef_covariance_").covariance, axis=0)
+
+    @property
+    def intercept_(self) -> Any:
+        """The answer for a row of zeros; 0 without an intercept."""
+        return self._number_or_array("intercept_", self._posterior("intercept_").intercept)
+
+    @property
+    def intercept_std_(self) -> Any:
+        """Its standard deviation."""
+        posterior = self._posterior("intercept_std_")
+        std = posterior.deviation(posterior.leverage(np.zeros((1, len(posterior.centre)))))[0]
+        has_intercept = self.state_.model.intercept
+        return self._number_or_array("intercept_std_", std if has_intercept else np.zeros_like(std))
+
+    @property
+    def alpha_(self) -> Any:
+        """The precision of the coefficients: that chosen by evidence, one per target, or as given."""
+        alpha = self._posterior("alpha_").alpha
+        if alpha is None:
+            raise AttributeError("alpha_ is not known: a prior was given in its place")
+        if isinstance(self.state_.model.alpha, str):
+            return self._number_or_array("alpha_", alpha)
+        return alpha if alpha.ndim else float(alpha)
+
+    @property
+    def beta_(self) -> Any:
+        """The precision of the noise; its posterior mean, for beta="unknown"."""
+        return self._number_or_array("beta_", self._posterior("beta_").beta)
+
+    @property
+    def noise_std_(self) -> Any:
+        """1/√β."""
+        return self._number_or_array("noise_std_", 1.0 / np.sqrt(self._posterior("noise_std_").beta))
+
+    @property
+    def n_effective_(self) -> Any:
+        """How many coefficients, the intercept too, the data rather than the prior determine: γ, and 1."""
+        effective = self._posterior("n_effective_").effective
+        return self._number_or_array("n_effective_", effective + self.state_.model.intercept)
+
+    @property
+    def log_evidence_(self) -> Any:
+        """log p(targets | rows), parameters integrated out: one number per target.
+
+        The intercept's flat prior counts as a density of 1, so that models compare if both have one.
+        """
+        log_evidence = self._posterior("log_evidence_").log_evidence
+        if log_evidence is None:
+            raise AttributeError(
+                "log_evidence_ is not defined for a prior that does not integrate to one: give alpha above "
+                "0, and with beta='unknown' noise_shape and noise_scale above 0"
+            )
+        return self._number_or_array("log_evidence_", log_evidence)
+
+    def describe_state(self) -> dict[str, Any]:
+        state, schema = self.state_, self.state_.schema
+        return {
+            "schema": (schema.width, schema.kinds, schema.names, schema.library),
+            "statistic": state.statistic,
+            "flat": state.is_flat,
+            "inferred_with": {name: getattr(state.model, name) for name in _INFERRED_WITH},
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        schema, statistic = Schema(*state["schema"]), state["statistic"]
+        if not isinstance(statistic, Gram) or statistic.width != schema.width or statistic.keys is not None:
+            raise TypeError("its statistic is of other columns")
+        model = replace(self._model(schema), **state.get("inferred_with", {}))
+        self.state_ = RegressionState(schema, model, statistic, bool(state["flat"]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _check_targets(part: Gram, state: RegressionState) -> Gram:
+    """The sums, if they are of as many targets as those that were learned."""
+    learned = state.statistic.targets
+    if part.targets != learned:
+        raise ValueError(f"got {part.targets} targets per row, expected {learned}, as were learned")
+    return part
+
+
+def _summarize_posterior(
+    posterior: LinearPosterior, schema: Schema, intercept: bool, weight: float, coverage: float
+) -> CoefficientSummary:
+    """A table of the coefficients; by Student's t if the noise is unknown, with the scale as its error."""
+    count = len(posterior.level)
+    errors = np.sqrt(posterior.variances / posterior.beta[:, None])
+    level = posterior.leverage(np.zeros((1, len(posterior.centre))))[0]
+    intercepts = (posterior.intercept, np.sqrt(level / posterior.beta)) if intercept else None
+    outputs = ("target", range(count)) if count > 1 else None
+    degrees = None if posterior.noise is None else 2.0 * posterior.noise.shape
+    headline = f"linear regression: {weight:g} rows"
+    if count > 1:
+        headline += f", {count} targets"
+    else:
+        headline += f"\nstandard deviation of the noise {1.0 / np.sqrt(posterior.beta[0]):.4g}"
+        if posterior.log_evidence is not None:
+            headline += f", log-evidence {posterior.log_evidence[0]:.6g}"
+    return summarize(headline, schema, posterior.mean, errors, intercepts, coverage, outputs, degrees)

@@ -1,0 +1,136 @@
+"""Rows of classes → where to start; a posterior → probabilities averaged over it, and for rows left out.
+
+Newton's method has no subtraction. But the model of all rows is near that of all but a few, so that each fold
+takes few steps from there; and the model of all but one row is so near that one step is enough.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.models.linear.design import Design
+from tamis.models.linear.laplace import Laplace
+from tamis.models.linear.objective import GaussianPrior, LinearRows
+from tamis.models.linear.responses import Bernoulli, ClassResponse, Softmax
+from tamis.models.linear.updates import FittedLinear
+from tamis.stats import Labels
+from tamis.tables import runs
+
+_CELLS = 1 << 20  # scores of draws, or covariances of scores, in memory at a time
+
+
+def make_class_response(classes: int) -> ClassResponse:
+    """The response of so many classes: of two, the log-odds of the second are the only score."""
+    return Bernoulli() if classes == 2 else Softmax.of(classes)
+
+
+def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: GaussianPrior) -> Array:
+    """Where to start: the prior's mean, with intercepts at the frequencies of the classes."""
+    start = prior.mean.copy()
+    if rows.design.intercept:
+        counts = np.bincount(rows.targets.astype(np.intp), rows.weights, response.classes)
+        cells = start.reshape(-1, rows.design.width)
+        cells[:, -1] += response.class_contrasts.T @ np.log(np.maximum(counts, 1e-3 * counts.max()))
+    return start
+
+
+def add_unseen_classes(prior: GaussianPrior, rows: LinearRows, response: ClassResponse) -> GaussianPrior:
+    """Add a weak prior on the intercepts of classes without a row: as if half a row had been seen.
+
+    Without it the intercept of a class that is yet to come would fall as far as steps allow.
+    """
+    width = rows.design.width
+    counts = np.bincount(rows.targets.astype(np.intp), rows.weights, response.classes)
+    unseen = counts == 0.0
+    intercepts = np.arange(width - 1, len(prior.mean), width)
+    if not rows.design.intercept or not unseen.any() or prior.diagonal[intercepts].all():
+        return prior
+    contrasts = response.class_contrasts.T
+    mean, precision = prior.mean.copy(), prior.precision.copy()
+    mean[intercepts] += contrasts @ np.log(np.where(unseen, 0.5, counts))
+    at = (intercepts, intercepts) if precision.ndim == 2 else (intercepts,)
+    precision[at] += 0.5 * np.square(contrasts) @ unseen
+    return GaussianPrior(mean, precision)
+
+
+# ── probabilities ──
+
+
+def average_probabilities(
+    posterior: Laplace, response: ClassResponse, design: Design, scores: Array
+) -> Array:
+    """p(class) of rows with these scores (n, K), averaged over the posterior by MacKay's closed form."""
+    if response.outputs == 1:
+        return response.average_probabilities(scores, posterior.score_variances(design))
+    probabilities, covariance = np.empty_like(scores), posterior.covariance()
+    for part in runs(len(scores), max(design.width, 4 * response.classes**2), _CELLS):
+        covariances = posterior.score_covariances(design.take(part), response, covariance)
+        probabilities[part] = response.average_probabilities(scores[part], covariances)
+    return probabilities
+
+
+def sample_probabilities(
+    fit: FittedLinear, response: ClassResponse, design: Design, rng: np.random.Generator, count: int
+) -> Array:
+    """p(class) of rows (n, K), averaged over draws of the coefficients."""
+    draws = fit.posterior.draw(rng, count)
+    total = np.zeros((len(design), response.classes))
+    for part in runs(len(draws), len(design) * response.classes, _CELLS):
+        cells = fit.expand(draws[part])  # (draws, outputs, width)
+        scores = design.scores(cells.reshape(-1, cells.shape[-1])).reshape(-1, cells.shape[1])
+        total += response.probabilities(scores).reshape(len(design), -1, response.classes).sum(axis=1)
+    return np.asarray(total / count)
+
+
+# ── rows that are left out ──
+
+
+def leave_one_out(fit: FittedLinear, response: ClassResponse, rows: LinearRows) -> Array:
+    """log p(class) of each row by the model of all others, by one step of Newton's method (n, K)."""
+    posterior, scores = fit.posterior, rows.design.scores(fit.outputs)
+    weights = np.ones(len(scores)) if rows.weights is None else rows.weights
+    if response.outputs == 1:
+        variances = posterior.score_variances(rows.design)
+        return response.log_probabilities(response.leave_out(scores, rows.targets, weights, variances))
+    covariance, left_out = posterior.covariance(), np.empty_like(scores)
+    for part in runs(len(scores), max(rows.design.width, 6 * response.classes**2), 2 * _CELLS):
+        covariances = posterior.score_covariances(rows.design.take(part), response, covariance)
+        left_out[part] = response.leave_out(scores[part], rows.targets[part], weights[part], covariances)
+    return response.log_probabilities(left_out)
+
+
+def cross_validate(
+    fit_rows: Callable[[NDArray[np.int64], Labels], Callable[[NDArray[np.int64]], Array]],
+    labels: Labels,
+    fold: NDArray[np.int64],
+) -> Array:
+    """log p(class) of each row by the model of all other folds (n, K); −∞ for classes that it did not see.
+
+    `fit_rows` fits a model to rows of these labels, and gives a function from rows to log-probabilities.
+    """
+    log_probabilities = np.full((len(fold), len(labels.keys)), -np.inf)
+    for number in np.unique(fold).tolist():
+        held_out, rest = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+        own = select_labels(labels, rest)
+        predict = fit_rows(rest, own)
+        log_probabilities[np.ix_(held_out, labels.keys.find(own.keys))] = predict(held_out)
+    return log_probabilities
+
+
+def select_labels(labels: Labels, rows: NDArray[np.int64]) -> Labels:
+    """The labels of these rows, of the classes that are among them."""
+    group = labels.group[rows]
+    present = np.bincount(group, minlength=len(labels.keys)) > 0
+    return Labels(labels.keys.keep(present), (np.cumsum(present) - 1)[group])
+
+
+# ── weights of classes ──
+
+
+def balance_classes(labels: Labels, weights: Array | None) -> Array:
+    """The weight of a row of each class (K,) by which all classes weigh the same."""
+    classes = len(labels.keys)
+    counts = np.bincount(labels.group, weights, classes)  # a row of weight 2 is that row twice
+    return np.asarray(counts.sum() / (classes * np.where(counts > 0, counts, 1.0)))

@@ -1,0 +1,71 @@
+"""Linear scores and targets → losses, their derivatives and their information: one class per response.
+
+A response is a family and its link. For each row it gives the loss −log p(y | η) up to terms that do not
+depend on the score η, the derivative of the loss in η, the expected second derivative (Fisher's information)
+and the observed one; with a canonical link these two are equal. All are for a dispersion of 1. Newton's steps
+use the observed second derivative, which alone makes them converge quadratically; covariances use the
+expected one, as statsmodels does.
+
+This is the one list of responses by name. `response.py` says what each must give.
+"""
+
+from typing import Literal, cast
+
+from tamis.models.linear.responses.classes import (
+    Bernoulli,
+    ClassResponse,
+    Softmax,
+    average_log_odds,
+    average_softmax,
+)
+from tamis.models.linear.responses.numbers import Gamma, GammaLog, Gaussian, GaussianLog, Poisson, match_gamma
+from tamis.models.linear.responses.response import Response, leave_out_scores
+
+__all__ = [
+    "CANONICAL",
+    "RESPONSES",
+    "Bernoulli",
+    "ClassResponse",
+    "Family",
+    "Gamma",
+    "GammaLog",
+    "Gaussian",
+    "GaussianLog",
+    "Link",
+    "Poisson",
+    "Response",
+    "Softmax",
+    "average_log_odds",
+    "average_softmax",
+    "leave_out_scores",
+    "make_response",
+    "match_gamma",
+]
+
+Family = Literal["bernoulli", "poisson", "gaussian", "gamma"]
+Link = Literal["logit", "log", "identity", "inverse"]
+
+RESPONSES: dict[tuple[Family, Link], type[Response]] = {
+    (cast(Family, kind.family), cast(Link, kind.link)): kind
+    for kind in (Bernoulli, Poisson, Gaussian, GaussianLog, Gamma, GammaLog)
+}
+CANONICAL: dict[Family, Link] = {
+    family: link for (family, link), kind in RESPONSES.items() if kind.is_canonical
+}
+
+
+def make_response(family: object, link: object = None) -> Response:
+    """Make the response of that family, with its canonical link if no other is named.
+
+    >>> make_response("gamma").link, make_response("gamma", "log").link
+    ('inverse', 'log')
+    """
+    canonical = CANONICAL.get(family) if isinstance(family, str) else None  # type: ignore[call-overload]
+    if canonical is None:
+        raise ValueError(f"got family={family!r}, expected one of {', '.join(map(repr, CANONICAL))}")
+    name = canonical if link is None else link
+    kind = RESPONSES.get((family, name)) if isinstance(name, str) else None  # type: ignore[arg-type]
+    if kind is None:
+        links = [each for own, each in RESPONSES if own == family]
+        raise ValueError(f"got link={link!r} for {family!r}, expected {' or '.join(map(repr, links))}")
+    return kind()

@@ -1,0 +1,327 @@
+"""Responses whose targets are classes: Bernoulli for two, and softmax, of which it is the two-class case.
+
+Softmax has one score per class; only differences of scores matter, so its parameters are those of K − 1
+orthonormal contrasts, and the coefficients of the classes, which sum to zero, are their image. A Gaussian
+prior with one precision for all classes has the same mode in both.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+from scipy.linalg import helmert
+
+from tamis.arrays import Array
+from tamis.models.linear.design import Block
+from tamis.models.linear.responses.response import ALL_ZERO, Operator, Response, leave_out_scores
+from tamis.tables import runs
+
+_CELLS = 1 << 21  # of rows times probabilities, in memory at a time
+_PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)): MacKay 1992
+
+
+class ClassResponse(Response):
+    """Targets are places of K classes; scores here are (n, outputs), also where there is one output."""
+
+    has_classes = True
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """K."""
+
+    @property
+    @abstractmethod
+    def class_contrasts(self) -> Array:
+        """(K, m): scores of the m rows of parameters are the transpose of this times log-probabilities."""
+
+    @abstractmethod
+    def class_scores(self, scores: Array) -> Array:
+        """Scores of every class (n, K), whose differences are log-odds."""
+
+    @abstractmethod
+    def probabilities(self, scores: Array) -> Array:
+        """p(class), (n, K)."""
+
+    @abstractmethod
+    def log_probabilities(self, scores: Array) -> Array:
+        """log p(class), (n, K)."""
+
+    @abstractmethod
+    def average_probabilities(self, scores: Array, covariances: Array) -> Array:
+        """p(class), (n, K), averaged over Gaussian scores by MacKay's closed form.
+
+        Covariances are (n,) variances of the only output, or (n, outputs, outputs).
+        """
+
+    @abstractmethod
+    def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
+        """Scores of each row (n, outputs) by the model without it, to one step of Newton's method."""
+
+
+class Bernoulli(ClassResponse):
+    """Two classes by the logistic function: softmax of 0 and the score; a target in (0, 1) is a share."""
+
+    family = "bernoulli"
+    link = "logit"
+    allowed_targets = "0, 1, or a share between them"
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        tail = np.exp(-np.abs(scores))
+        losses = np.log1p(tail)
+        losses += np.maximum(scores, 0.0)
+        losses -= targets * scores
+        derivatives = np.where(scores >= 0, 1.0, tail)
+        derivatives /= 1.0 + tail
+        derivatives -= targets
+        return losses, derivatives
+
+    def information(self, scores: Array) -> Array:
+        tail = np.exp(-np.abs(scores))
+        return np.asarray(tail / np.square(1.0 + tail))
+
+    def mean(self, scores: Array) -> Array:
+        return np.asarray(special.expit(scores))
+
+    def score(self, mean: Array) -> Array:
+        return np.asarray(special.logit(mean))
+
+    def variance(self, mean: Array) -> Array:
+        return np.asarray(mean * (1.0 - mean))
+
+    def deviance(self, mean: Array, targets: Array) -> Array:
+        saturated = special.xlogy(targets, targets) + special.xlogy(1.0 - targets, 1.0 - targets)
+        return np.asarray(2.0 * (saturated - self.log_likelihood(mean, targets, 1.0)))
+
+    def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        return np.asarray(special.xlogy(targets, mean) + special.xlog1py(1.0 - targets, -mean))
+
+    def deviances(self, scores: Array, targets: Array) -> Array:
+        # by the loss: a probability next to 1 has no digits left
+        saturated = special.xlogy(targets, targets) + special.xlog1py(1.0 - targets, -targets)
+        return np.asarray(2.0 * (self.loss(scores, targets)[0] + saturated))
+
+    def log_likelihoods(self, scores: Array, targets: Array, dispersion: float) -> Array:
+        return -self.loss(scores, targets)[0]
+
+    def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
+        return np.asarray((targets >= 0) & (targets <= 1))
+
+    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
+        if not has_prior and not targets.any():
+            raise ValueError(ALL_ZERO)
+        if not has_prior and (targets == 1).all():
+            raise ValueError(
+                "all targets are 1, so that the likelihood rises for ever with the intercept, expected some "
+                "below 1: set intercept_alpha above 0, or collect more rows"
+            )
+
+    @property
+    def classes(self) -> int:
+        return 2
+
+    @property
+    def class_contrasts(self) -> Array:
+        return np.array([[-1.0], [1.0]])
+
+    def class_scores(self, scores: Array) -> Array:
+        return np.hstack([np.zeros_like(scores), scores])
+
+    def probabilities(self, scores: Array) -> Array:
+        return np.asarray(special.expit(np.hstack([-scores, scores])))
+
+    def log_probabilities(self, scores: Array) -> Array:
+        return np.asarray(special.log_expit(np.hstack([-scores, scores])))
+
+    def average_probabilities(self, scores: Array, covariances: Array) -> Array:
+        return self.probabilities(average_log_odds(scores[:, 0], covariances)[:, None])
+
+    def margins(self, scores: Array, targets: Array) -> Array:
+        gains = (2.0 * targets - 1.0) * scores
+        return np.where((targets == 0.0) | (targets == 1.0), gains, -np.abs(scores))
+
+    def remaining_information(self, scores: Array) -> Array:
+        return 4.0 * self.information(scores)
+
+    def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
+        return leave_out_scores(self, scores[:, 0], targets, weights, covariances)[0][:, None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Softmax(ClassResponse):
+    """K classes by K scores; `contrasts` (K, K − 1) has orthonormal columns that sum to zero."""
+
+    basis: Array
+
+    family = "categorical"
+    link = "softmax"
+    allowed_targets = "places of classes"
+
+    @classmethod
+    def of(cls, classes: int) -> "Softmax":
+        """The response of so many classes."""
+        return cls(np.ascontiguousarray(helmert(classes).T))
+
+    @property
+    def classes(self) -> int:
+        return len(self.basis)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.basis)
+
+    @property
+    def contrasts(self) -> Array:
+        return self.basis
+
+    @property
+    def class_contrasts(self) -> Array:
+        return self.basis
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        """−log p(own class) of each row (k,), and its derivative in the score of each class (k, K)."""
+        own = (np.arange(len(scores)), targets.astype(np.intp))
+        p = scores - scores.max(axis=1, keepdims=True)
+        losses = -p[own]
+        np.exp(p, out=p)
+        total = p.sum(axis=1, keepdims=True)
+        losses += np.log(total[:, 0])
+        p /= total
+        p[own] -= 1.0
+        return losses, p
+
+    def information(self, scores: Array) -> Array:
+        """diag p − p pᵀ of each row (k, K, K)."""
+        p = self.probabilities(scores)
+        return np.asarray(p[:, :, None] * np.eye(self.classes) - p[:, :, None] * p[:, None])
+
+    def mean(self, scores: Array) -> Array:
+        return self.probabilities(scores)
+
+    def score(self, mean: Array) -> Array:
+        logs = np.log(mean)
+        return np.asarray(logs - logs.mean(axis=-1, keepdims=True))
+
+    def variance(self, mean: Array) -> Array:
+        return np.asarray(mean * (1.0 - mean))
+
+    def deviance(self, mean: Array, targets: Array) -> Array:
+        return -2.0 * self.log_likelihood(mean, targets, 1.0)
+
+    def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        return np.asarray(np.log(mean[np.arange(len(mean)), targets.astype(np.intp)]))
+
+    def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
+        return np.isin(targets, np.arange(self.classes))
+
+    def class_scores(self, scores: Array) -> Array:
+        return scores
+
+    def probabilities(self, scores: Array) -> Array:
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return np.asarray(p)
+
+    def log_probabilities(self, scores: Array) -> Array:
+        return np.asarray(special.log_softmax(scores, axis=1))
+
+    def average_probabilities(self, scores: Array, covariances: Array) -> Array:
+        return average_softmax(scores, covariances)
+
+    def margins(self, scores: Array, targets: Array) -> Array:
+        own = (np.arange(len(scores)), targets.astype(np.intp))
+        others = scores.copy()
+        others[own] = -np.inf
+        return np.asarray(scores[own] - others.max(axis=1))
+
+    def remaining_information(self, scores: Array) -> Array:
+        return np.asarray(1.0 - self.probabilities(scores).max(axis=1))
+
+    def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
+        derivatives = weights[:, None] * self.loss(scores, targets)[1]
+        information = weights[:, None, None] * self.information(scores)
+        pull = np.einsum("nkl,nl->nk", covariances, derivatives)
+        remaining = np.eye(self.classes) - covariances @ information
+        return np.asarray(scores + np.linalg.solve(remaining, pull[..., None])[..., 0])
+
+    def expand(self, parameters: Array, width: int) -> Array:
+        return np.asarray(self.basis @ parameters.reshape(-1, width))
+
+    def reduce_gradient(self, gradient: Array) -> Array:
+        return np.asarray(self.basis.T @ gradient).ravel()
+
+    def reduce_matrix(self, matrix: Array) -> Array:
+        k = self.classes
+        width = len(matrix) // k
+        cells = matrix.reshape(k, width, k, width)
+        reduced = np.einsum("ka,kilj,lb->aibj", self.basis, cells, self.basis, optimize=True)
+        return np.ascontiguousarray(reduced.reshape((k - 1) * width, -1))
+
+    def block_information(
+        self, block: Block, scores: Array, targets: Array, weights: Array | None, observed: bool
+    ) -> Array:
+        """Σ (diag p − p pᵀ) ⊗ x xᵀ over all K classes (K · width, K · width)."""
+        p, width = self.probabilities(scores), block.width
+        matrix = np.zeros((self.classes * width,) * 2)
+        for part in runs(len(p), self.classes * width, _CELLS):
+            rows = block.dense(part)
+            if weights is not None:
+                rows = rows * np.sqrt(weights[part])[:, None]
+            stacked = (p[part, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+            matrix -= stacked.T @ stacked
+            for place in range(self.classes):
+                at = slice(place * width, (place + 1) * width)
+                matrix[at, at] += rows.T @ stacked[:, at]
+        return matrix
+
+    def block_diagonal(self, block: Block, scores: Array, weights: Array | None) -> Array:
+        p = self.probabilities(scores)
+        mean = p @ self.basis
+        variances = p @ np.square(self.basis) - np.square(mean)  # (k, K − 1), of each contrast
+        if weights is not None:
+            variances *= weights[:, None]
+        return np.concatenate([block.squares(each) for each in np.ascontiguousarray(variances.T)])
+
+    def information_operator(self, scores: Array, weights: Array) -> Operator:
+        probabilities = self.probabilities(scores)
+
+        def multiply(rows: slice, changes: Array) -> Array:
+            p = probabilities[rows]
+            changes -= (p * changes).sum(axis=1, keepdims=True)
+            changes *= p * weights[rows, None]
+            return changes
+
+        return multiply
+
+    def level_information(self, level: Array) -> Array:
+        return np.asarray(self.basis.T @ self.information(level[None])[0] @ self.basis)
+
+    def information_change(self, before: Array, after: Array) -> float:
+        changes = after - before  # probabilities change by e^±(largest change of a difference)
+        with np.errstate(over="ignore"):
+            return float(np.expm1((changes.max(axis=1) - changes.min(axis=1)).max(initial=0.0)))
+
+    def score_differences(self, parameters: Array, width: int) -> Array:
+        rows = self.expand(parameters, width)
+        return (rows[:, None] - rows[None]).reshape(-1, width)
+
+    __eq__ = Response.__eq__
+    __hash__ = Response.__hash__
+
+
+def average_log_odds(scores: Array, variances: Array) -> Array:
+    """The log-odds of E[σ(a)] for a ~ N(score, variance), by the probit's closed form."""
+    return np.asarray(scores / np.sqrt(1.0 + _PROBIT * variances))
+
+
+def average_softmax(scores: Array, covariances: Array) -> Array:
+    """Probabilities (n, K) of classes with Gaussian scores: each pair's log-odds shrunk as a probit's are."""
+    own = np.einsum("nkk->nk", covariances)
+    variances = own[:, :, None] + own[:, None, :] - 2.0 * covariances  # of differences of scores
+    odds = (scores[:, None, :] - scores[:, :, None]) / np.sqrt(1.0 + _PROBIT * np.maximum(variances, 0.0))
+    most = odds.max(axis=2, keepdims=True)
+    log_sums = most[..., 0] + np.log(np.exp(odds - most).sum(axis=2))
+    p = np.exp(-(log_sums - log_sums.min(axis=1, keepdims=True)))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

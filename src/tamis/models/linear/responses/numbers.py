@@ -1,0 +1,285 @@
+"""Responses whose targets are counts, numbers of any size, or numbers above zero."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from tamis.arrays import Array
+from tamis.conjugate import NegativeBinomial, Normal, Univariate
+from tamis.families import stirling
+from tamis.models.linear.responses.response import ALL_ZERO, Response, find_root
+
+_LOG_TWO_PI = float(np.log(2.0 * np.pi))
+_TRIGAMMA_STEPS = 8  # Newton's steps to invert the trigamma function: five are enough
+
+
+class _LogLink(Response):
+    """The mean is the exponential function of the score."""
+
+    link = "log"
+    has_positive_targets = True
+    takes_exposure = True
+
+    def mean(self, scores: Array) -> Array:
+        return np.asarray(np.exp(scores))
+
+    def score(self, mean: Array) -> Array:
+        return np.asarray(np.log(np.maximum(mean, 0.0)))
+
+
+class Poisson(_LogLink):
+    """Counts, by the exponential function."""
+
+    family = "poisson"
+    allowed_targets = "counts, 0 or more"
+    vanishing_targets = "counts are 0"
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        with np.errstate(over="ignore"):
+            means = np.exp(scores)
+        return means - targets * scores, means - targets
+
+    def information(self, scores: Array) -> Array:
+        return np.asarray(np.exp(scores))
+
+    def variance(self, mean: Array) -> Array:
+        return mean
+
+    def deviance(self, mean: Array, targets: Array) -> Array:
+        return 2.0 * stirling.deviance(targets, mean)
+
+    def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        return -stirling.deviance(targets, mean) - stirling.factorial_remainder(targets)
+
+    def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
+        return np.asarray(targets >= 0)
+
+    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
+        if not has_prior and not targets.any():
+            raise ValueError(ALL_ZERO)
+
+    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
+        shift = float(offsets.max())
+        return float(np.log(w @ targets) - np.log(w @ np.exp(offsets - shift))) - shift
+
+    def can_all_vanish(
+        self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
+    ) -> bool:
+        """If they cannot, the row of zeros is a mean of the rows with some weights λ.
+
+        Then Σ a exp(x·w) is at least min a Σ λ exp(x·w) ≥ min a (Jensen), where a are the weights times
+        exponentials of offsets.
+        """
+        if targets.any():
+            return False
+        own = np.zeros(len(scores)) if offsets is None else offsets
+        if weights is not None:
+            scores, own = scores + np.log(weights), own + np.log(weights)
+        return bool(special.logsumexp(scores) < own.min())
+
+    def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
+        if dispersion != 1.0:
+            return super().predict_distribution(scores, variances, dispersion)
+        return NegativeBinomial(*match_gamma(scores, variances))
+
+
+def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
+    """Shape and rate of the gamma distribution whose logarithm has these means and variances.
+
+    >>> shape, rate = match_gamma(np.array([0.0]), special.polygamma(1, np.array([2.5])))
+    >>> shape.round(9).tolist(), np.log(rate).round(9).tolist() == special.digamma(shape).round(9).tolist()
+    ([2.5], True)
+    """
+    wanted = np.maximum(variances, 1e-12)
+    shape = 0.5 + 1.0 / wanted  # below ψ₁⁻¹ never, and Newton's steps on 1/ψ₁ only come nearer (Minka 2000)
+    for _ in range(_TRIGAMMA_STEPS):
+        at = special.polygamma(1, shape)
+        shape = shape + at * (1.0 - at / wanted) / special.polygamma(2, shape)
+    return shape, np.exp(special.digamma(shape) - scores)
+
+
+# ── numbers ──
+
+
+class _Normal(Response):
+    """Numbers with one variance."""
+
+    family = "gaussian"
+    has_dispersion = True
+    needs_all_rows = True
+    targets_have_unit = True
+
+    def variance(self, mean: Array) -> Array:
+        return np.ones_like(mean)
+
+    def deviance(self, mean: Array, targets: Array) -> Array:
+        return np.square(targets - mean)
+
+    def squared_residuals(self, scores: Array, targets: Array) -> Array:
+        return self.deviances(scores, targets)
+
+    def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        squares = np.square(targets - mean) / dispersion
+        return np.asarray(-0.5 * (squares + _LOG_TWO_PI + np.log(dispersion)))
+
+    def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
+        return np.ones(len(targets), dtype=np.bool_)
+
+
+class Gaussian(_Normal):
+    """Numbers whose mean is the score."""
+
+    link = "identity"
+    scores_have_unit = True
+    is_profiled = True
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        derivatives = scores - targets
+        return 0.5 * np.square(derivatives), derivatives
+
+    def information(self, scores: Array) -> Array:
+        return np.ones_like(scores)
+
+    def mean(self, scores: Array) -> Array:
+        return scores
+
+    def score(self, mean: Array) -> Array:
+        return mean
+
+    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
+        return float(w @ (targets - offsets)) / float(w.sum())
+
+    def start_means(self, targets: Array, mean: float) -> Array:
+        return targets
+
+    def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
+        return Normal(scores, np.sqrt(dispersion + variances))
+
+
+class GaussianLog(_LogLink, _Normal):
+    """Numbers whose mean is the exponential function of the score."""
+
+    is_canonical = False
+    vanishing_targets = "targets are 0 or less"
+    vanishing_advice = ", or link='identity'"
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.exp(scores)
+            residuals = means - targets
+            return 0.5 * np.square(residuals), residuals * means
+
+    def information(self, scores: Array) -> Array:
+        return np.asarray(np.exp(2.0 * scores))
+
+    def second_derivative(self, scores: Array, targets: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.exp(scores)
+            return np.asarray((2.0 * means - targets) * means)
+
+    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
+        mean = float(np.average(targets, weights=weights))
+        if mean <= 0:
+            raise ValueError(
+                f"the mean of the targets is {mean:g}, expected above 0 for link='log': means are "
+                "exponentials, set link='identity'"
+            )
+
+    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
+        shift = float(offsets.max())
+        factors = np.exp(offsets - shift)
+        return float(np.log(max(float(w @ (targets * factors)), 0.0) / float(w @ np.square(factors)))) - shift
+
+    def start_means(self, targets: Array, mean: float) -> Array:
+        return np.asarray(np.maximum(super().start_means(targets, mean), 0.05 * abs(mean)))
+
+
+# ── positive numbers ──
+
+
+class _Positive(Response):
+    """Numbers above zero whose standard deviation is proportional to their mean."""
+
+    family = "gamma"
+    allowed_targets = "numbers above 0"
+    has_dispersion = True
+    has_positive_targets = True
+    needs_all_rows = True
+
+    def variance(self, mean: Array) -> Array:
+        return np.square(mean)
+
+    def deviance(self, mean: Array, targets: Array) -> Array:
+        return 2.0 * stirling.excess(_relative_excess(targets, mean))
+
+    def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        shape = 1.0 / dispersion
+        loss = shape * stirling.excess(_relative_excess(targets, mean))
+        return -loss - np.log(targets) - float(stirling.remainder(np.array(shape)))
+
+    def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
+        return np.asarray(targets > 0)
+
+    def likeliest_dispersion(self, mean_deviance: float) -> float:
+        if not mean_deviance > 0:
+            return super().likeliest_dispersion(mean_deviance)
+        # log ν − ψ(ν) = mean/2 with ν = 1/φ, which lies between 1/mean and 2/mean
+        low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
+        rising = lambda at: mean_deviance + 2.0 * float(stirling.slope(np.exp(at)))  # noqa: E731
+        return float(np.exp(-find_root(rising, low, high)))
+
+
+def _relative_excess(targets: Array, mean: Array) -> Array:
+    """y/mean − 1, with all its digits where it is small; the mean may be infinite."""
+    known = np.isfinite(mean)
+    safe = np.where(known, mean, 1.0)
+    return np.where(known, (targets - safe) / safe, -1.0)
+
+
+class Gamma(_Positive):
+    """The canonical link: the score is one over the mean, and must be above zero."""
+
+    link = "inverse"
+    is_decreasing = True
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        inside = scores > 0
+        safe = np.where(inside, scores, 1.0)
+        losses = np.where(inside, targets * safe - np.log(safe), np.inf)
+        return losses, targets - 1.0 / safe
+
+    def information(self, scores: Array) -> Array:
+        return np.asarray(1.0 / np.square(scores))
+
+    def mean(self, scores: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.where(scores > 0, 1.0 / np.where(scores > 0, scores, 1.0), np.inf)
+
+    def score(self, mean: Array) -> Array:
+        return np.asarray(1.0 / mean)
+
+    def _lower_bound(self, targets: Array, w: Array, offsets: Array) -> float:
+        # scores are above zero: at half a step from there, the loss of one row alone already falls
+        return 0.5 * float(w[np.argmin(offsets)]) / float(w @ targets) - float(offsets.min())
+
+
+class GammaLog(_LogLink, _Positive):
+    """The mean is the exponential function of the score."""
+
+    is_canonical = False
+
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        with np.errstate(over="ignore"):
+            ratio = targets * np.exp(-scores)
+        return ratio + scores, 1.0 - ratio
+
+    def information(self, scores: Array) -> Array:
+        return np.ones_like(scores)
+
+    def second_derivative(self, scores: Array, targets: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.asarray(targets * np.exp(-scores))
+
+    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
+        shift = float(-offsets.min())
+        return float(np.log(w @ (targets * np.exp(-offsets - shift)) / w.sum())) + shift

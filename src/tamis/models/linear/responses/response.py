@@ -1,0 +1,277 @@
+"""What a response must give: losses and their derivatives, a distribution of targets, scores per row."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from tamis.arrays import Array
+from tamis.conjugate import Univariate
+from tamis.models.linear.design import Block
+
+Operator = Callable[[slice, Array], Array]
+
+ALL_ZERO = (
+    "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
+    "above 0: set intercept_alpha above 0, or collect more rows"
+)
+_LEAST_SQUARES = 1e-16  # of targets in a unit that suits them: below, residuals have few digits left
+_HUGE = 1e152  # the sum of squares of 10,000 such targets is still finite
+
+
+class Response(ABC):
+    """The distribution of a row's target given its score; scores are (k,), or (k, outputs) for several."""
+
+    family: ClassVar[str]
+    link: ClassVar[str]
+    allowed_targets: ClassVar[str] = "numbers"
+    is_canonical: ClassVar[bool] = True  # whether the observed second derivative is the expected one
+    is_decreasing: ClassVar[bool] = False  # whether the mean falls as the score rises
+    has_classes: ClassVar[bool] = False  # whether targets are classes, which rows may separate
+    has_dispersion: ClassVar[bool] = False  # whether the family has a dispersion of its own
+    has_positive_targets: ClassVar[bool] = False
+    takes_exposure: ClassVar[bool] = False  # whether an offset of log t multiplies the mean by t
+    needs_all_rows: ClassVar[bool] = False  # whether a sample of the rows is no guide to the mode of all
+    targets_have_unit: ClassVar[bool] = False  # whether losses are squares, in the unit of the targets
+    scores_have_unit: ClassVar[bool] = False  # whether scores are in the unit of the targets
+    is_profiled: ClassVar[bool] = False  # whether its log-likelihood is at the likeliest dispersion
+    vanishing_targets: ClassVar[str | None] = None  # targets whose means may fall to zero without end
+    vanishing_advice: ClassVar[str] = ""
+
+    # ── losses ──
+
+    @abstractmethod
+    def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        """The loss of each row and its derivative in the score; ∞ outside the link's range."""
+
+    @abstractmethod
+    def information(self, scores: Array) -> Array:
+        """The expected second derivative of the loss of each row."""
+
+    def second_derivative(self, scores: Array, targets: Array) -> Array:
+        """The second derivative of the loss of each row; with a canonical link it does not depend on y."""
+        return self.information(scores)
+
+    def resolution(self, value: float) -> float:
+        """What changes of a loss are measured against: 1, or the value where that is larger.
+
+        Normal targets leave squares, which are in no unit of log-likelihood: their sum is the measure.
+        """
+        return max(_LEAST_SQUARES if self.targets_have_unit else 1.0, abs(value))
+
+    # ── the distribution of targets ──
+
+    @abstractmethod
+    def mean(self, scores: Array) -> Array:
+        """E[y]."""
+
+    @abstractmethod
+    def score(self, mean: Array) -> Array:
+        """The link: the score of a mean."""
+
+    @abstractmethod
+    def variance(self, mean: Array) -> Array:
+        """Var[y] for a dispersion of 1."""
+
+    @abstractmethod
+    def deviance(self, mean: Array, targets: Array) -> Array:
+        """Twice the difference of log-likelihood between a perfect fit and this mean, dispersion 1."""
+
+    @abstractmethod
+    def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
+        """log p(y) of each row, with all constants."""
+
+    def deviances(self, scores: Array, targets: Array) -> Array:
+        """The deviance of each row by its score."""
+        with np.errstate(over="ignore"):
+            return self.deviance(self.mean(scores), targets)
+
+    def log_likelihoods(self, scores: Array, targets: Array, dispersion: float) -> Array:
+        """log p(y) of each row by its score; NaN for an unknown dispersion, ∞ for a dispersion of 0."""
+        if not dispersion > 0:
+            return np.full(len(scores), np.inf if dispersion == 0 else np.nan)
+        with np.errstate(over="ignore"):
+            return self.log_likelihood(self.mean(scores), targets, dispersion)
+
+    def squared_residuals(self, scores: Array, targets: Array) -> Array:
+        """Pearson's (y − mean)²/variance of each row, dispersion 1: squared derivative over information."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            derivatives, information = self.loss(scores, targets)[1], self.information(scores)
+            return np.where(derivatives == 0, 0.0, np.square(derivatives) / information)
+
+    def likeliest_dispersion(self, mean_deviance: float) -> float:
+        """The dispersion of greatest likelihood for rows of this mean deviance."""
+        return max(mean_deviance, 0.0)
+
+    def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
+        """The next target of each row, with scores of these variances integrated out, if that is closed."""
+        raise ValueError(
+            f"the next target has no closed distribution for family={self.family!r}, "
+            f"link={self.link!r} and dispersion {dispersion:g}: use mean_interval or "
+            "sample_functions"
+        )
+
+    # ── which targets there can be ──
+
+    @abstractmethod
+    def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
+        """Whether each target can occur."""
+
+    def refuse_targets(self, targets: Array) -> None:
+        """Raise if some target cannot occur, or if the largest is too large or too small to be squared."""
+        allowed = self.is_allowed(targets)
+        if not allowed.all():
+            row = int(np.argmin(allowed))
+            raise ValueError(
+                f"target {row} is {targets[row]:g}, expected {self.allowed_targets}: "
+                f"family={self.family!r} knows no others, drop that row or choose another family"
+            )
+        largest = float(np.abs(targets).max())
+        if largest > _HUGE or 0 < largest < 1.0 / _HUGE:
+            raise ValueError(
+                f"the largest target is {largest:g}, expected {1.0 / _HUGE:g} to {_HUGE:g}, whose squares "
+                "floats can hold: choose another unit"
+            )
+
+    def refuse_unbounded_intercept(self, targets: Array, weights: Array | None, has_prior: bool) -> None:
+        """Raise if the likelihood rises for ever with the intercept, and no prior on it prevents that."""
+        return
+
+    # ── the model of an intercept alone, and where steps start ──
+
+    def intercept(self, targets: Array, weights: Array | None = None, offsets: Array | None = None) -> float:
+        """The intercept of greatest likelihood, were it the only parameter; −∞ or ∞ where there is none.
+
+        >>> from tamis.models.linear.responses import Poisson
+        >>> counts, hours = np.array([3.0, 5.0]), np.array([1.0, 3.0])
+        >>> round(float(np.exp(Poisson().intercept(counts, offsets=np.log(hours)))), 6)
+        2.0
+        """
+        w = np.ones(len(targets)) if weights is None else weights
+        with np.errstate(divide="ignore"):
+            if offsets is None:
+                return float(self.score(np.array(float(w @ targets)) / float(w.sum())))
+            return self._intercept_with_offsets(targets, w, offsets)
+
+    def _intercept_with_offsets(self, targets: Array, w: Array, offsets: Array) -> float:
+        least, most = float(offsets.min()), float(offsets.max())
+        level = float(self.score(np.array(float(w @ targets) / float(w.sum()))))
+        if not np.isfinite(level):
+            return level
+        pad = 1e-9 * (1.0 + abs(level) + most - least)
+        low = max(level - most - pad, self._lower_bound(targets, w, offsets))
+        high = level - least + pad
+        return find_root(lambda at: float(w @ self.loss(offsets + at, targets)[1]), low, high)
+
+    def _lower_bound(self, targets: Array, w: Array, offsets: Array) -> float:
+        return -np.inf
+
+    def null_scores(
+        self, targets: Array, weights: Array | None = None, offsets: Array | None = None
+    ) -> Array:
+        """Scores of the model of an intercept alone (n,)."""
+        level = self.intercept(targets, weights, offsets)
+        return np.full(len(targets), level) if offsets is None else level + offsets
+
+    def start_means(self, targets: Array, mean: float) -> Array:
+        """Means half way from the targets to their mean, inside the range of the link."""
+        return np.asarray(0.5 * (targets + mean))
+
+    def can_all_vanish(
+        self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
+    ) -> bool:
+        """Whether these scores prove that the loss falls for ever as all means fall to zero."""
+        return False
+
+    def margins(self, scores: Array, targets: Array) -> Array:
+        """By how much the score of each row's own class exceeds the next best (n,).
+
+        Along a direction of non-negative margins the loss never rises; numbers have no such direction.
+        """
+        return -np.abs(scores)
+
+    def remaining_information(self, scores: Array) -> Array:
+        """The information of each row (n,) as a share of the largest, or nearly so; 1 for numbers."""
+        return np.ones(len(scores))
+
+    # ── several scores per row, and the parameters that they depend on ──
+
+    @property
+    def outputs(self) -> int:
+        """The number of scores per row."""
+        return 1
+
+    @property
+    def contrasts(self) -> Array:
+        """(outputs, m): a row of coefficients per output is this times m rows of parameters."""
+        return np.eye(1)
+
+    def expand(self, parameters: Array, width: int) -> Array:
+        """Parameters (D,) → coefficients of each output (outputs, width), or (width,) of the only one."""
+        return parameters
+
+    def reduce_gradient(self, gradient: Array) -> Array:
+        """A gradient in the coefficients of the outputs → in the parameters (D,)."""
+        return gradient
+
+    def reduce_matrix(self, matrix: Array) -> Array:
+        """A Hessian in the coefficients of the outputs → in the parameters (D, D)."""
+        return matrix
+
+    def block_information(
+        self, block: Block, scores: Array, targets: Array, weights: Array | None, observed: bool
+    ) -> Array:
+        """The information of a block of rows, or their Hessian, in the coefficients of the outputs."""
+        values = self.second_derivative(scores, targets) if observed else self.information(scores)
+        return block.gram(values if weights is None else values * weights)
+
+    def block_diagonal(self, block: Block, scores: Array, weights: Array | None) -> Array:
+        """The diagonal of the information of a block of rows, in the parameters (D,)."""
+        values = self.information(scores)
+        return block.squares(values if weights is None else values * weights)
+
+    def information_operator(self, scores: Array, weights: Array) -> Operator:
+        """What multiplies changes of the scores of some rows by the information of these rows."""
+        information = weights * self.information(scores)
+
+        def multiply(rows: slice, changes: Array) -> Array:
+            changes *= information[rows]
+            return changes
+
+        return multiply
+
+    def level_information(self, level: Array) -> Array:
+        """The information (m, m) of a row with these scores (outputs,)."""
+        return self.information(level).reshape(1, 1)
+
+    def information_change(self, before: Array, after: Array) -> float:
+        """The largest relative change of a row's information between two sets of scores, at most."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            first, second = self.information(before), self.information(after)
+            return float(np.where(first == second, 0.0, np.abs(second - first) / first).max(initial=0.0))
+
+    def score_differences(self, parameters: Array, width: int) -> Array:
+        """The coefficients (pairs, width) of all differences of scores that the loss depends on."""
+        return parameters[None]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.outputs == other.outputs
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.outputs))
+
+
+def find_root(rising: Callable[[float], float], low: float, high: float) -> float:
+    return float(brentq(rising, low, high, xtol=1e-13 * (1.0 + abs(low) + abs(high)), rtol=1e-14))
+
+
+def leave_out_scores(
+    response: Response, scores: Array, targets: Array, weights: Array, variances: Array
+) -> tuple[Array, Array]:
+    """Scores (n,) and their variances by the model without each row, to one step of Newton's method."""
+    derivatives = response.loss(scores, targets)[1]
+    remaining = np.maximum(1.0 - weights * response.information(scores) * variances, 1e-12)
+    return scores + weights * derivatives * variances / remaining, variances / remaining

@@ -1,0 +1,246 @@
+"""A fitted linear model and more rows, other models or fewer rows → the model of what is left.
+
+None of this is exact: a posterior is taken for the Gaussian at its mode. Rows are removed by one step of
+Newton's method from where the model was fitted, and the distance to the exact answer is bounded. All rows
+that were removed since are evaluated at the same point, so that they add, and the order of removals does not
+matter. The gradient that one step leaves is bounded because the information of a logistic loss changes by no
+more than the factor exp(|change of score|) (Bach 2010, self-concordance); Guo et al. 2020 call such a step
+certified removal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from tamis.arrays import Array
+from tamis.linalg import Cholesky
+from tamis.models.linear.design import Design
+from tamis.models.linear.fitting import Fit
+from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, combine, log_evidence, recentre
+from tamis.models.linear.objective import GaussianPrior, LinearRows
+from tamis.models.linear.responses import Response
+
+F = TypeVar("F", bound="FittedLinear")
+
+_LEAST_WEIGHT = 1e-12  # of the weight learned: what is left below that is rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FittedLinear:
+    """A linear model that was fitted by Newton's method, with what later updates need of its rows."""
+
+    response: Response
+    centre: Array  # (d,): subtracted from the columns
+    mean: Array  # (d,): of the columns; zeros for sparse rows
+    intercept: bool
+    prior: GaussianPrior  # before any row was seen
+    posterior: Laplace
+    log_evidence: float  # NaN where the prior is improper or no posterior is kept
+    weight: float
+    iterations: int
+    converged: bool
+    reach: float  # the length of the longest row …
+    extent: Array  # … and the largest magnitude in each column (width,)
+    slack: float  # distance of the mean from the mode, at most, in standard deviations; ∞ if unknown
+    drift: float  # the largest change of a score between where the precision was taken and the mean
+    original: Laplace | None = None  # the posterior from which rows were removed since
+    removed: Curvature | None = None  # these rows, evaluated at its mean
+    bound: float = np.nan
+    shift: float = np.nan
+
+    @property
+    def outputs(self) -> Array:
+        """Parameters of each output (outputs, width), about the centre."""
+        return self.expand(self.posterior.mean)
+
+    def expand(self, parameters: Array) -> Array:
+        """Parameters (..., D) as those of each output (..., outputs, width)."""
+        width = len(self.centre) + self.intercept
+        return np.asarray(self.response.contrasts @ parameters.reshape(*parameters.shape[:-1], -1, width))
+
+    @property
+    def coefficients(self) -> tuple[Array, Array]:
+        """Coefficients (outputs, d), and intercepts (outputs,) of columns about zero."""
+        cells, d = self.outputs, len(self.centre)
+        intercepts = cells[:, d] if self.intercept else np.zeros(len(cells))
+        return cells[:, :d], intercepts - cells[:, :d] @ self.centre
+
+    def covariance(self) -> tuple[Array, Array]:
+        """Covariance of the coefficients (outputs · d)², or their variances, and variances of intercepts."""
+        d, covariance, contrasts = len(self.centre), self.posterior.covariance(), self.response.contrasts
+        (k, m), width = contrasts.shape, d + self.intercept
+        if covariance.ndim == 1:
+            variances = np.square(contrasts) @ covariance.reshape(m, width)
+            own = variances[:, d] if self.intercept else 0.0
+            return variances[:, :d].ravel(), variances[:, :d] @ np.square(self.centre) + own
+        parts = covariance.reshape(m, width, m, width)
+        cells = np.einsum("ka,aibj,lb->kilj", contrasts, parts, contrasts, optimize=True)
+        at_zero = np.concatenate([-self.centre, np.ones(1)])[:width]
+        intercepts = np.einsum("i,kikj,j->k", at_zero, cells, at_zero)
+        return np.ascontiguousarray(cells[:, :d, :, :d]).reshape(k * d, k * d), intercepts
+
+
+def keep_fit(
+    rows: LinearRows, response: Response, fit: Fit, log_likelihood: float, can_remove: bool
+) -> FittedLinear:
+    """Keep what updates need of a fit; `can_remove` is whether rows may be removed later, with a bound."""
+    reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
+    if can_remove and fit.posterior.is_full:
+        reach, extent = rows.design.extent()
+        drift = largest_change(fit.displacement, reach, extent, response)
+    return FittedLinear(
+        response=response,
+        centre=rows.design.centre,
+        mean=rows.design.column_means(rows.weights),
+        intercept=rows.design.intercept,
+        prior=fit.prior,
+        posterior=fit.posterior,
+        log_evidence=_log_evidence(log_likelihood, fit, rows.design),
+        weight=rows.weight,
+        iterations=fit.iterations,
+        converged=fit.converged,
+        reach=reach,
+        extent=extent,
+        slack=fit.slack,
+        drift=drift,
+    )
+
+
+def _log_evidence(log_likelihood: float, fit: Fit, design: Design) -> float:
+    precisions = fit.prior.diagonal.reshape(-1, design.width)[:, : design.columns]
+    if fit.posterior.precision is None or not precisions.all():
+        return float("nan")
+    return log_evidence(log_likelihood, fit.posterior, fit.prior)
+
+
+def continue_fit(before: F, after: F) -> F:
+    """The model of all rows, where `after` was fitted with the posterior of `before` as its prior."""
+    weight = before.weight + after.weight
+    return replace(
+        after,
+        prior=before.prior,
+        log_evidence=before.log_evidence + after.log_evidence,
+        mean=before.mean + (after.weight / weight) * (after.mean - before.mean),
+        weight=weight,
+        reach=max(before.reach, after.reach),
+        extent=np.maximum(before.extent, after.extent),
+        slack=np.inf,  # the earlier rows are but a Gaussian now: removing one of them has no bound
+    )
+
+
+def merge_fits(fits: Sequence[F]) -> F:
+    """The model of all rows, of models that were fitted to rows of their own: their prior counts once."""
+    first = fits[0]
+    for other in fits[1:]:
+        if not (
+            np.array_equal(first.prior.mean, other.prior.mean)
+            and np.array_equal(first.prior.precision, other.prior.precision)
+        ):
+            raise ValueError("the models have other priors, expected the same: fit them alike")
+    parts = [recentre(fit.posterior, first.centre - fit.centre, len(first.extent)) for fit in fits]
+    return replace(
+        first,
+        posterior=combine(parts, [1.0] * len(parts), first.prior),
+        log_evidence=np.nan,
+        weight=sum(fit.weight for fit in fits),
+        reach=max(fit.reach for fit in fits),
+        extent=np.maximum.reduce([fit.extent for fit in fits]),
+        slack=np.inf,
+        original=None,
+        removed=None,
+        bound=np.nan,
+        shift=np.nan,
+    )
+
+
+def decay_fit(fit: F, factor: float) -> F:
+    """Let all rows count `factor` times as much."""
+    return replace(
+        fit,
+        posterior=combine([fit.posterior], [factor], fit.prior),
+        log_evidence=np.nan,
+        weight=fit.weight * factor,
+        slack=np.inf,
+        original=None,
+        removed=None,
+        bound=np.nan,
+        shift=np.nan,
+    )
+
+
+def remove_rows(fit: F, rows: LinearRows) -> F:
+    """Remove rows by one step of Newton's method from where the model was fitted."""
+    if fit.weight - rows.weight <= _LEAST_WEIGHT * fit.weight:
+        raise ValueError(
+            f"got rows of weight {rows.weight:g} to take from {fit.weight:g}, expected fewer than were "
+            "learned: nothing was changed"
+        )
+    original = fit.posterior if fit.original is None else fit.original
+    model = LaplaceModel(fit.response, GaussianPrior(original.mean, np.zeros_like(original.mean)))
+    removed = model.observe(rows, original)
+    removed = removed if fit.removed is None else fit.removed + removed
+    removal = remove(original, removed, fit.reach, fit.extent, fit.slack, fit.response, fit.drift)
+    return replace(
+        fit,
+        posterior=removal.posterior,
+        log_evidence=np.nan,
+        weight=fit.weight - rows.weight,
+        original=original,
+        removed=removed,
+        bound=removal.bound,
+        shift=removal.shift,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Removal:
+    """Where one step led, and how far from there the exact answer can be."""
+
+    posterior: Laplace
+    shift: float  # the length of the step, in standard deviations of the posterior that is left
+    bound: float  # the gradient left, at most, in the same measure: to first order, the remaining distance
+
+
+def remove(
+    posterior: Laplace,
+    removed: Curvature,
+    reach: float,
+    extent: Array,
+    slack: float,
+    response: Response,
+    drift: float = 0.0,
+) -> Removal:
+    """Remove rows whose curvature at the posterior's mean is `removed`.
+
+    `reach` and `extent` bound all rows that were learned: their length, and each column. `slack` is the
+    distance of the posterior's mean from the mode; `drift` bounds the change of scores between where the
+    precision was taken and the mean.
+    """
+    if posterior.precision is None or not posterior.is_full:
+        raise ValueError("removing rows needs the full posterior, expected a model with posterior='full'")
+    precision = posterior.precision - removed.information
+    factor, definite = Cholesky.where_definite(precision)
+    if not bool(definite):
+        raise ValueError(
+            "what is left would not determine the coefficients, expected rows that were learned and more: "
+            "nothing was changed"
+        )
+    step = factor.solve(removed.gradient[:, None])[:, 0]
+    shift = float(np.sqrt(step @ precision @ step))
+    change = largest_change(step, reach, extent, response)
+    # ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision
+    mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
+    # the precision before, in the metric of what is left, which is the smaller: of the gradient and the rows
+    before = float(np.linalg.norm(factor.whiten(factor.whiten(posterior.precision).T), 2))
+    growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
+    bound = float(growth * shift + slack * np.sqrt(before))
+    return Removal(Laplace(removed.at + step, precision), shift, bound)
+
+
+def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
+    """The largest possible change of any row's score; of classes, of their scores against each other."""
+    differences = response.score_differences(step, len(extent))
+    by_length = reach * np.linalg.norm(differences, axis=-1).max()
+    return min(float(by_length), float((np.abs(differences) @ extent).max()))
