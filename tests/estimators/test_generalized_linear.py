@@ -376,14 +376,14 @@ def test_what_has_no_end_is_said() -> None:
     x, y, _ = drawn("poisson", "log")
     frame = pd.DataFrame(x, columns=NAMES).assign(closed=np.arange(N) < 30)
     y = np.where(frame["closed"], 0, y)
-    with pytest.warns(SeparationWarning, match="wherever column 'closed' says so"):
+    with pytest.warns(SeparationWarning, match="counts are 0 along column 'closed'"):
         GeneralizedLinear("poisson").fit(frame, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GeneralizedLinear("poisson", alpha=0.1).fit(frame, y)
         held = GeneralizedLinear("poisson", alpha=1.0, intercept_alpha=1.0).fit(x, np.zeros(N))
     assert held.intercept_ < -2.0
-    with pytest.warns(SeparationWarning, match="lie apart"):
+    with pytest.warns(SeparationWarning, match="are separable"):
         GeneralizedLinear("bernoulli").fit(x, x[:, 0] > 0)
 
 

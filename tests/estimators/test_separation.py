@@ -166,7 +166,7 @@ def test_light_weights_without_a_prior_change_no_coefficient(classes: int) -> No
 
 @each_number
 def test_evidence_of_classes_that_lie_apart_has_no_end_and_says_so(classes: int) -> None:
-    with pytest.warns(SeparationWarning, match="evidence finds no end.*set alpha"):
+    with pytest.warns(SeparationWarning, match="evidence has no maximum.*set alpha"):
         model = LogisticRegression(alpha="evidence").fit(*apart(classes, quasi=False))
     assert not model.converged_
     assert model.alpha_ > 1e-6

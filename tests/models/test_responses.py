@@ -118,7 +118,7 @@ def test_deviances_compare_with_a_perfect_fit(pair: Pair) -> None:
     perfect = np.zeros(7) if kind.family == "bernoulli" else kind.log_likelihood(y, y, 1.0)
     lost = 2.0 * (perfect - kind.log_likelihood(mean, y, 1.0))
     assert_allclose(kind.deviances(scores, y), lost, rtol=1e-10, atol=1e-12)
-    assert_allclose(kind.squared_residuals(scores, y), (y - mean) ** 2 / kind.variance(mean), rtol=1e-10)
+    assert_allclose(kind.pearson_squares(scores, y), (y - mean) ** 2 / kind.variance(mean), rtol=1e-10)
 
 
 def test_nothing_is_lost_of_large_counts_and_near_certainties() -> None:
@@ -129,7 +129,7 @@ def test_nothing_is_lost_of_large_counts_and_near_certainties() -> None:
         poisson.log_likelihood(np.array([1e9]), y, 1.0), stats.norm(1e9, 1e9**0.5).logpdf(y), rtol=1e-6
     )
     assert_allclose(bernoulli.deviances(np.array([60.0]), np.zeros(1)), 120.0)
-    assert_allclose(bernoulli.squared_residuals(np.array([60.0]), np.zeros(1)), np.exp(60.0))
+    assert_allclose(bernoulli.pearson_squares(np.array([60.0]), np.zeros(1)), np.exp(60.0))
 
 
 @each

@@ -218,7 +218,7 @@ def summarize(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearExplanation:
-    """What a row comes to on the scale on which the model is linear, column by column.
+    """The prediction of each row on the scale on which the model is linear, column by column.
 
     Of each row, `contributions` and `baseline` sum to `prediction`. The baseline is the answer for a row of
     means, if the model has an intercept; a contribution is how far its column moves the answer from there.
@@ -230,7 +230,7 @@ class LinearExplanation:
 
     @property
     def prediction(self) -> Array:
-        """What the row comes to (n,)."""
+        """The prediction of each row (n,)."""
         terms = self.contributions if hasattr(self.contributions, "tocsr") else self.values()
         return np.asarray(terms.sum(axis=1)).ravel() + self.baseline
 
@@ -286,16 +286,16 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     ----------
     alpha : float, array of one per column, or "evidence"
         Precision of the coefficients about 0; 0 is a flat prior, as least squares have. By evidence it is
-        the one that makes the targets most probable; where columns say nothing of them, it is large, and
+        the one that makes the targets most probable; where columns do not predict them, it is large, and
         bounded.
     beta : float or array of one per target, "unknown" or "evidence"
-        Precision of the noise. "unknown" integrates it out and predicts by a Student t; the belief in its
+        Precision of the noise. "unknown" integrates it out and predicts by a Student t; the prior of its
         variance σ² is an inverse gamma, and the prior of the coefficients is in units of it: N(0, σ²/α). By
         evidence it is one number; for a perfect fit it is bounded, σ² at 1e-12 of the targets' variance.
     prior : tuple, optional
         Mean and covariance (d, d), or variances (d,), of the coefficients, in place of `alpha`.
     noise_shape, noise_scale : float
-        Of the inverse gamma belief, for beta="unknown". 0 and 0 say nothing, and have no evidence.
+        Of the inverse gamma prior, for beta="unknown". 0 and 0 are an improper prior without evidence.
     fit_intercept : bool
     exact : whether sums of products are exact to the bit, at several times the price
 

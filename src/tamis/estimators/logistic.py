@@ -270,15 +270,15 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"got class_weight={self.class_weight!r} for a part of the rows, expected a mapping: "
-                "what shares of all rows the classes have is not seen there"
+                "a part of the rows does not show how frequent the classes are"
             )
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Learn more rows, with the posterior so far as their prior: near what a fit to all rows would be.
 
         All classes must be named, or there, in the first call. Of classes that are named and have no row in
-        it, intercepts are taken as if half a row had been seen, or they would have no end; a stream is best
-        begun with rows of all classes, for far from its mode a posterior is no Gaussian.
+        it, intercepts are fitted as if half a row had been seen, or they would have no mode; a stream is best
+        begun with rows of all classes, as far from its mode a posterior is no Gaussian.
         """
         state = self._find_state()
         self._refuse_balanced()
@@ -318,7 +318,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def unlearn_approximately(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Take rows away by one step of Newton's method, and bound what is left to do in `removal_bound_`.
 
-        Rows that were not learned are not told from those that were.
+        Rows that were never learned are not detected.
         """
         state = self.state_
         self._refuse_balanced()

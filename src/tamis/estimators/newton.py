@@ -124,7 +124,7 @@ class NewtonFace(LinearFace[N]):
         by_evidence: bool = False,
         options: FitOptions | None = None,
     ) -> Fit:
-        """Fit with a progress bar and callbacks; problems are told in one line that names the columns."""
+        """Fit with a progress bar and callbacks; errors and warnings name the columns."""
         options = self._options() if options is None else options
         weakest = _weakest_precision(prior, rows)
         with self._report_progress(options.max_iter, X, y) as watch:
@@ -334,19 +334,19 @@ def _warn_of_fit(result: Fit, schema: Schema, weakest: float, options: FitOption
     """Warn if there is no optimum, or if steps ended before it; `weakest` is the smallest prior precision."""
     if result.separating is not None:
         if len(result.separating):
-            said = f"the classes do not overlap along columns {name_columns(schema, result.separating)}"
+            problem = f"the classes do not overlap along columns {name_columns(schema, result.separating)}"
         else:
-            said = "the classes lie apart: a plane has all rows of each on its own side"
-        lack = f"with a prior as weak as alpha={weakest:g}" if weakest else "without a prior"
+            problem = "the classes are separable: a plane has all rows of each on its own side"
+        prior = f"with a prior as weak as alpha={weakest:g}" if weakest else "without a prior"
         warn(
-            f"{said}, so that {lack} coefficients grow for ever and those found mean nothing: "
+            f"{problem}, so that {prior} coefficients grow without bound and the result means nothing: "
             f"{_advise_stronger_prior(weakest)}",
             SeparationWarning,
         )
     elif result.is_evidence_unbounded:
         warn(
-            "the classes lie apart, and evidence finds no end: it rises as the prior fades, and the "
-            "alpha found means nothing: set alpha",
+            "the classes are separable, and the evidence has no maximum: it rises as the prior fades, and "
+            "its alpha means nothing: set alpha",
             SeparationWarning,
         )
     elif not result.is_evidence_settled:
@@ -368,9 +368,9 @@ def warn_if_unbounded(response: Response, columns: NDArray[np.int64] | None, sch
     if columns is None:
         return
     names = name_columns(schema, columns)
-    said = f"column {names} says" if len(columns) == 1 else f"columns {names} say"
+    named = f"column {names}" if len(columns) == 1 else f"columns {names}"
     warn(
-        f"{response.vanishing_targets} wherever {said} so, so that without a prior coefficients grow for "
-        f"ever and those found mean nothing: set alpha above 0{response.vanishing_advice}",
+        f"{response.vanishing_targets} along {named}, so that without a prior coefficients grow without "
+        f"bound and the result means nothing: set alpha above 0{response.vanishing_advice}",
         SeparationWarning,
     )

@@ -233,7 +233,7 @@ def keep_generalized_fit(
     """
     targets, scores = rows.targets, rows.scores(fit.posterior.mean)
     deviance = rows.sum(response.deviances(scores, targets))
-    pearson = rows.sum(response.squared_residuals(scores, targets))
+    pearson = rows.sum(response.pearson_squares(scores, targets))
     effective = effective_parameters(fit.posterior, fit.prior)
     freedom = rows.weight - effective
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
@@ -250,9 +250,9 @@ def keep_generalized_fit(
     unbounded = find_vanishing_columns(objective, fit.posterior.mean, scores, fit.posterior.is_full)
     if unbounded is not None:
         fit = replace(fit, converged=False)
-    kept = keep_fit(rows, response, fit, log_likelihood, can_remove=False)
+    linear = keep_fit(rows, response, fit, log_likelihood, can_remove=False)
     state = FittedGeneralized(
-        **{field.name: getattr(kept, field.name) for field in fields(kept)},
+        **{field.name: getattr(linear, field.name) for field in fields(linear)},
         dispersion=dispersion,
         deviance=deviance,
         pearson=pearson,

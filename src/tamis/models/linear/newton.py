@@ -43,9 +43,7 @@ _PER_PARAMETER = 8  # … or so many for each parameter, if that is more
 _SINGULAR = 1e-13  # of the Hessian, in units of the parameters' own: rounding
 _INDEFINITE = 1e-8  # of the expected information: a Hessian that is no more negative is flat but for rounding
 _FORCING, _PRODUCTS = 0.1, 200  # relative residual that conjugate gradients may leave; their largest number
-_SADDLE = (
-    1e-6  # of the descent along a saddle's negative curvature: a gradient that promises less is no guide
-)
+_SADDLE = 1e-6  # of the descent along a saddle's negative curvature: below, the gradient is no guide
 _SAMPLE_DECREMENT = 0.05  # for each parameter: further steps on the sample would fit its own noise
 
 
@@ -118,7 +116,8 @@ class Search:
         """Try a full step along the first of these; the decrement is its descent unless it is given."""
         point = self.accepted
         if np.isnan(point.decrement):
-            point = replace(point, decrement=directions[0].descent if decrement is None else decrement)
+            decrement = directions[0].descent if decrement is None else decrement
+            point = replace(point, decrement=np.inf if np.isnan(decrement) else decrement)
         at = point.parameters + directions[0].vector
         return replace(
             self, at=at, request="gradient", point=point, directions=directions, length=1.0, trials=0

@@ -169,7 +169,7 @@ def find_vanishing_columns(
         return np.arange(rows.design.columns)
     if not is_full or not flat.any() or not (objective.targets <= 0).any():
         return None
-    for step, is_certain in _next_steps(objective, at):
+    for step, is_certain in _candidate_steps(objective, at):
         move = np.where(flat, step, 0.0)
         changes = objective.design.scores(move)
         longest = float(np.abs(changes).max(initial=0.0))
@@ -180,7 +180,7 @@ def find_vanishing_columns(
     return None
 
 
-def _next_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
+def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
     """Newton's step from there (D,), and whether its length counts: not of directions without curvature.
 
     Magnitudes of the Hessian's eigenvalues are taken, so that the step descends in any case.

@@ -115,7 +115,7 @@ class _Normal(Response):
     def deviance(self, mean: Array, targets: Array) -> Array:
         return np.square(targets - mean)
 
-    def squared_residuals(self, scores: Array, targets: Array) -> Array:
+    def pearson_squares(self, scores: Array, targets: Array) -> Array:
         return self.deviances(scores, targets)
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:

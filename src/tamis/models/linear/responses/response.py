@@ -96,7 +96,7 @@ class Response(ABC):
         with np.errstate(over="ignore"):
             return self.log_likelihood(self.mean(scores), targets, dispersion)
 
-    def squared_residuals(self, scores: Array, targets: Array) -> Array:
+    def pearson_squares(self, scores: Array, targets: Array) -> Array:
         """Pearson's (y − mean)²/variance of each row, dispersion 1: squared derivative over information."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             derivatives, information = self.loss(scores, targets)[1], self.information(scores)
