@@ -233,3 +233,28 @@ def test_unlabelled_mail_is_guessed_once_however_often_it_is_named(
     first = typed("learn", "--unlabelled", folder).text
     assert int(re.findall(r"(\d+) guessed", first)[0]) > 0
     assert ": 0 guessed" in typed("learn", "--unlabelled", folder).text
+
+
+@pytest.mark.parametrize("command", [["learn", "--spam"], ["relabel", "spam"], ["explain"], ["sort", "-"]])
+def test_standard_input_that_is_no_mail_is_refused_as_a_file_is(
+    typed: Type, tmp_path: Path, command: list[str]
+) -> None:
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    store = tmp_path / "new.tamis"
+    named = typed(*command, "--store", store, stdin=picture)
+    assert named.status == 3
+    assert "standard input is a picture (PNG), not mail" in named.err
+    assert not store.exists()
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
+def test_misses_of_a_report_can_be_mapped_back_to_their_files(typed: Type, tmp_path: Path) -> None:
+    spam, ham = tmp_path / "spam", tmp_path / os.fsdecode(b"ham\xff")
+    for folder, mail in ((spam, SPAM), (ham, HAM)):
+        folder.mkdir()
+        for number, raw in enumerate(mail):
+            (folder / str(number)).write_bytes(raw)
+    (ham / "missed").write_bytes(SPAM[0].replace(b"offer 0", b"offer 99"))
+    answer = typed("report", "--json", "--spam", spam, "--ham", ham)
+    missed = [miss for miss in json.loads(answer.text)["misses"] if miss["name"].endswith("missed")]
+    assert [base64.b64decode(miss["path_bytes"]) for miss in missed] == [os.fsencode(ham / "missed")]

@@ -65,7 +65,8 @@ def test_a_store_that_is_not_there_leaves_all_unsure(tmp_path: Path) -> None:
 )
 def test_every_error_is_status_3_and_one_line(words: list[str]) -> None:
     answer = spawn("sort", *words, stdin=NEW_SPAM)
-    assert (answer.status, answer.out) == (3, b"")
+    is_filter = "-p" in words  # whose message comes out in any case
+    assert (answer.status, answer.out) == (3, NEW_SPAM if is_filter else b"")
     assert answer.err.startswith("tamis sort: ")
     assert len(answer.err.splitlines()) == 1
 
@@ -237,3 +238,28 @@ def test_a_full_disk_is_status_3() -> None:
             [COMMAND, "sort", "-p"], input=NEW_SPAM, stdout=full, stderr=subprocess.PIPE, check=False
         )
     assert (answer.returncode, answer.stderr) == (3, b"tamis sort: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sort", "-p", "--bogus"],
+        ["sort", "-pe", "--dialect", "nonsense"],
+        ["sort", "-p", "--json"],
+        ["sort", "--undo", "-p"],
+        ["sort", "-p", "mail"],
+        ["sort", "--passthru"],
+        ["sotr", "-p"],
+    ],
+)
+def test_a_filter_that_is_configured_wrongly_loses_no_mail(words: list[str]) -> None:
+    answer = spawn(*words, stdin=NEW_SPAM)
+    assert answer.status in (2, 3)
+    assert answer.out == NEW_SPAM
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_help_and_errors_of_other_commands_do_not_copy_standard_input() -> None:
+    assert NEW_SPAM not in spawn("sort", "-p", "--help", stdin=NEW_SPAM).out
+    assert spawn("learn", "-p", stdin=NEW_SPAM).out == b""
+    assert spawn("sort", "--bogus", stdin=NEW_SPAM).out == b""

@@ -1,6 +1,8 @@
 """Bytes and where they came from → a message: what every source gives, and the error if it cannot."""
 
-__all__ = ["RawMessage", "SourceError", "printable"]
+from sys import getfilesystemencoding
+
+__all__ = ["RawMessage", "SourceError", "path_bytes", "printable"]
 
 
 class SourceError(ValueError):
@@ -53,3 +55,19 @@ def printable(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def path_bytes(message: RawMessage) -> dict[str, str]:
+    """For JSON, the bytes of a path, in base64, if its name cannot be shown as it is.
+
+    >>> (
+    ...     path_bytes(RawMessage(b"", r"1\\n2", 0, "1" + chr(10) + "2")),
+    ...     path_bytes(RawMessage(b"", "a", 0, "a")),
+    ... )
+    ({'path_bytes': 'MQoy'}, {})
+    """
+    if not message.path or (message.path.isprintable() and "\\" not in message.path):
+        return {}
+    from base64 import b64encode  # noqa: PLC0415 (few names need it)
+
+    return {"path_bytes": b64encode(message.path.encode(getfilesystemencoding(), "surrogateescape")).decode()}

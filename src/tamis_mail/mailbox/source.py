@@ -10,7 +10,7 @@ from importlib import import_module
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox import folders, kinds, mbox
 from tamis_mail.mailbox.raw_message import RawMessage, SourceError, printable
-from tamis_mail.mailbox.stream import File, IrregularFileError, Stdin, Text
+from tamis_mail.mailbox.stream import File, IrregularFileError, Stdin, Text, is_packed
 
 __all__ = ["Source", "is_mbox_file", "open_source"]
 
@@ -34,7 +34,11 @@ def open_source(
     """
     source_path = None if path is None else os.fspath(path)
     if source_path is None or source_path == "-":
-        return Source("stdin", "stdin", None, largest=largest, allow_mbox=allow_mbox)
+        text = Text(Stdin(), as_it_is=not allow_mbox)
+        head = text.peek(kinds.HEAD)
+        if not is_packed(head):
+            _refuse_non_mail("standard input", head)
+        return Source("stdin", "stdin", None, largest=largest, allow_mbox=allow_mbox, text=text)
     try:
         status = os.stat(source_path)
         if stat.S_ISDIR(status.st_mode):
@@ -72,6 +76,7 @@ class Source:
         "_largest",
         "_other_paths",
         "_size",
+        "_text",
         "kind",
         "left_out",
         "path",
@@ -97,6 +102,7 @@ class Source:
         label: str | None = None,
         subfolders: bool = False,
         other_paths: frozenset[str] = frozenset(),
+        text: Text | None = None,
     ) -> None:
         self.path = path
         self.kind = kind
@@ -109,6 +115,7 @@ class Source:
         self._label = label
         self._deep = subfolders
         self._other_paths = other_paths
+        self._text = text  # of stdin, of which the beginning was read
 
     def __repr__(self) -> str:
         return f"Source({self.path!r}, {self.kind})"
@@ -131,7 +138,7 @@ class Source:
         return self._folder()
 
     def _stdin(self) -> Iterator[RawMessage]:
-        text = Text(Stdin(), as_it_is=not self._allow_mbox)
+        text = self._text or Text(Stdin(), as_it_is=not self._allow_mbox)
         if self._allow_mbox:
             yield from _read_messages(text, "stdin", "", True, self._largest or LARGEST_RAW, 0)
         elif raw := text.read_all(self._largest):
@@ -222,14 +229,7 @@ def _open_file(path: str, size: int, largest: int | None) -> Source:
     with File(path) as file:
         text = Text(file)
         head = text.peek(kinds.HEAD)
-        description = kinds.describe_non_mail(head)
-        if description:
-            advice = (
-                "unpack it, and name what comes out"
-                if "archive" in description or "packed" in description
-                else "give a message (header fields, or text), an mbox or a folder of mail"
-            )
-            raise SourceError(f"{printable(path)} is {description}, not mail: {advice}")
+        _refuse_non_mail(printable(path), head)
         kind = "mbox" if mbox.is_mbox(head) else "message"
         if text.is_packed and kind == "mbox":
             text.verify_packed()
@@ -238,6 +238,17 @@ def _open_file(path: str, size: int, largest: int | None) -> Source:
                 largest or LARGEST_RAW
             )  # a message that is cut off is refused before others are read
     return Source(path, kind, size, largest=largest)
+
+
+def _refuse_non_mail(name: str, head: bytes) -> None:
+    description = kinds.describe_non_mail(head)
+    if description:
+        advice = (
+            "unpack it, and name what comes out"
+            if "archive" in description or "packed" in description
+            else "give a message (header fields, or text), an mbox or a folder of mail"
+        )
+        raise SourceError(f"{name} is {description}, not mail: {advice}")
 
 
 def _open_folder(

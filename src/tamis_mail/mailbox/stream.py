@@ -14,7 +14,7 @@ from importlib import import_module
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
-__all__ = ["File", "IrregularFileError", "Stdin", "Text"]
+__all__ = ["File", "IrregularFileError", "Stdin", "Text", "is_packed"]
 
 _CHUNK = 1 << 16  # bytes of a file read first, and of a packed one each time
 _BLOCK = 1 << 20
@@ -238,3 +238,8 @@ _FORMATS: dict[bytes, Callable[[], _Format]] = {
     b"BZh": _bzip2,
     b"\xfd7zXZ\x00": _xz,
 }
+
+
+def is_packed(head: bytes) -> bool:
+    """Whether these first bytes are those of a compressed file."""
+    return head.startswith(tuple(_FORMATS))

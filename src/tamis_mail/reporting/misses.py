@@ -1,6 +1,6 @@
 """a study, and the messages again → the messages it was wrong about, and what misled it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from tamis_mail import features, tokens
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import RawMessage
+from tamis_mail.mailbox.raw_message import path_bytes
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.reporting.corpus import Corpus, labels_of
 from tamis_mail.reporting.study import Study
@@ -25,6 +26,7 @@ class Miss:
     """A message that was thought likelier to be what it is not."""
 
     name: str
+    path_bytes: Mapping[str, str]  # for JSON: the path, if its name cannot be shown as it is
     subject: str
     is_spam: bool
     called: str
@@ -100,6 +102,7 @@ def _miss(message: RawMessage, verdict: Verdict, is_spam: bool) -> Miss:
     readable = [one for one in evidence if is_readable(one) and one.contribution]
     return Miss(
         message.name,
+        path_bytes(message),
         subject_of(message.raw),
         is_spam,
         verdict.label,

@@ -105,6 +105,7 @@ class Report:
             "misses": [
                 {
                     "name": miss.name,
+                    **miss.path_bytes,
                     "subject": miss.subject,
                     "label": miss.label,
                     "called": miss.called,

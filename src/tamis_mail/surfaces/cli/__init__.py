@@ -101,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
+    is_started = False
     try:
         options = command_line(*words[:1]).parse_args(words)
         if options.version:
@@ -109,11 +110,14 @@ def _run(words: list[str]) -> int:
         if options.command is None:
             options.parser.error("a command is needed: " + ", ".join(COMMANDS))
         run = _load(options)
-    except Exception:
-        if _is_filter(words):
+        is_started = True
+        return run()
+    except (Exception, SystemExit) as error:
+        # A usage error (help has status 0) comes before the message is read; a running command copies it.
+        is_early = bool(error.code) if isinstance(error, SystemExit) else not is_started
+        if is_early and _is_filter(words):
             copy_rest(sys.stdout)
         raise
-    return run()
 
 
 def _load(options: "Namespace") -> Callable[[], int]:
@@ -124,10 +128,15 @@ def _load(options: "Namespace") -> Callable[[], int]:
 
 
 def _is_filter(words: list[str]) -> bool:
-    """Whether a message waits on standard input that has to come out again, whatever else goes wrong."""
-    options = [word for word in words[1:] if word.startswith("-")]
-    return words[:1] == ["sort"] and any(
-        word in ("--passthrough", "--undo") or (word[1:2] != "-" and "p" in word) for word in options
+    """Whether a message waits on standard input that must come out again, whatever goes wrong.
+
+    A misspelt command or option counts, too: a filter that is configured wrongly must not lose mail.
+    """
+    if sys.stdin is None or sys.stdin.isatty() or (words and words[0] in COMMANDS and words[0] != "sort"):
+        return False
+    return any(
+        word.startswith(("--pass", "--undo")) or (word[:1] == "-" != word[1:2] and "p" in word)
+        for word in words
     )
 
 

@@ -65,23 +65,24 @@ def run(out: TextIO, options: Namespace) -> int:
         for number, message in enumerate(source):
             if exceeds_limit(message.raw):
                 sys.stderr.write(f"tamis explain: {describe_oversize(message.name)}\n")
-            verdict = sieve.sort(message.raw)
+            plain_bytes = canonical(message.raw)
+            verdict = sieve.sort(plain_bytes)  # the canonical form of canonical bytes is the same
             if options.json:
                 out.write(_as_json(verdict, message, options.all) + "\n")
                 continue
             name = "" if source.kind in ("stdin", "message") else message.name
             if name and number:
                 out.write("\n")
-            page = _Page(out, verdict, message.raw, None if options.all else _MAX_TOKENS)
+            page = _Page(out, verdict, plain_bytes, None if options.all else _MAX_TOKENS)
             out.writelines(
-                line.rstrip() + "\n" for line in page.lines(name, _note_if_learned(sieve, message.raw))
+                line.rstrip() + "\n" for line in page.lines(name, _note_if_learned(sieve, plain_bytes))
             )
     return 3 if source.unread else 0
 
 
-def _note_if_learned(sieve: Sieve, raw: bytes) -> str:
+def _note_if_learned(sieve: Sieve, plain_bytes: bytes) -> str:
     """A note on a message that the store knows: what was learned of it speaks in its own case."""
-    entry = sieve.store.find(digest(canonical(raw)))
+    entry = sieve.store.find(digest(plain_bytes))
     if entry is None:
         return ""
     when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
@@ -147,7 +148,7 @@ def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
 class _Page:
     """The explanation of one verdict, no wider than the terminal and in characters that it can show."""
 
-    def __init__(self, out: TextIO, verdict: Verdict, raw: bytes, limit: int | None) -> None:
+    def __init__(self, out: TextIO, verdict: Verdict, plain_bytes: bytes, limit: int | None) -> None:
         self._verdict = verdict
         self._limit = limit
         self._width = min(columns(), 100)
@@ -155,7 +156,7 @@ class _Page:
         self._dots = "…" if can_show(out, "…") else "..."
         self._out = out
         evidence = verdict.evidence
-        head = canonical(raw)[:_HEAD].decode("utf-8", "replace")
+        head = plain_bytes[:_HEAD].decode("utf-8", "replace")
         head = "".join(c if c.isprintable() else "·" for c in head)
         grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence

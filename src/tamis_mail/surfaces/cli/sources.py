@@ -6,13 +6,12 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tamis.progress import Line
 from tamis_mail.framing import LARGEST, exceeds_limit
 from tamis_mail.mailbox import RawMessage, Source, open_source
-from tamis_mail.mailbox.raw_message import printable
+from tamis_mail.mailbox.raw_message import path_bytes, printable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -185,21 +184,6 @@ def _join_names(names: Sequence[str]) -> str:
     """
     rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + rest
-
-
-def path_bytes(message: RawMessage) -> dict[str, str]:
-    """For JSON, the bytes of a path, in base64, if its name cannot be shown as it is.
-
-    >>> (
-    ...     path_bytes(RawMessage(b"", r"1\\n2", 0, "1" + chr(10) + "2")),
-    ...     path_bytes(RawMessage(b"", "a", 0, "a")),
-    ... )
-    ({'path_bytes': 'MQoy'}, {})
-    """
-    if not message.path or (message.path.isprintable() and "\\" not in message.path):
-        return {}
-    encoded: bytes = import_module("base64").b64encode(os.fsencode(message.path))
-    return {"path_bytes": encoded.decode("ascii")}
 
 
 def bar(command: str, read: int, share: float, seconds: float) -> str:
