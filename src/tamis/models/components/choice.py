@@ -65,8 +65,8 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
 
     Moments of each fold suffice: one decomposition per fold scores all numbers, and no row is read.
     Directions in which all rows together have no variance (less than 1e-13 of the largest) are left out, for
-    no row has a density there. If there are any, all r others may be kept, too. `columns` is how many the
-    rows have, if they are written in the directions in which they vary.
+    no row has a density there. If there are any, all r others may be kept, too. `columns` is their
+    number, if the rows are given as codes along the directions in which they vary.
     """
     if len(parts) < 2:
         raise ValueError(

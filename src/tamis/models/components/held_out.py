@@ -19,7 +19,7 @@ class HeldOutRows:
     log_densities: Array  # log p(x) of probabilistic PCA
     errors: Array  # ‖x − reconstruction‖²
     spread: Array  # ‖x − mean‖²: the error of no components at all
-    counts: Indices  # how many directions the model had
+    counts: Indices  # the number of the model's directions
     fold: Indices  # the part that was left out
     weights: Array | None = None
 

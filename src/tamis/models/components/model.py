@@ -1,7 +1,7 @@
-"""rows → full Moments → the directions of largest variance, and a Gaussian that knows only these.
+"""rows → full Moments → the directions of largest variance, and a Gaussian with only these.
 
-The Gaussian is that of probabilistic PCA: variance λ along each direction kept, and one variance, the mean of
-what is left over, along all others.
+The Gaussian is that of probabilistic PCA: variance λ along each direction kept, and their mean variance along
+all others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +24,7 @@ Indices = NDArray[np.int64]
 Count = int | float | str | None
 FOLDS = 5  # by which the count "held-out" is chosen
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_NEAR = (
-    16.0  # ratio of the mean's square to the variance, up to which subtracting it last loses only two bits
-)
+_NEAR = 16.0  # mean square to variance: up to this ratio, subtracting the mean last loses only two bits
 _CANCELS = 1e-4  # of all squares, below which a difference from them has lost too many digits
 _LARGE = 300  # columns, above which computing at most a tenth of the directions takes half the time
 _CELLS = 1 << 18  # of rows that are centred at a time: 2 MB
@@ -37,7 +35,7 @@ _LOUD = 1e5  # times the largest spread left, above which rounding exceeds 1e-10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Directions of largest variance, largest first, and what is left over."""
+    """Directions of largest variance, largest first, and the mean variance of all others."""
 
     mean: Array  # (d,)
     directions: Array  # (K, d), orthonormal: the entry of largest size is positive
@@ -45,7 +43,7 @@ class Components:
     noise: float  # mean variance in each of the d − K directions left over; 0 if there are none
     total: float  # of all variances
     weight: float  # of the rows
-    freedom: float  # what sums of squares were divided by
+    freedom: float  # the divisor of sums of squares
     scores: Array | None = None  # of each number of directions, from 1 on, if the number was chosen by them
     error: float = 0.0  # bound on the largest singular value left over; 0 where it is exact
 
@@ -61,7 +59,7 @@ class Components:
 
     @property
     def scale(self) -> Array:
-        """Standard deviations (K,), for whitening; 1 where there is no variance to speak of."""
+        """Standard deviations (K,), for whitening; 1 where the variance is 0 up to rounding."""
         least = 1e-13 * float(self.variances.max(initial=0.0))
         return np.where(self.variances > least, np.sqrt(self.variances), 1.0)
 
@@ -356,8 +354,8 @@ def choose_count(
 ) -> tuple[int, Array | None]:
     """The number of directions to keep of those with these variances (r,), largest first; and all scores.
 
-    `columns` is how many columns the rows have, if not r; `total` the variance that shares are of, if not
-    their sum. Shares are summed as `explained_variance_ratio_` is: one read off it is met to the bit.
+    `columns` is the number of columns, if not r; `total` the total variance, if not their sum. Shares are
+    summed as in `explained_variance_ratio_`, so that a share computed from it is met to the bit.
     """
     d = len(variances)
     most = min(d, max(int(np.ceil(weight)), rank))

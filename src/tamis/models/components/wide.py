@@ -135,7 +135,7 @@ def refuse_unknown_solver(name: object) -> None:
 def decompose_rows(
     table: Table, count: Count = None, weights: Array | None = None, fold: Indices | None = None
 ) -> Components:
-    """By the n × n products of rows with each other: for fewer rows than columns.
+    """The components, by the n × n products of rows with each other: for fewer rows than columns.
 
     The products determine the space, and a decomposition within it the directions, so that those of little
     variance are as accurate as those of a singular value decomposition. `fold` is that of each row (n,), for
@@ -160,16 +160,15 @@ def decompose_rows(
         codes = replace(centred, roots=None).multiply(span.T)
         sums = Moments.observe(codes, weights, fold, form="full")
         scores = score_held_out([sums.at(key) for key in sums.keys or ()], d)
-    wanted = count if scores is None else scores.best
-    by_share = isinstance(wanted, float) and to_integer(wanted) is None
-    k, _ = choose_count(wanted, variances, centred.weight, rank, d)
+    count = count if scores is None else scores.best
+    by_share = isinstance(count, float)
+    k, _ = choose_count(count, variances, centred.weight, rank, d)
     if by_share:
         k, _ = choose_count(None, variances, centred.weight, rank, d)
-    kept = centred.multiply_transposed(vectors[:, order[:k]]).T
-    roots, directions = singular(kept)
+    roots, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
     if by_share:  # of the variances that are reported, so that a share is met to the bit
-        every = _make_components(centred, roots, directions, total, freedom)
-        k, _ = choose_count(wanted, every.variances, centred.weight, rank, d, every.total)
+        largest = _make_components(centred, roots, directions, total, freedom)
+        k, _ = choose_count(count, largest.variances, centred.weight, rank, d, largest.total)
     components = _make_components(centred, roots[:k], directions[:k], total, freedom)
     return components if scores is None else replace(components, scores=scores.log_densities)
 
@@ -181,7 +180,7 @@ def decompose_randomized(
     rng: np.random.Generator,
     sweeps: int = 7,
 ) -> Components:
-    """By the range of products with random vectors, refined by `sweeps` of power iteration.
+    """The components, by the range of products with random vectors, refined by `sweeps` of power iteration.
 
     (Halko, Martinsson and Tropp 2011.)
 
@@ -204,9 +203,9 @@ def decompose_randomized(
     for _ in range(sweeps):
         space = orthonormal(centred.multiply(orthonormal(centred.multiply_transposed(space))))
     # the last decomposition is of the codes, so that the variances are exact, however rough the space is
-    across = orthonormal(centred.multiply_transposed(space))
-    roots, turns = singular(centred.multiply(across))
-    directions = turns[:k] @ across.T
+    span = orthonormal(centred.multiply_transposed(space))
+    roots, rotation = singular(centred.multiply(span))
+    directions = rotation[:k] @ span.T
     components = _make_components(centred, roots[:k], directions, centred.sum_squares(), freedom)
     return replace(components, error=_bound_residual(centred, components.directions, rng))
 
