@@ -1,4 +1,4 @@
-"""What a caller passes → tables, labels and weights, or one line that says what is wrong with it."""
+"""Data that a caller passes → tables, labels, targets and weights, or one line that says what is wrong."""
 
 from collections.abc import Hashable, Iterable
 from numbers import Real
@@ -24,16 +24,16 @@ _PLAIN = (int, str, bool)  # labels that are never missing nor a fraction
 
 
 def read_first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
-    """The data that a model is first fitted to, and what to expect from then on."""
-    table = _table(data, sparse)
+    """Read the rows that a model is first fitted to, and the schema by which later rows are read."""
+    table = _read_table(data, sparse)
     if table.width == 0:
         raise ValueError(
             f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
         )
     _refuse_empty(table)
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
-    stated = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # an array of floats holds numbers
-    kinds = table.kinds if stated else find_kinds(table)
+    is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # an array of floats holds numbers
+    kinds = table.kinds if is_typed else find_kinds(table)
     remarks = find_poor_categories(table, range(table.width))
     return table, Schema(table.width, kinds, table.names, library, remarks)
 
@@ -41,16 +41,16 @@ def read_first_table(data: object, sparse: bool = True) -> tuple[Table, Schema]:
 def read_next_table(
     data: object, schema: Schema, caller: str, sparse: bool = True, missing: bool = True
 ) -> Table:
-    """Further data for a model that was fitted: the same columns, found by name where both have names.
+    """Read further rows of the same columns, which are matched by name where both have names.
 
     `missing` is whether the model takes NaN.
     """
-    if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
+    if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
     elif type(data) is np.ndarray and data.ndim == 2 and 0 < len(data) <= _FEW and _are_floats(data):
         table = Table(data.astype(np.float64, order="C"), len(data), "number")
     else:
-        table = _table(data, sparse)
+        table = _read_table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
         table = table.select(_find_columns(table.names, schema.names, caller, missing))
     if table.width != schema.width:
@@ -61,7 +61,7 @@ def read_next_table(
     return table
 
 
-def _table(data: object, sparse: bool) -> Table:
+def _read_table(data: object, sparse: bool) -> Table:
     if not sparse and hasattr(data, "tocsr"):
         raise TypeError(
             f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
@@ -75,12 +75,12 @@ def _refuse_empty(table: Table) -> None:
 
 
 def _are_floats(data: NDArray[Any]) -> bool:
-    """Whether integers are floats without a change."""
+    """Whether these are integers that float64 holds exactly."""
     return data.dtype.kind in "iu" and data.size > 0 and data.min() >= -_EXACT and data.max() <= _EXACT
 
 
 def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any]] | None:
-    """A few plain rows and their plain labels, copied; None for anything that needs a closer look."""
+    """Copy a few plain rows and their plain labels; None if anything about them needs a closer look."""
     if type(X) is not np.ndarray or X.ndim != 2 or not 0 < len(X) <= _FEW or X.shape[1] != schema.width:
         return None
     if (X.dtype is not _FLOAT64 and X.dtype.kind not in "iub") or "unknown" in schema.kinds:
@@ -107,7 +107,7 @@ def _find_columns(
 
 
 def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
-    """Labels by value; -1 stands where one is missing: None, NaN or NA, or what `missing_label` names."""
+    """Read labels by value. A label that is None, NaN, NA or equal to `missing_label` gets the place -1."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     if type(y) is np.ndarray or hasattr(y, "__array__"):
@@ -126,7 +126,7 @@ def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
 
 
 def match_labels(keys: Keys, labels: Labels) -> Labels:
-    """The same labels with their places among these keys; a label that is none of them is refused."""
+    """Give labels their places among these keys; raise for a label that is none of them."""
     place = keys.find(labels.keys)
     if (place < 0).any():
         unknown = labels.keys[int(np.argmin(place))]
@@ -137,7 +137,7 @@ def match_labels(keys: Keys, labels: Labels) -> Labels:
 
 
 def _check_label_array(y: Any) -> Any:
-    """An array or column of labels, if it has one dimension and holds no fractions."""
+    """Return the labels if they have one dimension and no fractions."""
     values = y if isinstance(y, np.ndarray) else np.asarray(y)
     y = y if arrays.is_frame(y) else values
     if values.ndim != 1:
@@ -150,7 +150,7 @@ def _check_label_array(y: Any) -> Any:
 
 
 def read_targets(y: object, rows: int) -> Array:
-    """Numbers to be predicted: (n,), or (n, q) of several targets."""
+    """Read numbers to be predicted: (n,), or (n, q) of several targets."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
     matrix = arrays.matrix(y, target=True)
@@ -170,18 +170,18 @@ def read_targets(y: object, rows: int) -> Array:
 
 
 def read_numbers(table: Table) -> Array:
-    """Dense rows as finite float64 (n, d), or an error that names the column."""
+    """Read dense rows as finite float64 (n, d); an error names the column."""
     values = table.numbers()
     with np.errstate(over="ignore", invalid="ignore"):
-        broken = not np.isfinite(values.sum())  # a third of the time of looking at each
-    if broken and not np.isfinite(values).all():
+        is_suspect = not np.isfinite(values.sum())  # three times as fast as a test of each value
+    if is_suspect and not np.isfinite(values).all():
         column = int((~np.isfinite(values)).any(axis=0).argmax())
         arrays.Matrix(values, table.names).refuse_broken(column)
     return values
 
 
 def read_weights(sample_weight: object, rows: int) -> Array | None:
-    """Weights, at least 0 and not all 0; one number is the weight of every row."""
+    """Read weights of at least 0, not all 0; one number is the weight of every row."""
     if sample_weight is None:
         return None
     if isinstance(sample_weight, Real):
@@ -202,8 +202,8 @@ def read_weights(sample_weight: object, rows: int) -> Array | None:
 
 
 def to_label_array(values: Iterable[Hashable]) -> NDArray[Any]:
-    """Labels as NumPy keeps them: of one kind where they are, else objects."""
-    listed = list(values)
+    """Labels as an array of their type, or of objects if they have several."""
+    labels = list(values)
     kinds = {
         str
         if isinstance(v, str)
@@ -216,12 +216,12 @@ def to_label_array(values: Iterable[Hashable]) -> NDArray[Any]:
         else float
         if isinstance(v, float)
         else object
-        for v in listed
+        for v in labels
     }
     if kinds in ({str}, {bytes}, {bool}, {int}, {float}, {int, float}):
-        array = np.array(listed)
+        array = np.array(labels)
         if array.ndim == 1 and array.dtype.kind != "O":
             return array
-    boxed = np.empty(len(listed), dtype=object)
-    boxed[:] = listed
-    return boxed
+    objects = np.empty(len(labels), dtype=object)
+    objects[:] = labels
+    return objects

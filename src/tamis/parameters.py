@@ -9,21 +9,6 @@ import numpy as np
 from tamis.arrays import one_line
 from tamis.stats import Keys
 
-# parameters that some face takes as an array; each says itself which shapes it takes
-_ARRAYS = frozenset(
-    (
-        "alpha",
-        "beta",
-        "class_prior",
-        "means_init",
-        "min_categories",
-        "precisions_init",
-        "prior",
-        "priors",
-        "weights_init",
-    )
-)
-
 
 def check_integer(name: str, value: object, least: int = 1) -> int:
     """A parameter as a whole number of at least `least`.
@@ -44,19 +29,6 @@ def check_em_options(max_iter: object, tol: Any, n_init: object = 1) -> None:
         check_nonnegative("tol", tol)
 
 
-def refuse_matrices(params: dict[str, Any]) -> None:
-    """Raise if a parameter that is one value, or one per column, is an array of two or more axes."""
-    for name, value in params.items():
-        if name not in _ARRAYS and isinstance(value, np.ndarray | list) and _axes(value) > 1:
-            raise ValueError(f"got {name}={one_line(value)}, expected one value: pass no array")
-
-
-def _axes(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return value.ndim
-    return 1 + max((_axes(each) for each in value if isinstance(each, np.ndarray | list)), default=0)
-
-
 def check_nonnegative(name: str, value: float) -> float:
     """A parameter as a number, finite and not negative."""
     given: object = value
@@ -68,43 +40,43 @@ def check_nonnegative(name: str, value: float) -> float:
     return number
 
 
-def check_decay_factor(given: object) -> float:
+def check_decay_factor(factor: object) -> float:
     """The factor by which a statistic is scaled, above 0 and at most 1."""
-    if not isinstance(given, Real) or not 0.0 < float(given) <= 1.0:
-        raise ValueError(f"got factor={given!r}, expected a number above 0 and at most 1, as 0.99")
-    return float(given)
+    if not isinstance(factor, Real) or not 0.0 < float(factor) <= 1.0:
+        raise ValueError(f"got factor={factor!r}, expected a number above 0 and at most 1, as 0.99")
+    return float(factor)
 
 
 def check_class_probabilities(
     given: Any, classes: Keys, total: bool = True, name: str = "priors"
 ) -> dict[Any, float] | None:
-    """The classes' probabilities by label, checked; None if they are to be counted.
+    """The probabilities of the classes by label; None if they are to be counted.
 
     `total` is whether they must sum to one; `name` is that of the parameter.
     """
     if given is None or not len(classes):
         return None
-    written = f"{name}={one_line(given)}"
+    setting = f"{name}={one_line(given)}"
     if isinstance(given, Mapping) and (missing := [key for key in classes if key not in given]):
         raise ValueError(
-            f"got {written}, without class {missing[0]!r}, expected a probability for every class"
+            f"got {setting}, without class {missing[0]!r}, expected a probability for every class"
         )
     try:
-        listed = [given[key] for key in classes] if isinstance(given, Mapping) else given
-        probabilities = np.asarray(listed, dtype=np.float64)
+        values = [given[key] for key in classes] if isinstance(given, Mapping) else given
+        probabilities = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"got {written}, expected one probability per class") from None
+        raise TypeError(f"got {setting}, expected one probability per class") from None
     if probabilities.shape != (len(classes),):
         raise ValueError(
             f"Number of priors must match number of classes: got {name} of shape {probabilities.shape}, "
             f"expected {len(classes)} numbers"
         )
     if not (probabilities >= 0).all():
-        raise ValueError(f"Priors must be non-negative: got {written}")
+        raise ValueError(f"Priors must be non-negative: got {setting}")
     if total and not np.isclose(probabilities.sum(), 1.0):
         raise ValueError(
-            f"The sum of the priors should be 1: got {written}, which sum to {probabilities.sum():g}"
+            f"The sum of the priors should be 1: got {setting}, which sum to {probabilities.sum():g}"
         )
     if not 0 < probabilities.sum() < np.inf:
-        raise ValueError(f"got {written}, expected finite numbers with a sum above 0")
+        raise ValueError(f"got {setting}, expected finite numbers with a sum above 0")
     return dict(zip(classes, probabilities.tolist(), strict=True))

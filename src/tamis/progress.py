@@ -1,4 +1,4 @@
-"""How far long work has come → one line that is written over and over, in a terminal or a notebook."""
+"""Progress of long work → one line that is drawn again and again, in a terminal or a notebook."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ _WIDTH = 28  # characters of the bar itself
 
 
 class Line:
-    """A line of text that changes. Where nobody could see it change, only what it ends with is written."""
+    """A line of text that changes. Where that cannot be shown, only its last text is written."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -23,14 +23,14 @@ class Line:
         self._drawn = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Whether enough time has passed since it was last drawn."""
+        """Whether enough time has passed since the last drawing."""
         return now - self._drawn >= _EVERY
 
     def draw(self, text: str, now: float) -> None:
-        """Show the text for a while."""
+        """Show the text until the next drawing."""
         self._drawn = now
         if self.is_terminal:
-            self._stream.write(f"\r\x1b[K{text[: max(1, _columns() - 1)]}")
+            self._stream.write(f"\r\x1b[K{text[: max(1, _count_columns() - 1)]}")
             self._stream.flush()
         else:
             self._show(text)
@@ -46,7 +46,7 @@ class Line:
     def _show(self, text: str) -> bool:
         """Show the text in a notebook, if this is one."""
         if self._may_be_notebook and self._cell is None:
-            self._cell = _notebook_cell()
+            self._cell = _make_notebook_cell()
             self._may_be_notebook = self._cell is not None
         if self._cell is None:
             return False
@@ -55,7 +55,7 @@ class Line:
 
 
 class Bar:
-    """A line that fills: how far, how fast, how long still, and how well it goes.
+    """A line that fills: the steps done, the time left and the log-likelihood.
 
     >>> import sys
     >>> bar = Bar("EM", 4, stream=sys.stdout)
@@ -68,37 +68,37 @@ class Bar:
     def __init__(self, name: str, most: int, stream: TextIO | None = None) -> None:
         self._name, self._most = name, most
         self._line = Line(stream)
-        self._begun = time.monotonic()
-        self._done = 0
+        self._start = time.monotonic()
+        self._count = 0
         self._score: float | None = None
 
     def step(self, score: float | None = None) -> None:
-        """One step more."""
-        self._done += 1
+        """Count one more step."""
+        self._count += 1
         self._score = score
         now = time.monotonic()
         if self._line.is_due(now):
-            self._line.draw(self._running(now), now)
+            self._line.draw(self._format(now), now)
 
     def close(self) -> None:
-        """Say how it ended, on a line of its own."""
+        """Write the last state on a line of its own."""
         score = "" if self._score is None else f", log-likelihood {self._score:.6g}"
-        self._line.end(f"{self._name}: {self._done} of at most {self._most} steps{score}")
+        self._line.end(f"{self._name}: {self._count} of at most {self._most} steps{score}")
 
-    def _running(self, now: float) -> str:
-        filled = _WIDTH * self._done // max(1, self._most)
-        left = (now - self._begun) / self._done * (self._most - self._done)
+    def _format(self, now: float) -> str:
+        filled = _WIDTH * self._count // max(1, self._most)
+        left = (now - self._start) / self._count * (self._most - self._count)
         score = "" if self._score is None else f" {self._score:.6g}"
         bar = "█" * filled + "░" * (_WIDTH - filled)
-        return f"{self._name} {bar} {self._done}/{self._most} at most {left:.0f} s left{score}"
+        return f"{self._name} {bar} {self._count}/{self._most} at most {left:.0f} s left{score}"
 
 
-def _columns() -> int:
+def _count_columns() -> int:
     return importlib.import_module("shutil").get_terminal_size().columns  # type: ignore[no-any-return]
 
 
-def _notebook_cell() -> Any:
-    """A place in a notebook's output that can be written again; None where there is no notebook."""
+def _make_notebook_cell() -> Any:
+    """A cell of output that can be changed; None where there is no notebook."""
     if "ipykernel" not in sys.modules:
         return None
     return importlib.import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)

@@ -14,22 +14,20 @@ from tamis.tables import Kind, Sparse, Table
 ColumnKind = Kind | Literal["unknown"]
 
 _ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
-_DISTINCT = 0.8  # of the rows: from here on nearly every value is seen once, and tells nothing of new rows
+_DISTINCT = 0.8  # of the rows: from here on nearly every value occurs once, and predicts nothing
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _WRITTEN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns that a model was first fitted to."""
+    """The columns of the first rows that a model was fitted to."""
 
     width: int
     kinds: tuple[ColumnKind, ...] | ColumnKind
     names: tuple[object, ...] | None = None
-    library: str | None = None  # of the frame, to answer with the same
-    remarks: tuple[
-        tuple[int, str], ...
-    ] = ()  # columns of the rows just read that make poor categories, and why
+    library: str | None = None  # of the data frame: answers are frames of the same library
+    remarks: tuple[tuple[int, str], ...] = ()  # columns of the rows just read that make poor categories: why
 
     def kind(self, column: int) -> ColumnKind:
         """What the column held; "unknown" until its first value comes."""
@@ -43,7 +41,7 @@ class Schema:
         return tuple(j for j, kind in enumerate(self.kinds) if kind == "unknown")
 
     def with_kinds_of(self, rows: "Table | Schema") -> "Schema":
-        """With the kinds of columns that had no value yet, as these rows or this other schema have them."""
+        """Give columns that had no value yet the kinds that these rows, or this other schema, have there."""
         columns = self.unknown_columns
         if not columns:
             return self
@@ -59,13 +57,17 @@ class Schema:
         """The same columns without remarks, which concern only the rows just read."""
         return replace(self, remarks=()) if self.remarks else self
 
+    def to_tuple(self) -> tuple[Any, ...]:
+        """Width, kinds, names and library: what a file holds of the columns."""
+        return self.width, self.kinds, self.names, self.library
+
     def name(self, column: int) -> Any:
         """The column's name, or its place if it has none."""
         return column if self.names is None else self.names[column]
 
 
 def find_kinds(table: Table) -> tuple[ColumnKind, ...] | ColumnKind:
-    """What each column holds; "unknown" where all values are missing, and no type says what they would be."""
+    """The kind of each column; "unknown" where all values are missing and have no type of their own."""
     if isinstance(table.data, Sparse):
         return table.kinds
     empty = [j for j in range(table.width) if table.kind(j) == "number" and _is_empty(table, j)]
@@ -80,10 +82,7 @@ def _is_empty(table: Table, column: int) -> bool:
 
 
 def find_poor_categories(table: Table, columns: Iterable[int]) -> tuple[tuple[int, str], ...]:
-    """Those of the columns that would be categories and hold dates, or nearly as many values as rows.
-
-    Each comes with a message for the user.
-    """
+    """Columns of categories that hold dates, or nearly as many values as rows, each with a message."""
     if not isinstance(table.data, tuple):
         return ()
     categories = [j for j in columns if table.kind(j) == "category"]

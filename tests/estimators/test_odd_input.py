@@ -105,7 +105,7 @@ def test_sparse_rows_that_point_outside_themselves_are_refused() -> None:
 def test_fractions_may_be_categories() -> None:
     model = CategoricalNB().fit([[0.2], [0.5], [0.7], [0.5]], [0, 1, 0, 1])
     assert model.n_categories_.tolist() == [3]
-    assert_allclose(np.exp(model._posterior().densities["categorical"].tables[0]).sum(axis=1), 1.0)
+    assert_allclose(np.exp(model.posterior_.densities["categorical"].tables[0]).sum(axis=1), 1.0)
 
 
 def test_infinities_that_cancel_are_seen() -> None:

@@ -251,7 +251,7 @@ def test_a11_rows_drawn_from_a_model_teach_the_same_model() -> None:
     assert again.families_ == model.families_
     assert_allclose(np.exp(again.class_log_prior_), np.exp(model.class_log_prior_), atol=0.01)
     assert_allclose(again.predict_proba(rows), model.predict_proba(rows), atol=0.06)
-    one, other = (m._posterior().densities["gaussian"] for m in (model, again))
+    one, other = (m.posterior_.densities["gaussian"] for m in (model, again))
     assert_allclose(other.mean, one.mean, atol=0.06)
     assert_allclose(other.variance, one.variance, rtol=0.06)
     counted_words = [(drawn[named == label, 1] == "yes").sum() for label in ("a", "b")]

@@ -17,11 +17,26 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from tamis.arrays import one_line
 from tamis.estimators import saved
 from tamis.inputs import to_label_array
-from tamis.parameters import refuse_matrices
 from tamis.progress import Bar, Watch
 from tamis.schema import Schema
+
+# Parameters that some face takes as an array; each face checks their shapes.
+_ARRAYS = frozenset(
+    (
+        "alpha",
+        "beta",
+        "class_prior",
+        "means_init",
+        "min_categories",
+        "precisions_init",
+        "prior",
+        "priors",
+        "weights_init",
+    )
+)
 
 
 class State(Protocol):
@@ -51,12 +66,25 @@ except ModuleNotFoundError:
 _CallbackSupport: type = _callbacks.CallbackSupportMixin if _callbacks is not None else object
 
 
+def _refuse_matrices(params: dict[str, Any]) -> None:
+    """Raise if a parameter that is one value, or one per column, is an array of two or more axes."""
+    for name, value in params.items():
+        if name not in _ARRAYS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:
+            raise ValueError(f"got {name}={one_line(value)}, expected one value: pass no array")
+
+
+def _count_axes(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.ndim
+    return 1 + max((_count_axes(item) for item in value if isinstance(item, np.ndarray | list)), default=0)
+
+
 def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate `fit`: refuse parameters that are matrices, and let scikit-learn's callbacks see it."""
 
     @wraps(method)
     def check_and_call(face: BaseEstimator, *args: Any, **kwargs: Any) -> Any:
-        refuse_matrices(face.get_params(deep=False))
+        _refuse_matrices(face.get_params(deep=False))
         return method(face, *args, **kwargs)
 
     return check_and_call if _callbacks is None else _callbacks.with_callbacks(check_and_call)

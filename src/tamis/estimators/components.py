@@ -557,7 +557,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
                 "scores": c.scores,
             }
         return {
-            "schema": (schema.width, schema.kinds, schema.names, schema.library),
+            "schema": schema.to_tuple(),
             "statistic": state.statistic,
             "solver": state.solver,
             "likelihoods": np.array(state.log_likelihoods, dtype=np.float64),

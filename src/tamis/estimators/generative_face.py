@@ -286,7 +286,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         fitted = self.state_
         schema, history = fitted.schema, fitted.history
         return {
-            "schema": (schema.width, schema.kinds, schema.names, schema.library),
+            "schema": schema.to_tuple(),
             "statistic": fitted.statistic,
             "declared": fitted.declared,
             "history": history

@@ -600,7 +600,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def describe_state(self) -> dict[str, Any]:
         state, schema = self.state_, self.state_.schema
         return {
-            "schema": (schema.width, schema.kinds, schema.names, schema.library),
+            "schema": schema.to_tuple(),
             "statistic": state.statistic,
             "flat": state.is_flat,
             "inferred_with": {name: getattr(state.model, name) for name in _INFERRED_WITH},

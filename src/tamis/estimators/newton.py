@@ -269,7 +269,7 @@ class NewtonFace(LinearFace[N]):
             removed = fitted.removed
             content["before"] = (fitted.original.mean, fitted.original.precision)
             content["gone"] = (removed.weight, removed.loss, removed.gradient, removed.information)
-        content["schema"] = (schema.width, schema.kinds, schema.names, schema.library)
+        content["schema"] = schema.to_tuple()
         return content
 
 
