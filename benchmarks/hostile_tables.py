@@ -103,7 +103,7 @@ def _put_together(rows: list[dict[str, Any]], header: dict[str, Any], one: Table
     module = importlib.import_module("tamis.stats.arrow")
     try:  # the sum of a table that was made so
         parts = [*header["shapes"], "check"]
-        check = getattr(module, "_decoded")(table, parts).check(raw)  # noqa: B009 (as a forger would)
+        check = getattr(module, "_decode")(table, parts).check(raw)  # noqa: B009 (as a forger would)
     except Exception:  # noqa: BLE001
         check = 1
     last: dict[str, Any] = {name: [None] for name in arrays} | {
