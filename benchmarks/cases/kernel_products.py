@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.harness import AnyCase, Case
-from tamis._kernels import dense, threads
+from tamis import threads
+from tamis._kernels import dense
 from tamis.arrays import Array
 
 _CELLS, _BLOCK = 10_000_000, 4096

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis._kernels import dense, threads
+from tamis import threads
+from tamis._kernels import dense
 from tamis.stats import Moments
 
 

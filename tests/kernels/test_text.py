@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tamis import threads
 from tamis._kernels import text as door
-from tamis._kernels import threads
 from tamis._kernels.text import compiled, reference
 from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Digits, Read, Rows, Stems, Words
 from tamis.text import Corpus

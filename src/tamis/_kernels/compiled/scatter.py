@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis._kernels.compiled.digits import carry_and_trim
 from tamis._kernels.compiled.groups import by_group
 from tamis._kernels.compiled.push import push, push_product
@@ -229,7 +229,7 @@ def deposit_sparse(
     columns: int,
 ) -> tuple[Words, int]:
     order = _order(group, groups, columns)
-    cuts = _cuts(indptr, order, threads.parts(values.size + groups * columns))
+    cuts = _cuts(indptr, order, threads.count_chunks(values.size + groups * columns))
 
     def add(start: int, stop: int, words: Words, apart: Words, shared: int) -> tuple[int, int, int]:
         chunk = group, order, start, stop, words, apart, shared
@@ -256,7 +256,7 @@ def deposit_codes(
     n = len(codes)
     columns = int(offsets[-1])
     order = _order(group, groups, columns)
-    count = threads.parts(codes.size + groups * columns)
+    count = threads.count_chunks(codes.size + groups * columns)
     cuts = np.array([n * k // count for k in range(count + 1)])
 
     def add(start: int, stop: int, words: Words, apart: Words, shared: int) -> tuple[int, int, int]:
@@ -303,7 +303,7 @@ def _add_in_chunks(
         own = words if start == 0 or order.size else np.zeros_like(words)
         joins.append((own, shared, apart))
         tasks.append(_bound(add, start, stop, own, apart, shared))
-    found = threads.together(tasks)
+    found = threads.run_together(tasks)
     for own, shared, apart in joins:
         if own is not words:
             words += own

@@ -6,7 +6,7 @@ equations; they round differently, and agree to some 1e-12.
 
 import numpy as np
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.door import Door
 from tamis._kernels.factors import reference
@@ -65,7 +65,7 @@ def solve_rows(
             solve(0, n)
     else:
         cuts = _even_cuts(indptr, k)
-        threads.in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
+        threads.run_in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
     return out
 
 
@@ -89,7 +89,7 @@ def row_squares(
     if kernels is reference:
         lane(0, len(rows))
     else:
-        threads.in_row_chunks(len(rows), work, lane)
+        threads.map_row_chunks(len(rows), work, lane)
     return out
 
 
@@ -116,7 +116,7 @@ def top_rows(scores: Floats, count: int) -> Words:
     if kernels is reference:
         lane(0, n)
     else:
-        threads.in_row_chunks(n, scores.size, lane)
+        threads.map_row_chunks(n, scores.size, lane)
     return out
 
 
@@ -136,7 +136,7 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
     if kernels is reference:
         lane(0, len(i))
     else:
-        threads.in_row_chunks(len(i), len(i) * left.shape[1], lane)
+        threads.map_row_chunks(len(i), len(i) * left.shape[1], lane)
     return out
 
 

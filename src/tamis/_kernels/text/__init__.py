@@ -25,7 +25,7 @@ from tamis._kernels.text.kinds import (
     Stems,
     Words,
 )
-from tamis._kernels.threads import in_row_chunks, together
+from tamis.threads import map_row_chunks, run_together
 
 __all__ = [
     "PAD",
@@ -113,7 +113,7 @@ def identify_keys(keys: Digits) -> Found:
     kernel = _door.kernels(3 * len(keys)).identify_keys
     shares = _SHARES if len(keys) >= _SHARED else 1  # by the keys, not the threads: numbers go by it
     numbers = np.empty(len(keys), dtype=np.int32)
-    first = together([partial(kernel, keys, numbers, share, shares) for share in range(shares)])
+    first = run_together([partial(kernel, keys, numbers, share, shares) for share in range(shares)])
     if shares > 1:
         before = np.cumsum([0, *map(len, first[:-1])]).astype(np.int32)
         numbers += before[reference.share_of(keys, shares)]
@@ -182,7 +182,7 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Flo
 def move(sums: Words, numbers: Words, table: Words) -> None:
     """Add column i of some sums to column numbers[i] of a table that has at least as many rows."""
     kernel = _door.kernels(sums.size // 4).move
-    in_row_chunks(len(sums), sums.size, lambda i, j: kernel(sums[i:j], numbers, table[i:j]))
+    map_row_chunks(len(sums), sums.size, lambda i, j: kernel(sums[i:j], numbers, table[i:j]))
 
 
 def add(rows: Rows, columns: Indices, group: Words, table: Words) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array, Matrix
 from tamis.linalg import completed, leading, spectrum
 from tamis.models.components.choice import score_by_evidence, score_held_out
@@ -293,7 +293,7 @@ def decompose(
     freedom = check_freedom(weight) if freedom is None else freedom
     refuse_few_rows(count, weight, d)
     scatter, number = statistic.scatter, to_integer(count) or 0
-    with threads.blas_of(d):
+    with threads.limit_blas(d):
         is_few = d > _LARGE and 1 <= number <= min(d // 10, weight)
         largest = leading(scatter, number) if is_few else None
         values, vectors = spectrum(scatter) if largest is None else largest

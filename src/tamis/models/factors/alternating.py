@@ -13,8 +13,8 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from tamis import threads
 from tamis._kernels import factors as kernels
-from tamis._kernels import threads
 from tamis.arrays import Array, scipy_sparse
 from tamis.linalg import orthonormal
 from tamis.models.factors.ratings import Indices, Ratings, Side

@@ -19,8 +19,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tamis import protocols
-from tamis._kernels import threads
+from tamis import protocols, threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.linalg import whitening as find_whitening

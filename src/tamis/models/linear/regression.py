@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, completed, dependent, spectrum
 from tamis.models.linear import evidence
@@ -119,7 +119,7 @@ class BayesianLinear:
     def infer(self, statistic: Gram, /) -> LinearPosterior:
         """The distribution of coefficients, level and noise."""
         equations = Equations.of(statistic, self.intercept)
-        with threads.blas_of(len(equations.gram)):
+        with threads.limit_blas(len(equations.gram)):
             return self._solve(equations)
 
     def _solve(self, equations: Equations) -> LinearPosterior:
