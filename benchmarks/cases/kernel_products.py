@@ -21,7 +21,7 @@ def _products(x: Array, large: bool) -> Array:
     with threads.one_blas_thread:
         for start in range(0, len(x), _BLOCK):
             place = slice(start, min(start + _BLOCK, len(x)))
-            total += dense.centred_products(x, centre, place, large=large)
+            total += dense.multiply_centred(x, centre, place, large=large)
     return np.triu(total)
 
 

@@ -240,7 +240,7 @@ def _sum_centred_products(rows: Rows, centres: Floats, extra: Rows | None = None
 
     def product(g: int, place: slice) -> Floats:
         return pack(
-            dense.centred_products(rows.values, centres[g], place, order, rows.weights, extra_values, large)
+            dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, extra_values, large)
         )
 
     def lane(start: int, stop: int) -> list[Floats]:

@@ -46,22 +46,22 @@ def solve_rows(
     work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW)
     kernels = _door.kernels(work)
     out = np.zeros((n, k))
-    more = _NOTHING if base is None else base
-    start = np.zeros(k) if pull is None else pull
-    shake = _NOTHING if noise is None else noise
-    known = np.zeros(len(other)) if shift is None else shift
+    matrix = _NOTHING if base is None else base
+    vector = np.zeros(k) if pull is None else pull
+    normals = _NOTHING if noise is None else noise
+    shifts = np.zeros(len(other)) if shift is None else shift
     refuse_unless(len(indices) == len(weights) == len(pulls), "entries")
-    refuse_unless(other.shape[1] == k and start.shape == (k,) and len(known) == len(other), "rows")
-    refuse_unless(more.shape in ((0, 0), (k, k)) and shake.shape in ((0, 0), (n, k)), "equations")
+    refuse_unless(other.shape[1] == k and vector.shape == (k,) and len(shifts) == len(other), "rows")
+    refuse_unless(matrix.shape in ((0, 0), (k, k)) and normals.shape in ((0, 0), (n, k)), "equations")
     _refuse_places(indptr, indices, n, len(other))
 
     def solve(first: int, last: int) -> None:
         kernels.solve_rows(
-            indptr, indices, weights, pulls, other, ridge, more, start, shake, known, first, last, out
+            indptr, indices, weights, pulls, other, ridge, matrix, vector, normals, shifts, first, last, out
         )
 
     if kernels is reference:
-        with threads.one_blas_thread:  # a sum of BLAS's threads would depend on their number
+        with threads.one_blas_thread:  # sums must not depend on the number of BLAS threads
             solve(0, n)
     else:
         cuts = _even_cuts(indptr, k)
