@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 
 from benchmarks.harness import AnyCase, Case
-from tamis._kernels import dense, threads
+from tamis import threads
+from tamis._kernels import dense
 from tamis.arrays import Array
 
 _CELLS, _BLOCK = 10_000_000, 4096
@@ -20,7 +21,7 @@ def _products(x: Array, large: bool) -> Array:
     with threads.one_blas_thread:
         for start in range(0, len(x), _BLOCK):
             place = slice(start, min(start + _BLOCK, len(x)))
-            total += dense.centred_products(x, centre, place, large=large)
+            total += dense.multiply_centred(x, centre, place, large=large)
     return np.triu(total)
 
 

@@ -1,4 +1,4 @@
-"""From whatever people hold their data in to plain float64 arrays, with the column names kept for messages.
+"""Data of any library → plain float64 arrays, with the names of columns kept for messages.
 
 The only module that knows of frames, of other array libraries and of dtypes.
 """
@@ -20,7 +20,7 @@ _EXACT_INTEGER = 2**53  # the largest run of integers that float64 holds without
 _FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 _INSTEAD = "encode it, or use a categorical family"
 _TARGETS_INSTEAD = "turn the targets into numbers, or use a classifier"
-_WRITTEN = 80  # characters of a value that a message shows
+_SHOWN = 80  # characters of a value that a message shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def one_line(value: object) -> str:
     'array([[1., 1.], [1., 1.]])'
     """
     text = " ".join(repr(value).split())
-    return text if len(text) <= _WRITTEN else f"{text[: _WRITTEN - 1]}…"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def matrix(data: object, target: bool = False) -> Matrix:
@@ -65,21 +65,21 @@ def matrix(data: object, target: bool = False) -> Matrix:
     `target` says that messages should speak of the target y instead of columns.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # at once: this is timed
-        return Matrix(_plain(data))
+        return Matrix(_align(data))
     if isinstance(data, Matrix):
         return data
     if is_frame(data):
         data = _narwhals(data)
         if hasattr(data, "columns"):
-            return _of_frame(data, target)
+            return _read_frame(data, target)
     values = to_numpy(data)
     if values.ndim not in (1, 2):
         raise ValueError(
             f"got an array of {values.ndim} dimensions, expected rows and columns: reshape it to (n, d)"
         )
     table = values[:, None] if values.ndim == 1 else values
-    found = _targets(table, "y") if target else _floats(table, "data", _in_column)
-    return Matrix(_plain(found), flat=values.ndim == 1)
+    floats = _targets(table, "y") if target else _floats(table, "data", _locate_in_column)
+    return Matrix(_align(floats), flat=values.ndim == 1)
 
 
 def scipy_sparse() -> Any:
@@ -108,7 +108,7 @@ def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]
     return "integer" if kind.is_integer() else "number"
 
 
-def only_column(data: Any) -> Any:
+def flatten_column(data: Any) -> Any:
     """The column of a table that has one: a list for a frame, whose missing values stay what they are."""
     if is_frame(data) and (table := frame(data)) is not None:
         return next(table.iter_columns()).to_list()
@@ -145,17 +145,17 @@ def _import_narwhals() -> Any:
     return import_package("narwhals.stable.v2", "a data frame")
 
 
-def _of_frame(frame: Any, target: bool = False) -> Matrix:
+def _read_frame(frame: Any, target: bool = False) -> Matrix:
     names = tuple(frame.columns)
     values = np.empty((len(frame), len(names)))
     for column, (name, series) in enumerate(zip(names, frame.iter_columns(), strict=True)):
-        found = series.to_numpy()
-        if series.dtype.is_integer() and found.dtype.kind == "f":  # because of nulls; look before that
-            found = np.array(series.to_list(), dtype=object)
+        cells = series.to_numpy()
+        if series.dtype.is_integer() and cells.dtype.kind == "f":  # because of nulls; look before that
+            cells = np.array(series.to_list(), dtype=object)
         if target:
-            values[:, column] = _targets(found, "y" if len(names) == 1 else f"y, in column {name!r},")
+            values[:, column] = _targets(cells, "y" if len(names) == 1 else f"y, in column {name!r},")
             continue
-        values[:, column] = _floats(found, f"column {name!r}", _in_named_column(name))
+        values[:, column] = _floats(cells, f"column {name!r}", _locate_in_named_column(name))
     return Matrix(values, names)
 
 
@@ -168,7 +168,7 @@ def to_numpy(data: object) -> NDArray[Any]:
         )
     if isinstance(data, np.ndarray):
         fill = getattr(data.astype(np.float64), "filled", None) if hasattr(data, "mask") else None
-        return np.asarray(data if fill is None else fill(np.nan))  # what is masked is missing
+        return np.asarray(data if fill is None else fill(np.nan))  # masked values are missing
     if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):
         return np.asarray(data.get())
     if hasattr(data, "detach") and hasattr(data, "cpu"):
@@ -187,7 +187,7 @@ def floats(data: ArrayLike, what: str) -> Array:
 
 
 def weights(data: object, n: int) -> Array | None:
-    """Sample weights as float64 (n,): finite, one a row; None stays None."""
+    """Sample weights as float64 (n,): finite, one per row; None stays None."""
     if data is None:
         return None
     given = to_numpy(data)
@@ -197,24 +197,24 @@ def weights(data: object, n: int) -> Array | None:
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"weight {row} is {values[row]}, expected a finite number: drop or mend that row")
-    return _plain(values)
+    return _align(values)
 
 
-def _plain(values: Array) -> Array:
+def _align(values: Array) -> Array:
     """Aligned and in row-major order, as kernels want it."""
     flags = values.flags
     return values if flags.c_contiguous and flags.aligned else np.array(values, order="C")
 
 
-# How a message tells where a value is: from its index and its writing to "column 3 holds 'x' in row 5".
+# From the index of a value and its text to its place in a message: "column 3 holds 'x' in row 5".
 _Place = Callable[[tuple[int, ...], str], str]
 
 
-def _in_column(index: tuple[int, ...], value: str) -> str:
+def _locate_in_column(index: tuple[int, ...], value: str) -> str:
     return f"column {index[1]} holds {value} in row {index[0]}"
 
 
-def _in_named_column(name: object) -> _Place:
+def _locate_in_named_column(name: object) -> _Place:
     return lambda index, value: f"column {name!r} holds {value} in row {index[0]}"
 
 
@@ -246,18 +246,18 @@ def _floats(values: NDArray[Any], what: str, place: _Place, instead: str = _INST
 
 
 def _floats_of_objects(values: NDArray[Any], place: _Place, instead: str) -> Array:
-    found = np.empty(values.shape)
+    floats = np.empty(values.shape)
     for index, value in np.ndenumerate(values):
         if isinstance(value, int | np.integer) and abs(int(value)) > _EXACT_INTEGER:
             _refuse_wide(np.array(index), values, place)
         try:
             if isinstance(value, str | bytes):
                 raise TypeError
-            found[index] = np.nan if is_missing(value) else float(value)
+            floats[index] = np.nan if is_missing(value) else float(value)
         except (TypeError, ValueError) as problem:
-            said = f" ({problem})" if str(problem) else ""
-            raise TypeError(f"{place(index, repr(value))}, expected numbers{said}: {instead}") from None
-    return found
+            reason = f" ({problem})" if str(problem) else ""
+            raise TypeError(f"{place(index, repr(value))}, expected numbers{reason}: {instead}") from None
+    return floats
 
 
 def _refuse_wide(index: NDArray[np.int64], values: NDArray[Any], place: _Place) -> None:
@@ -269,7 +269,7 @@ def _refuse_wide(index: NDArray[np.int64], values: NDArray[Any], place: _Place) 
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT, or pandas' NA, which will not say whether it equals itself."""
+    """Whether a value is None, NaN, NaT, or pandas' NA, which does not compare with itself."""
     if value is None:
         return True
     try:
@@ -283,21 +283,21 @@ def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np
 
     `missing=True` lets through what is None, NaN or NA, under the index -1.
     """
-    items = _items(labels)
+    items = _list_labels(labels)
     if isinstance(items, np.ndarray):
         if items.dtype.kind == "f" and np.isnan(items).any():
             absent = np.isnan(items)
             if not missing:
                 _refuse_missing(int(np.argmax(absent)), np.nan)
-            found = np.full(len(items), -1, dtype=np.int64)
-            names, found[~absent] = encode(items[~absent])
-            return names, found
+            codes = np.full(len(items), -1, dtype=np.int64)
+            names, codes[~absent] = encode(items[~absent])
+            return names, codes
         if items.dtype.kind in "iu" and (dense := _encode_range(items)) is not None:
             return dense
         values, codes = np.unique(items, return_inverse=True)
         return values.tolist(), codes.astype(np.int64)
     index: dict[Any, int] = {}
-    found = np.empty(len(items), dtype=np.int64)
+    codes = np.empty(len(items), dtype=np.int64)
     for row, item in enumerate(items):
         try:
             code = index.get(item)
@@ -309,12 +309,12 @@ def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np
             if is_missing(item):
                 if not missing:
                     _refuse_missing(row, item)
-                found[row] = -1
+                codes[row] = -1
                 continue
             code = len(index)
             index[item.item() if isinstance(item, np.generic) else item] = code
-        found[row] = code
-    return list(index), found
+        codes[row] = code
+    return list(index), codes
 
 
 def _refuse_missing(row: int, item: object) -> None:
@@ -322,20 +322,19 @@ def _refuse_missing(row: int, item: object) -> None:
 
 
 def argsort_codes(
-    places: NDArray[np.int64], size: int, order: NDArray[np.int64] | None = None
+    codes: NDArray[np.int64], size: int, order: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """The order of numbers from 0 to below `size`; equal ones keep the order given, or as they come.
+    """The order of codes from 0 to below `size`; equal ones keep the order given, or that of the array.
 
     NumPy sorts short numbers by their digits, five times as fast as long ones: these are sorted 16 bits at a
     time, the lowest first.
     """
-    found = order
     for shift in range(0, max(1, (size - 1).bit_length()), 16):
-        digits = places if found is None else places[found]
-        within = np.argsort((digits >> shift).astype(np.uint16), kind="stable")
-        found = within if found is None else found[within]
-    assert found is not None
-    return found
+        digits = codes if order is None else codes[order]
+        by_digit = np.argsort((digits >> shift).astype(np.uint16), kind="stable")
+        order = by_digit if order is None else order[by_digit]
+    assert order is not None
+    return order
 
 
 def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | None:
@@ -353,7 +352,7 @@ def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | 
     return (np.flatnonzero(seen) + least).tolist(), (np.cumsum(seen) - 1)[place]
 
 
-def _items(labels: Any) -> list[Any] | NDArray[Any]:
+def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
     """The labels as a list of Python values, or as an array where NumPy is faster than a dictionary."""
     if is_frame(labels):
         labels = _narwhals(labels)

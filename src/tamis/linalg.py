@@ -17,11 +17,11 @@ _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prio
 
 
 def symmetric(matrix: Array, what: str = "matrix") -> Array:
-    """The matrix with both triangles equal; refused where they tell different stories."""
+    """The matrix with equal triangles; refused where the triangles differ by more than rounding."""
     _refuse_unless_square(matrix, what)
     other = np.swapaxes(matrix, -1, -2)
     scale = np.sqrt(np.abs(np.diagonal(matrix, axis1=-2, axis2=-1)))
-    with np.errstate(invalid="ignore"):  # ∞ − ∞: whoever factorises it will say so
+    with np.errstate(invalid="ignore"):  # ∞ − ∞: refused by the factorisation
         apart = np.abs(matrix - other) > _ASYMMETRY * scale[..., :, None] * scale[..., None, :]
     if apart.any():
         where = tuple(np.argwhere(apart)[0].tolist())
@@ -58,10 +58,10 @@ class Cholesky:
             ) from None
 
     @classmethod
-    def where_definite(cls, matrix: Array) -> tuple["Cholesky", NDArray[np.bool_]]:
+    def factorise_definite(cls, matrix: Array) -> tuple["Cholesky", NDArray[np.bool_]]:
         """Factors, and which matrices (...,) have one; the identity stands in for the others.
 
-        >>> Cholesky.where_definite(np.array([[[4.0]], [[-4.0]]]))[1].tolist()
+        >>> Cholesky.factorise_definite(np.array([[[4.0]], [[-4.0]]]))[1].tolist()
         [True, False]
         """
         lower = np.broadcast_to(np.eye(matrix.shape[-1]), matrix.shape).copy()
@@ -104,7 +104,7 @@ class Cholesky:
         return np.asarray(np.linalg.solve(np.swapaxes(self.lower, -1, -2), half))
 
     def inverse_factor(self) -> Array:
-        """L⁻¹ (..., d, d), for those who whiten few vectors and often."""
+        """L⁻¹ (..., d, d), to whiten few vectors at a time and often."""
         identity = np.broadcast_to(np.eye(self.lower.shape[-1]), self.lower.shape)
         return np.asarray(np.linalg.solve(self.lower, identity))
 
@@ -135,26 +135,26 @@ def whitening(matrix: Array, what: str, flat: float = 1e-8) -> Array:
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]) / scale[:, None])
 
 
-def dependent(gram: Array, flat: float = _FLAT) -> NDArray[np.int64]:
+def find_dependent(gram: Array, flat: float = _FLAT) -> NDArray[np.int64]:
     """Columns that the others determine, in ascending order, for their Gram matrix or scatter (d, d).
 
     A column is named if what those before it leave of its variance is at most the share `flat`. Without the
     columns named, the matrix is definite.
 
-    >>> dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
+    >>> find_dependent(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])).tolist()
     [1]
     """
-    scaled, live, _ = _in_own_units(gram)
+    scaled, live, _ = _scale_columns(gram)
     _, order, rank, _ = lapack.dpstrf(scaled, tol=flat)
     kept = np.asarray(order[:rank], dtype=np.int64) - 1
     if rank < len(scaled):  # the pivots choose by size: to name the later of two twins, go in order
-        in_order = _independent(scaled, flat)
+        in_order = _find_independent(scaled, flat)
         kept = in_order if len(in_order) <= rank else kept
     return np.setdiff1d(np.arange(len(gram)), np.flatnonzero(live)[kept])
 
 
-def _independent(scaled: Array, flat: float) -> NDArray[np.int64]:
-    """The columns that those before do not determine: Cholesky's rows, less those whose pivot is gone."""
+def _find_independent(scaled: Array, flat: float) -> NDArray[np.int64]:
+    """The columns that those before them do not determine: their pivots in Cholesky are above `flat`."""
     lower, kept = np.zeros_like(scaled), list[int]()
     for j in range(len(scaled)):
         r = len(kept)
@@ -172,7 +172,7 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
     Where the columns' scales lie far apart, small eigenvalues would drown in the rounding of large ones:
     there a pivoted Cholesky factor is decomposed by Jacobi rotations (LAPACK's gejsv), which keep them.
     """
-    scaled, live, scale = _in_own_units(gram)
+    scaled, live, scale = _scale_columns(gram)
     if not live.any():
         return np.empty(0), np.empty((len(gram), 0))
     if not _is_graded(scale):
@@ -188,7 +188,7 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
     return np.square(roots * (size[0] / size[1])), vectors
 
 
-def leading(gram: Array, k: int) -> tuple[Array, Array] | None:
+def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:
     """The k largest eigenvalues (k,) of a `spectrum`, least first, and their vectors (d, k).
 
     None if it takes all of them to tell: the columns' scales lie far apart, or so little is left over that
@@ -203,10 +203,10 @@ def leading(gram: Array, k: int) -> tuple[Array, Array] | None:
     return (values, vectors) if total - float(values.sum()) > _LEFT * total else None
 
 
-def completed(vectors: Array) -> Array:
+def complete_basis(vectors: Array) -> Array:
     """Orthonormal vectors (d, d − r) that make these (d, r) a basis."""
-    whole, _ = np.linalg.qr(vectors, mode="complete")
-    return np.asarray(whole[:, vectors.shape[1] :])
+    basis, _ = np.linalg.qr(vectors, mode="complete")
+    return np.asarray(basis[:, vectors.shape[1] :])
 
 
 def singular(matrix: Array) -> tuple[Array, Array]:
@@ -215,7 +215,7 @@ def singular(matrix: Array) -> tuple[Array, Array]:
     return np.asarray(values), np.asarray(right)
 
 
-def orthonormal(matrix: Array) -> Array:
+def orthonormalize(matrix: Array) -> Array:
     """Orthonormal columns (d, k) that span those of a matrix (d, k) of k ≤ d."""
     return np.asarray(qr(matrix, mode="economic", check_finite=False)[0])
 
@@ -225,7 +225,7 @@ def _is_graded(scale: Array) -> bool:
     return bool(scale.max() > np.sqrt(_GRADED) * scale.min())
 
 
-def _in_own_units(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:
+def _scale_columns(gram: Array) -> tuple[Array, NDArray[np.bool_], Array]:
     """The matrix of the columns that vary, with a diagonal of ones; which these are; and their scales."""
     spread = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     live = spread > 0

@@ -1,7 +1,7 @@
 """Data of any kind → columns of numbers, counts, flags and categories, read once and checked.
 
-Arrays, SciPy's sparse matrices and frames all become a `Table`. Nothing is guessed that a type does not say:
-a whole number may be a count or a category, and the model's user chooses.
+Arrays, SciPy's sparse matrices and frames all become a `Table`. The types decide what a column holds:
+an integer may be a count or a category, and the user of the model chooses.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,10 +51,10 @@ class Sparse:
         """These rows with their zeros."""
         start, stop, _ = rows.indices(len(self))
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
-        found = np.zeros((stop - start, self.columns))
+        dense = np.zeros((stop - start, self.columns))
         row = np.repeat(np.arange(stop - start), np.diff(self.indptr[start : stop + 1]))
-        np.add.at(found, (row, self.indices[span]), self.values[span])
-        return found
+        np.add.at(dense, (row, self.indices[span]), self.values[span])
+        return dense
 
     def take(self, rows: Rows) -> "Sparse":
         """These rows, in this order."""
@@ -86,11 +86,11 @@ class Table:
         if isinstance(data, Matrix):
             return cls(data.values, len(data.values), "number", data.names)
         if hasattr(data, "tocsr"):
-            return _of_sparse(data)
+            return _read_sparse(data)
         if arrays.is_frame(data):
-            _refuse_twins(data)
+            _refuse_repeated_names(data)
             if (frame := arrays.frame(data)) is not None:
-                return _of_frame(frame)
+                return _read_frame(frame)
         values = arrays.to_numpy(data)
         if values.dtype.kind in "US" and isinstance(data, list | tuple):  # NumPy made strings of numbers
             values = np.array(data, dtype=object)
@@ -105,7 +105,7 @@ class Table:
                 "data: X[:, None] if it is one column, X[None] if it is one row"
             )
         if values.dtype.kind in "OUS":
-            return _of_columns([values[:, j] for j in range(values.shape[1])], len(values))
+            return _read_columns([values[:, j] for j in range(values.shape[1])], len(values))
         if values.dtype.kind in "iub":
             return cls(values, len(values), _KINDS[values.dtype.kind])
         return cls(arrays.matrix(values).values, len(values), "number")
@@ -143,10 +143,10 @@ class Table:
             chosen = self.data if columns is None else self.data[:, list(columns)]
             return arrays.matrix(chosen).values
         places = range(self.width) if columns is None else columns
-        found = np.empty((self.rows, len(places)))
+        numbers = np.empty((self.rows, len(places)))
         for place, j in enumerate(places):
-            found[:, place] = arrays.column(self.data[j], self.name(j))
-        return found
+            numbers[:, place] = arrays.column(self.data[j], self.name(j))
+        return numbers
 
     def blocks(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
         """These rows' places and numbers, all at once; of sparse rows, dense in blocks of so many cells."""
@@ -178,14 +178,16 @@ class Table:
             return Table(np.ascontiguousarray(self.data[rows]), count, self.kinds, self.names)
         return Table(tuple(values[rows] for values in self.data), count, self.kinds, self.names)
 
-    def without_words(self, columns: Sequence[int]) -> "Table":
-        """With those of the columns that hold categories as if all their values were missing."""
-        words = [j for j in columns if self.kind(j) == "category"]
-        if not words or not isinstance(self.data, tuple):
+    def blank_categories(self, columns: Sequence[int]) -> "Table":
+        """Replace the values of those columns that hold categories by missing ones."""
+        categories = [j for j in columns if self.kind(j) == "category"]
+        if not categories or not isinstance(self.data, tuple):
             return self
         blank = np.full(self.rows, np.nan)
-        data = tuple(blank if j in words else values for j, values in enumerate(self.data))
-        kinds: tuple[Kind, ...] = tuple("number" if j in words else self.kind(j) for j in range(self.width))
+        data = tuple(blank if j in categories else values for j, values in enumerate(self.data))
+        kinds: tuple[Kind, ...] = tuple(
+            "number" if j in categories else self.kind(j) for j in range(self.width)
+        )
         return Table(data, self.rows, kinds, self.names)
 
     def select(self, columns: Sequence[int]) -> "Table":
@@ -195,15 +197,15 @@ class Table:
         if isinstance(self.data, tuple):
             return Table(tuple(self.data[j] for j in columns), self.rows, kinds, names)
         if isinstance(self.data, Sparse):
-            return _of_sparse(self.data.matrix()[:, list(columns)])
+            return _read_sparse(self.data.matrix()[:, list(columns)])
         return Table(self.numbers(columns), self.rows, kinds, names)
 
 
-def _of_sparse(data: Any) -> Table:
+def _read_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
     _refuse_broken(data)
-    matrix = data.tocsr()  # of CSR this is the caller's own, whose arrays nobody may write to
+    matrix = data.tocsr()  # of CSR this is the caller's own, whose arrays must not be written to
     n, d = matrix.shape
     if matrix is not data:
         _refuse_broken(matrix)
@@ -236,8 +238,8 @@ def _is_canonical(matrix: Any) -> bool:
     return bool(ascends[used].all())
 
 
-def _refuse_twins(data: Any) -> None:
-    """Raise if two columns of a frame have one name: its library's own words fill several lines."""
+def _refuse_repeated_names(data: Any) -> None:
+    """Raise in one line if two columns of a frame have one name."""
     names = list(getattr(data, "column_names", getattr(data, "columns", ())))
     if len(set(names)) < len(names):
         twin = next(name for name in names if names.count(name) > 1)
@@ -276,18 +278,18 @@ def _refuse_broken(matrix: Any) -> None:
 
 
 def _are_below(indices: NDArray[Any], size: int) -> bool:
-    """Whether all are integers from 0 to below the size, by one look: what is negative is large unsigned."""
+    """Whether all are integers from 0 to below the size; in one pass: negative ones are large if unsigned."""
     if indices.dtype.kind not in "iu":
         return False
     return not len(indices) or int(np.asarray(indices).view(f"u{indices.dtype.itemsize}").max()) < size
 
 
-def _of_frame(frame: Any) -> Table:
+def _read_frame(frame: Any) -> Table:
     names = tuple(frame.columns)
     kinds: list[Kind] = []
     columns: list[Any] = []
     for series in frame.iter_columns():
-        kind, values = _of_series(series)
+        kind, values = _read_series(series)
         kinds.append(kind)
         columns.append(values)
     if all(kind == "number" for kind in kinds) and columns:
@@ -295,27 +297,26 @@ def _of_frame(frame: Any) -> Table:
     return Table(tuple(columns), len(frame), tuple(kinds), names)
 
 
-def _of_series(series: Any) -> tuple[Kind, Any]:
+def _read_series(series: Any) -> tuple[Kind, Any]:
     kind = arrays.series_kind(series)
     if kind == "category":
-        found = np.empty(len(series), dtype=object)
-        found[:] = series.to_list()
-        return ("category", found) if arrays.is_categorical(series) else _of_objects(found)
+        objects = np.empty(len(series), dtype=object)
+        objects[:] = series.to_list()
+        return ("category", objects) if arrays.is_categorical(series) else _read_objects(objects)
     values = series.to_numpy()
     if values.dtype.kind == "O" or (kind == "integer" and values.dtype.kind == "f"):  # because of nulls
         values = np.array(series.to_list(), dtype=object)
     return kind, values if values.dtype.kind in "iub" else arrays.column(values, f"column {series.name!r}")
 
 
-def _of_columns(columns: list[NDArray[Any]], rows: int) -> Table:
-    found = [_of_objects(values) for values in columns]
-    kinds = tuple(kind for kind, _ in found)
-    if found and all(kind == "number" for kind in kinds):
-        return Table(np.ascontiguousarray(np.column_stack([values for _, values in found])), rows, "number")
-    return Table(tuple(values for _, values in found), rows, kinds)
+def _read_columns(columns: list[NDArray[Any]], rows: int) -> Table:
+    kinds, values = zip(*map(_read_objects, columns), strict=True) if columns else ((), ())
+    if columns and all(kind == "number" for kind in kinds):
+        return Table(np.ascontiguousarray(np.column_stack(values)), rows, "number")
+    return Table(tuple(values), rows, tuple(kinds))
 
 
-def _of_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
+def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
     """A column of Python values: of numbers or flags if all are, else of categories."""
     kinds = {arrays.object_kind(value) for value in values.tolist()} - {None}
     if kinds <= {"number", "integer"}:

@@ -222,7 +222,7 @@ def test_a_seed_gives_every_bit_on_any_number_of_threads(
     rows, _ = blobs(5001, seed=11, means=MEANS / 4.0)
     found = []
     for lanes in (1, 1, 2, 3):
-        monkeypatch.setattr("tamis._kernels.threads.parts", lambda _, lanes=lanes: lanes)
+        monkeypatch.setattr("tamis.threads.count_chunks", lambda _, lanes=lanes: lanes)
         found.append(
             Mixture(3, covariance=covariance, max_iter=5, tol=0.0, random_state=4, n_init=2).fit(rows)
         )

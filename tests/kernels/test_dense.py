@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis._kernels import dense, threads
+from tamis import threads
+from tamis._kernels import dense
 from tamis.stats import Moments
 
 
@@ -16,7 +17,7 @@ def given(n: int, p: int, more: int, weighted: bool, filed: bool) -> dict[str, A
         "centre": rng.normal(3.0, 1.0, p + more),
         "order": rng.permutation(n) if filed else None,
         "weights": rng.exponential(size=(n, 1)) if weighted else None,
-        "beside": rng.normal(size=(n, more)) if more else None,
+        "extra": rng.normal(size=(n, more)) if more else None,
     }
 
 
@@ -27,12 +28,12 @@ def test_twins_agree_and_are_the_sum_of_products(p: int, weighted: bool, more: i
     for n, filed in ((1, False), (64, True), (200, False), (201, True)):
         data = given(n, p, more, weighted, filed)
         place = slice(n // 3, n)
-        x = np.hstack([data["values"], *([data["beside"]] if more else [])]) - data["centre"]
+        x = np.hstack([data["values"], *([data["extra"]] if more else [])]) - data["centre"]
         which = np.arange(n)[place] if data["order"] is None else data["order"][place]
         w = np.ones((n, 1)) if data["weights"] is None else data["weights"]
         wanted = np.einsum("ni,nj->ij", w[which] * x[which], x[which])
         for large in (False, True):
-            found = dense.centred_products(**data, place=place, large=large)
+            found = dense.multiply_centred(**data, place=place, large=large)
             np.testing.assert_allclose(np.triu(found), np.triu(wanted), rtol=1e-12, atol=1e-12)
 
 

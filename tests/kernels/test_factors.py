@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tamis import threads
 from tamis._kernels import factors as door
-from tamis._kernels import threads
 from tamis._kernels.dense.symmetric import LANES
 from tamis._kernels.factors import compiled, reference
 from tamis._kernels.reference import Floats, Words

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tamis import _kernels
-from tamis._kernels import reference, threads
+from tamis import _kernels, threads
+from tamis._kernels import reference
 from tamis._kernels.compiled import scatter as settings_of
 from tamis._kernels.reference import Floats, Indices, Words
 from tests.kernels import oracle

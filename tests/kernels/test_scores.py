@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tamis import _kernels
-from tamis._kernels import compiled, reference, threads
+from tamis import _kernels, threads
+from tamis._kernels import compiled, reference
 from tamis._kernels.compiled import scores as settings_of
 from tamis._kernels.reference import Floats, Words
 from tests.kernels.oracle import BOTH, assert_same_bits

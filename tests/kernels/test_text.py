@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tamis import threads
 from tamis._kernels import text as door
-from tamis._kernels import threads
 from tamis._kernels.text import compiled, reference
-from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Digits, Read, Rows, Stems, Words
+from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Digits, Rows, Stems, TokenStream, Words
 from tamis.text import Corpus
 from tamis.text.alphabet import Fold, alphabet
 from tests.kernels.oracle import assert_same_bits
@@ -68,7 +68,7 @@ def random_documents(seed: int, count: int, vocabulary: int) -> list[bytes]:
     return [b" ".join(words[k] for k in rng.integers(0, vocabulary, size=30)) for _ in range(count)]
 
 
-def read(texts: list[bytes], letters: Alphabet, shortest: int = 1) -> Read:
+def read(texts: list[bytes], letters: Alphabet, shortest: int = 1) -> TokenStream:
     corpus = Corpus.of(texts)
     folded = compiled.fold_words(corpus.text, corpus.offsets, letters)
     return compiled.read_words(*folded, shortest, letters)
@@ -78,11 +78,11 @@ def room(rows: Rows) -> Any:
     return np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
 
 
-def flat(found: Read) -> tuple[Any, ...]:
+def flat(found: TokenStream) -> tuple[Any, ...]:
     return found.numbers, found.documents, *found.stems
 
 
-def every(found: Read) -> Stems:
+def every(found: TokenStream) -> Stems:
     """All tokens, as often as they come."""
     starts, lengths = found.stems.starts[found.numbers], found.stems.lengths[found.numbers]
     return Stems(found.stems.text, starts, lengths, found.stems.keys[found.numbers])

@@ -27,7 +27,7 @@ def colliding_words(bits: int) -> list[bytes]:
 
 def probes(keys: Digits, bits: int, seed: int) -> float:
     """In how many places a key is looked for, on average, in the table that kernels make."""
-    table = tables.indexed(keys, len(keys), bits, np.uint64(seed))
+    table = tables.build_table(keys, len(keys), bits, np.uint64(seed))
     at = np.flatnonzero(table[1::2])
     first = (table[::2][at] * np.uint64(seed) >> np.uint64(64 - bits)).astype(np.int64)
     assert len(at) == len(keys)

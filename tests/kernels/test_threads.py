@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from tamis._kernels import compiled, reference, threads
+from tamis import threads
+from tamis._kernels import compiled, reference
 from tests.kernels.oracle import ONE_GROUP, assert_same_bits, scattered
 
 
@@ -20,15 +21,15 @@ def many(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 
 def test_little_work_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_processors", lambda: 64)
-    assert threads.parts(threads.ENOUGH - 1) == 1
-    assert threads.parts(threads.ENOUGH) == threads.MOST
+    assert threads.count_chunks(threads.ENOUGH - 1) == 1
+    assert threads.count_chunks(threads.ENOUGH) == threads.MOST
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_chunks_hold_every_row_once_and_in_order(monkeypatch: pytest.MonkeyPatch, n: int, count: int) -> None:
     many(monkeypatch, count)
-    found = threads.in_row_chunks(n, 0, lambda start, stop: list(range(start, stop)))
+    found = threads.map_row_chunks(n, 0, lambda start, stop: list(range(start, stop)))
     assert len(found) == count
     assert [row for chunk in found for row in chunk] == list(range(n))
 
@@ -41,17 +42,17 @@ def test_what_a_chunk_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ValueError(f"rows {start} to {stop}")
 
     with pytest.raises(ValueError, match="rows 6 to 9"):
-        threads.in_row_chunks(9, 0, work)
+        threads.map_row_chunks(9, 0, work)
 
 
 def test_tasks_may_share_out_work_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     many(monkeypatch, 4)
 
     def work(start: int, stop: int) -> int:
-        return sum(threads.in_row_chunks(stop - start, 0, lambda first, last: last - first))
+        return sum(threads.map_row_chunks(stop - start, 0, lambda first, last: last - first))
 
     for _ in range(50):
-        assert threads.in_row_chunks(100, 0, work) == [25, 25, 25, 25]
+        assert threads.map_row_chunks(100, 0, work) == [25, 25, 25, 25]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
@@ -91,7 +92,8 @@ def test_no_thread_is_started_before_there_is_work_to_share() -> None:
 import threading
 import numpy as np
 from tamis import _kernels
-from tamis._kernels import compiled, threads
+from tamis._kernels import compiled
+from tamis import threads
 
 threads._processors = lambda: 2
 compiled.span(np.ones((1000, 9)))
@@ -105,13 +107,13 @@ print(threading.active_count())
 
 
 def _sum_in_child(connection: "multiprocessing.connection.Connection") -> None:
-    connection.send(threads.in_row_chunks(9, 0, lambda start, stop: stop - start))
+    connection.send(threads.map_row_chunks(9, 0, lambda start, stop: stop - start))
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
 def test_a_forked_process_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     many(monkeypatch, 3)
-    assert threads.in_row_chunks(9, 0, lambda start, stop: stop - start) == [3, 3, 3]
+    assert threads.map_row_chunks(9, 0, lambda start, stop: stop - start) == [3, 3, 3]
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     with warnings.catch_warnings():

@@ -42,7 +42,7 @@ def test_addition_has_no_order(case: StatisticCase, data: Any) -> None:
 @given(data=st.data())
 def test_nothing_adds_nothing(case: StatisticCase, data: Any) -> None:
     a, b = map(case.observe, data.draw(laws.pairs_of_samples(case)))
-    laws.nothing_adds_nothing(a, b)
+    laws.zero_weight_adds_nothing(a, b)
 
 
 @every_statistic
@@ -59,7 +59,7 @@ def test_scaling_is_linear(case: StatisticCase, data: Any, v: float, w: float) -
 @given(data=st.data())
 def test_what_was_taken_back_was_never_there(case: StatisticCase, data: Any) -> None:
     a, b = map(case.observe, data.draw(laws.pairs_of_samples(case)))
-    laws.what_was_taken_back_was_never_there(a, b)
+    laws.subtracting_undoes_adding(a, b)
 
 
 @every_statistic

@@ -70,7 +70,7 @@ def test_no_bit_depends_on_the_number_of_threads(
     start = random_start(model, evidence, 3, rng)
     found = []
     for lanes in (1, 2, 3):
-        monkeypatch.setattr("tamis._kernels.threads.parts", lambda _, lanes=lanes: lanes)
+        monkeypatch.setattr("tamis.threads.count_chunks", lambda _, lanes=lanes: lanes)
         statistic = model.observe(evidence, start)
         found.append((statistic, statistic.log_likelihood))
     assert found[0] == found[1] == found[2]

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 from sklearn.linear_model import BayesianRidge
 
 from tamis.arrays import Array
-from tamis.linalg import dependent, spectrum
+from tamis.linalg import find_dependent, spectrum
 from tamis.models.linear import BayesianLinear, LinearPosterior, Paired
 from tamis.stats import Gram
 
@@ -279,8 +279,8 @@ def test_the_columns_that_others_determine_are_named() -> None:
         inferred(twice[:, :5], alpha=0.0, names=("a", "b", "c", "d", "sum"))
     inferred(twice, alpha=[0.0, 0.0, 0.0, 0.0, 1.0, 1.0])  # where there is a prior, they may be
     gram = twice.T @ twice
-    assert dependent(gram).tolist() == [4]
-    assert dependent(gram[:4, :4]).tolist() == []
+    assert find_dependent(gram).tolist() == [4]
+    assert find_dependent(gram[:4, :4]).tolist() == []
 
 
 @pytest.mark.parametrize(

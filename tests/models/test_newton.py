@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from tamis import protocols
-from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
+from tamis import protocols, threads
 from tamis.arrays import Array
 from tamis.models.linear.fitting import FitOptions, UnidentifiedError, fit
 from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, choose_precision

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
+from tamis import threads
 from tamis.arrays import Array
 from tamis.models.linear.laplace import LaplaceModel
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective

@@ -1,11 +1,15 @@
-"""Whatever bytes come: no error, the output that is stated here, and time in proportion to the text."""
+"""Whatever bytes come: no error, the output that is stated here, and steps in proportion to the text."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tamis._kernels import text as kernels  # noqa: PLC2701 (the implementation is chosen here)
+from tamis._kernels.text import reference  # noqa: PLC2701 (its steps can be counted)
 from tamis.text import TokenCounts, Tokenizer
+from tests.steps import assert_proportional
 
 MEGA = 1_000_000
 
@@ -16,7 +20,7 @@ def counted(texts: list[str] | list[bytes], **settings: Any) -> dict[str, float]
     return dict(zip(model.get_feature_names_out().tolist(), total.tolist(), strict=True))
 
 
-# ── large documents: what is quadratic would not end ──
+# ── large documents ──
 
 
 def test_one_long_word_is_one_word() -> None:
@@ -78,6 +82,30 @@ def test_a_million_documents_of_nothing() -> None:
     assert table.nnz == 0
     learned = TokenCounts().fit([*([""] * 1000), "money"])
     assert learned.vocabulary_ == {"money": 0}
+
+
+GROWING: dict[str, tuple[Callable[[int], str | bytes], dict[str, Any]]] = {
+    "a long word": (lambda n: b"x" * n, {}),
+    "marks upon marks": (lambda n: "e" + "\u0301" * n, {}),
+    "what turns the line about": (lambda n: "ab" + "\u202e" * n + "cd", {}),
+    "Chinese": (lambda n: "中文" * n, {}),
+    "bytes that are no UTF-8": (lambda n: b"ab\xff" * n, {}),
+    "runs of characters": (lambda n: "ab" * n, {"analyzer": "char", "ngram_range": (3, 3)}),
+    "blanks": (lambda n: "a" + " " * n + "b", {"analyzer": "char", "ngram_range": (3, 3)}),
+    "runs within a word": (lambda n: "x" * n, {"analyzer": "char_wb", "ngram_range": (2, 2)}),
+    "phrases of one word": (lambda n: "spam " * n, {"ngram_range": (1, 3), "pairs": 3}),
+    "words that differ at their ends": (lambda n: " ".join(f"{'a' * 50}{k}" for k in range(n)), {}),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_the_steps_of_the_reference_grow_in_proportion_to_the_text(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels._door, "compiled", reference)
+    write, settings = GROWING[name]
+    tokenizer = Tokenizer(**settings)
+    assert_proportional(lambda n: tokenizer.tokens(write(n)), 250)
 
 
 # ── odd documents ──

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tamis._kernels import threads  # noqa: PLC2701 (how many there are is set here)
+from tamis import threads
 from tamis.text import TokenCounts, counts
 from tamis.text.corpus import read_corpora
 
@@ -131,8 +131,8 @@ def test_results_come_in_the_order_of_items(monkeypatch: pytest.MonkeyPatch, cou
             gate.set()
         return item * item
 
-    assert list(threads.ahead(slow_first, range(20))) == [k * k for k in range(20)]
-    assert list(threads.ahead(slow_first, [])) == []
+    assert list(threads.map_ahead(slow_first, range(20))) == [k * k for k in range(20)]
+    assert list(threads.map_ahead(slow_first, [])) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
@@ -146,7 +146,7 @@ def test_items_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch, cou
             taken += 1
             yield taken
 
-    found = threads.ahead(lambda item: item, endless())
+    found = threads.map_ahead(lambda item: item, endless())
     for consumed in range(1, 30):
         assert next(found) == consumed
         assert taken <= consumed + count + 2
@@ -172,10 +172,10 @@ def test_errors_come_where_their_item_would(monkeypatch: pytest.MonkeyPatch, cou
 
     seen: deque[int] = deque()
     with pytest.raises(LookupError, match="five"):
-        seen.extend(threads.ahead(function, items()))
+        seen.extend(threads.map_ahead(function, items()))
     assert list(seen) == list(range(len(seen)))
     assert len(seen) == 5 or where == "item"  # those that were ahead of a source that fails are lost
-    assert list(threads.ahead(function, range(4))) == [0, 1, 2, 3]  # and the pool goes on
+    assert list(threads.map_ahead(function, range(4))) == [0, 1, 2, 3]  # and the pool goes on
 
 
 def test_what_is_abandoned_is_not_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_what_is_abandoned_is_not_worked_on(monkeypatch: pytest.MonkeyPatch) -> 
         begun.append(item)
         return item
 
-    for item in threads.ahead(function, items()):
+    for item in threads.map_ahead(function, items()):
         if item == 3:
             break
     gc.collect()

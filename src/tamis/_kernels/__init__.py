@@ -1,8 +1,8 @@
-"""The one door to the kernels: it picks who computes.
+"""The one door to the kernels: it chooses the implementation.
 
 `reference` (NumPy) serves until enough work has passed to pay for loading Numba, then `compiled` does.
-Both give the same bits, so the choice can be seen on a clock and nowhere else. (`log_sum_rows` alone is left
-to the exp and log of each, and may differ in its last digits.)
+Both give the same bits, so the choice changes the time and nothing else. (Only `log_sum_rows` may differ in
+its last digits: each implementation has its own exp and log.)
 
 Indices are checked here, and sizes where they must agree: compiled code reads and writes wherever an index
 says. (1,000,000 entries of a sparse matrix: 0.1 ms of the 8 ms that their sums take.)
@@ -47,12 +47,12 @@ _door = Door(reference, "tamis._kernels.compiled", _CALL, _PATIENCE)
 
 def span(values: Floats) -> tuple[Words, int, int]:
     """Exponents that bound each column of (n, m) values, and all; the first column not finite, or -1."""
-    found: tuple[Words, int, int] = _door.kernels(values.size).span(values)
-    return found
+    exponents: tuple[Words, int, int] = _door.kernels(values.size).span(values)
+    return exponents
 
 
 def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Products rounded, and what the rounding lost; `y` has the shape of `x`, or one column for all."""
+    """Rounded products, and their rounding errors; `y` has the shape of `x`, or one column for all."""
     halves: tuple[Floats, Floats] = _door.kernels(x.size).two_product(x, y)
     return halves
 
@@ -161,13 +161,13 @@ def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats)
 
 
 def log_sum_rows(scores: Floats) -> Floats:
-    """log Σ_k exp(scores[i, k]) of each row (n,), from -inf to inf; equal to a few ulps whoever computes."""
+    """log Σ_k exp(scores[i, k]) of each row (n,), from -inf to inf; implementations agree to a few ulps."""
     totals: Floats = _door.kernels(scores.size // _SCORE).log_sum_rows(scores)
     return totals
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:
-    """The canonical writing of the numbers in (length, cells) words."""
+    """The canonical form of the numbers in (length, cells) words."""
     settled: tuple[Words, int] = _door.kernels(words.size).settle(words, low)
     return settled
 
@@ -187,7 +187,7 @@ def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words,
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
-    """Each number correctly rounded, and what the rounding left."""
+    """Each number correctly rounded, and the rounding error."""
     pair: tuple[Floats, Floats] = _door.kernels(words.size).read(words, low)
     return pair
 

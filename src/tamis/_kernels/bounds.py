@@ -1,4 +1,4 @@
-"""Checks at the doors: compiled code reads and writes wherever an index says, so no index gets in unseen."""
+"""Checks at the doors: compiled code reads and writes wherever an index points, so every index is checked."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 
 def refuse_outside(what: str, places: NDArray[Any], size: int) -> None:
-    """Raise if a place is not from 0 to below the size, by one look: what is negative is large unsigned."""
+    """Raise if a place is not from 0 to below the size; in one pass: negatives are large if unsigned."""
     if len(places) and int(places.view(f"u{places.dtype.itemsize}").max()) >= size:
         raise ValueError(f"got {what} from {places.min()} to {places.max()}, expected 0 to {size - 1}")
 
 
 def refuse_beyond(what: str, places: NDArray[Any], size: int) -> None:
-    """Raise if a place is not below the size; what is negative is nowhere."""
+    """Raise if a place is not below the size; negative places mean none."""
     if places.size and int(places.max()) >= size:
         raise ValueError(f"got {what} up to {places.max()}, expected below {size}")
 

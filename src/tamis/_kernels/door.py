@@ -1,4 +1,4 @@
-"""Who computes: Python and NumPy until enough work has passed to pay for loading Numba."""
+"""The choice of implementation: Python and NumPy until there was enough work to pay for loading Numba."""
 
 import importlib
 from functools import lru_cache
@@ -17,7 +17,7 @@ class Door:
         self.compiled: ModuleType | None = None
 
     def kernels(self, work: int) -> ModuleType:
-        # Threads that come while one of them loads wait for it: what is half loaded is not handed out.
+        # Threads that arrive during the import wait for it, so that none gets a module half loaded.
         if self.compiled is None:
             self.spent += self.call + work
             if self.spent < self.patience:

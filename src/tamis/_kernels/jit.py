@@ -52,18 +52,18 @@ def part(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function)
 
 
-def unordered_part(function: Callable[P, R]) -> Callable[P, R]:
+def part_unordered(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that kernels call, whose sums may be taken in any order: side by side in vectors."""
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
 def _compile(function: Callable[P, R], signature: Any = None, fastmath: Any = False) -> Callable[P, R]:
-    # Numba knows what it kept on disk by a function's name and file, and not by what else that calls.
+    # Numba's cache on disk goes by the name and file of a function, not by the functions that it calls.
     name = function.__qualname__
     function.__qualname__ = f"{name}-{digest(_SOURCES)}"
     try:
         compiled: Callable[P, R] = numba.njit(signature, cache=True, nogil=True, fastmath=fastmath)(function)
-    except RuntimeError:  # no folder that we may write to: every process compiles for itself
+    except RuntimeError:  # no folder can be written to: every process compiles for itself
         compiled = numba.njit(signature, nogil=True, fastmath=fastmath)(function)
     finally:
         function.__qualname__ = name
@@ -72,8 +72,8 @@ def _compile(function: Callable[P, R], signature: Any = None, fastmath: Any = Fa
 
 @lru_cache(maxsize=1)
 def digest(folder: Path) -> str:
-    """A few letters that tell all sources in a folder from any others."""
-    found = hashlib.sha256()
+    """A short digest of all sources in a folder."""
+    digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
-        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:12]
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]

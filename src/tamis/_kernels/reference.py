@@ -71,7 +71,7 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
     """Settled sums of the rows by group: words (length, groups * m) and their position."""
     cell = _cells(values, group)
-    return _gathered(*_digits(values), _window(bounds, 53), cell, groups * values.shape[1])
+    return _add_digits(*_digits(values), _window(bounds, 53), cell, groups * values.shape[1])
 
 
 def deposit_products(
@@ -79,7 +79,7 @@ def deposit_products(
 ) -> tuple[Words, int]:
     """Settled sums of exact products `x * y`; `y` has the shape of `x`, or one column for all."""
     window = _window(x_bounds + y_bounds, 106)
-    return _gathered(*_product_digits(x, y), window, _cells(x, group), groups * x.shape[1])
+    return _add_digits(*_product_digits(x, y), window, _cells(x, group), groups * x.shape[1])
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
@@ -105,7 +105,7 @@ def deposit_sparse(
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     entries = slice(int(indptr[0]), int(indptr[-1]))
     cell = indices[entries] + (group[rows] if group.size else 0 * rows) * columns
-    return _scattered(values[entries], weights[rows] if weights.size else weights, cell, groups * columns)
+    return _scatter(values[entries], weights[rows] if weights.size else weights, cell, groups * columns)
 
 
 def deposit_codes(
@@ -119,10 +119,10 @@ def deposit_codes(
     rows, j = np.nonzero(codes >= 0)
     cell = offsets[j] + codes[rows, j] + (group[rows] if group.size else 0 * rows) * offsets[-1]
     amounts = weights[rows] if weights.size else np.ones(len(rows))
-    return _scattered(amounts, np.zeros(0), cell, groups * int(offsets[-1]))
+    return _scatter(amounts, np.zeros(0), cell, groups * int(offsets[-1]))
 
 
-def _scattered(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[Words, int]:
+def _scatter(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[Words, int]:
     """Settled sums of values, times weights unless these are empty, in the cells named; all are (n,)."""
     with np.errstate(over="ignore", under="ignore"):
         amounts = values * weights if weights.size else values
@@ -132,9 +132,9 @@ def _scattered(values: Floats, weights: Floats, cell: Words, cells: int) -> tupl
         return (words, 0) if total < HALF else settle(words, 0)
     bounds = span(values[:, None])[0]
     if not weights.size:
-        return _gathered(*_digits(values), _window(bounds, 53), cell, cells)
+        return _add_digits(*_digits(values), _window(bounds, 53), cell, cells)
     bounds = bounds + span(weights[:, None])[0]
-    return _gathered(*_product_digits(values, weights), _window(bounds, 106), cell, cells)
+    return _add_digits(*_product_digits(values, weights), _window(bounds, 106), cell, cells)
 
 
 def _cells(values: Floats, group: Words) -> Words:
@@ -182,7 +182,7 @@ def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
     return bottom & mask, second & mask, third & mask, fourth, np.zeros_like(a)
 
 
-def _gathered(
+def _add_digits(
     digits: tuple[Digits, ...], sign: Floats, unit: Words, window: tuple[int, int], cell: Words, cells: int
 ) -> tuple[Words, int]:
     """Settled sums in cells of integers written in digits, times sign * 2**unit; all have one shape."""
@@ -200,7 +200,7 @@ def _gathered(
 
 
 def settle(words: Words, low: int) -> tuple[Words, int]:
-    """The canonical writing of the numbers in any (length, cells) words."""
+    """The canonical form of the numbers in any (length, cells) words."""
     words = np.concatenate([words, np.zeros((2, words.shape[1]), dtype=np.int64)])
     for j in range(len(words) - 1):
         words[j + 1] += words[j] >> BITS
@@ -322,13 +322,13 @@ def gaussian_scores(
         scales = np.empty((d + 1, len(constant)))
         scales[0] = constant
         np.negative(log_scale.T, out=scales[1:])
-        terms[0] = _in_order(scales)
-        return _in_order(terms)
+        terms[0] = _subtract_in_order(scales)
+        return _subtract_in_order(terms)
     absent = missing.T[:, :, None]
     scales = np.where(absent, 0.0, -log_scale.T[:, None])
-    terms[0] = _in_order(np.concatenate([np.broadcast_to(constant, (1, n, len(constant))), scales]))
+    terms[0] = _subtract_in_order(np.concatenate([np.broadcast_to(constant, (1, n, len(constant))), scales]))
     distance[...] = np.where(absent, 0.0, distance)
-    return _in_order(terms)
+    return _subtract_in_order(terms)
 
 
 def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
@@ -347,10 +347,10 @@ def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats)
     if len(table):
         np.negative(table[cell], out=terms[1:])
     terms[1:][missing] = 0.0
-    return _in_order(terms)
+    return _subtract_in_order(terms)
 
 
-def _in_order(terms: Floats) -> Floats:
+def _subtract_in_order(terms: Floats) -> Floats:
     """terms[0] - terms[1] - terms[2] - …, from left to right.
 
     NumPy adds pairwise where it can, and so in an order that depends on the shape; it never subtracts so.
@@ -364,8 +364,8 @@ def log_sum_rows(scores: Floats) -> Floats:
 
     The twins agree to 1e-14 of the largest score (or of 1), not to the bit: each has its own exp and log.
     """
-    top = scores.max(axis=1, initial=-np.inf)
-    finite = np.isfinite(top)
+    largest = scores.max(axis=1, initial=-np.inf)
+    finite = np.isfinite(largest)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.log(np.exp(scores - np.where(finite, top, 0.0)[:, None]).sum(axis=1))
-    return np.asarray(np.where(finite, top + rest, top))
+        rest = np.log(np.exp(scores - np.where(finite, largest, 0.0)[:, None]).sum(axis=1))
+    return np.asarray(np.where(finite, largest + rest, largest))

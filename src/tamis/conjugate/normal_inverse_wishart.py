@@ -187,7 +187,7 @@ class NormalInverseWishart(Prior):
         covariance = symmetric(floats(parameters[1], "covariance"), "covariance")
         if covariance.shape[-1] != d:
             raise ValueError(f"got a covariance of shape {covariance.shape}, expected (..., {d}, {d})")
-        factor, inside = Cholesky.where_definite(covariance)
+        factor, inside = Cholesky.factorise_definite(covariance)
         inside = inside & np.isfinite(mean).all(axis=-1)
         mean = np.where(inside[..., None], mean, self.location)
         determinant = factor.log_determinant()

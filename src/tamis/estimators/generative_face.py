@@ -222,7 +222,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     def _read_rows(self, X: object, fitted: GenerativeState) -> Table:
         """Further rows of the same columns; words in a column of unknown kind count as missing."""
         table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
-        return table.without_words(fitted.schema.unknown_columns)
+        return table.blank_categories(fitted.schema.unknown_columns)
 
     def _adopt_kinds(self, fitted: GenerativeState, schema: Schema) -> GenerativeState:
         """The state that a model of these kinds of columns would have after the same rows."""

@@ -23,7 +23,7 @@ def read_labels(y: Any, rows: int, missing_label: object = None) -> Labels:
         shape = tuple(y.shape) if hasattr(y, "shape") else np.asarray(y).shape
         if len(shape) == 2 and shape[1] == 1:
             warn(_COLUMN_VECTOR, DataConversionWarning)
-            y = arrays.only_column(y)
+            y = arrays.flatten_column(y)
     return inputs.read_labels(y, rows, missing_label)
 
 

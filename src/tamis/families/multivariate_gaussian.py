@@ -100,7 +100,7 @@ class MultivariateGaussian(Family):
         first, second = self._split(floats(natural, "natural"))
         if self.form != "full":
             return np.asarray(quadratic_partition(first, np.broadcast_to(second, first.shape)).sum(axis=-1))
-        precision, inside = Cholesky.where_definite(-2.0 * second)
+        precision, inside = Cholesky.factorise_definite(-2.0 * second)
         value = 0.5 * (precision.quadratic(first) - precision.log_determinant())
         return np.where(inside, value, np.inf)
 

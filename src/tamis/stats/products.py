@@ -15,8 +15,8 @@ from itertools import islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis import _kernels
-from tamis._kernels import Floats, Words, dense, threads
+from tamis import _kernels, threads
+from tamis._kernels import Floats, Words, dense
 from tamis.stats.exact import Exact
 from tamis.stats.outliers import find_outliers
 from tamis.stats.rows import Rows
@@ -240,18 +240,18 @@ def _sum_centred_products(rows: Rows, centres: Floats, extra: Rows | None = None
 
     def product(g: int, place: slice) -> Floats:
         return pack(
-            dense.centred_products(rows.values, centres[g], place, order, rows.weights, extra_values, large)
+            dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, extra_values, large)
         )
 
     def lane(start: int, stop: int) -> list[Floats]:
         return [product(g, place) for g, place in places[start:stop]]
 
     work = len(rows.values) * centres.shape[1] ** 2
-    if len(places) == 1 or threads.parts(work) == 1:
+    if len(places) == 1 or threads.count_chunks(work) == 1:
         blocks = lane(0, len(places))
     else:
         with threads.one_blas_thread:
-            blocks = [block for chunk in threads.in_row_chunks(len(places), work, lane) for block in chunk]
+            blocks = [block for chunk in threads.map_row_chunks(len(places), work, lane) for block in chunk]
     sums: list[list[Floats]] = [[] for _ in centres]
     for (g, _), block in zip(places, blocks, strict=True):
         sums[g].append(block)

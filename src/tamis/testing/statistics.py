@@ -100,7 +100,7 @@ def _gram(exact: bool) -> Callable[[Sample], Gram]:
     return lambda s: Gram.observe(s.values[:, :-1], s.values[:, -1], s.weights, s.labels, exact=exact)
 
 
-def _many_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
+def _repeat_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
     """Enough rows that BLAS is used: the drawn ones over and over, each time a little off.
 
     Values whose squares would underflow are left out: a variance below 1e-300 has no bits to compare.
@@ -121,19 +121,19 @@ STATISTICS: tuple[StatisticCase, ...] = (
     StatisticCase("Tally of categories", Tally, _count, samples(counts=True)),
     StatisticCase("diagonal Moments", Moments, _moments("diagonal"), samples()),
     StatisticCase("first Moments", Moments, _moments("none"), samples()),
-    StatisticCase("full Moments", Moments, _moments("full"), _many_rows(samples()), 1e-12),
-    StatisticCase("exact full Moments", Moments, _moments("full", exact=True), _many_rows(samples())),
-    StatisticCase("Gram", Gram, _gram(exact=False), _many_rows(samples()), 1e-12),
-    StatisticCase("exact Gram", Gram, _gram(exact=True), _many_rows(samples())),
+    StatisticCase("full Moments", Moments, _moments("full"), _repeat_rows(samples()), 1e-12),
+    StatisticCase("exact full Moments", Moments, _moments("full", exact=True), _repeat_rows(samples())),
+    StatisticCase("Gram", Gram, _gram(exact=False), _repeat_rows(samples()), 1e-12),
+    StatisticCase("exact Gram", Gram, _gram(exact=True), _repeat_rows(samples())),
 )
 
 
 def pairs_of_samples(case: StatisticCase, parts: int = 2) -> SearchStrategy[tuple[Sample, ...]]:
     """Samples that may be laid end to end: all with labels or none, all with weights or none."""
-    return st.lists(case.samples, min_size=parts, max_size=parts).map(_of_one_kind)
+    return st.lists(case.samples, min_size=parts, max_size=parts).map(_make_alike)
 
 
-def _of_one_kind(parts: list[Sample]) -> tuple[Sample, ...]:
+def _make_alike(parts: list[Sample]) -> tuple[Sample, ...]:
     filed = all(part.labels is not None for part in parts)
     weighed = all(part.weights is not None for part in parts)
     return tuple(
@@ -202,7 +202,7 @@ def addition_has_no_order(a: Sums, b: Sums, c: Sums) -> None:
     assert_same(a + b, b + a)
 
 
-def nothing_adds_nothing(a: Sums, b: Sums) -> None:
+def zero_weight_adds_nothing(a: Sums, b: Sums) -> None:
     """a + 0 * b = a, and sum() starts from 0."""
     assert_same(a + 0.0 * b, a)
     assert_same(sum([a, b]), a + b)  # type: ignore[arg-type]
@@ -220,7 +220,7 @@ def scaling_is_linear(a: Sums, b: Sums, v: float, w: float, tolerance: float = 0
     assert_same(2.0 * a, a + a, tolerance)
 
 
-def what_was_taken_back_was_never_there(a: Sums, b: Sums) -> None:
+def subtracting_undoes_adding(a: Sums, b: Sums) -> None:
     """(a + b) - b = a."""
     assert_same((a + b) - b, a)
 

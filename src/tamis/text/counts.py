@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 from tamis import arrays
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Floats, Indices, Rows, Words
-from tamis._kernels.threads import ahead, together
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import check_integer, check_range, count_texts, is_share
@@ -36,6 +35,7 @@ from tamis.text.matrix import stack_rows, to_csr
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Reader, Tokenizer
 from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, class_information, sum_by_class
+from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
 _LEAST = 1 << 16  # bytes of a chunk, however many tokens a text has
@@ -76,7 +76,7 @@ class TextCounter:
             partial(self.arrange, *part, (indices[i:j], values[i:j]))
             for part, (i, j) in zip(parts, pairwise(ends), strict=True)
         ]
-        return to_csr(stack_rows(together(tasks), indices, values), self.width, dtype)
+        return to_csr(stack_rows(run_together(tasks), indices, values), self.width, dtype)
 
     def arrange(self, rows: Rows, places: Places, out: tuple[Indices, Floats] | None = None) -> Rows:
         """Rows by column, written to `out` if it is given."""
@@ -210,7 +210,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         if (given := self._make_counter(tokenizer)) is not None:
             self._counter = given
             if isinstance(given.columns, Hashed) and self.names:
-                for counted in ahead(given.tokenizer.count, self.read_chunks(X, given.tokenizer)):
+                for counted in map_ahead(given.tokenizer.count, self.read_chunks(X, given.tokenizer)):
                     given.columns.remember(counted)
             return None
         labels = None
@@ -246,7 +246,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         gathering, kept = Gathering(), []
         documents = np.zeros(classes, dtype=np.int64)
         at = 0
-        for lexicon, rows in ahead(tokenizer.count, self.read_chunks(X, tokenizer, most=LARGE)):
+        for lexicon, rows in map_ahead(tokenizer.count, self.read_chunks(X, tokenizer, most=LARGE)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
             at += n
@@ -309,13 +309,13 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """Counts (texts, columns), in SciPy's CSR."""
         counter = self.counter_
         return counter.to_matrix(
-            list(ahead(counter.find_columns, self.read_chunks(X, counter.tokenizer))), self.dtype
+            list(map_ahead(counter.find_columns, self.read_chunks(X, counter.tokenizer))), self.dtype
         )
 
     def batches(self, X: object) -> Iterator[Any]:
         """Counts of some texts at a time, for any number of texts: memory is needed for one batch."""
         counter = self.counter_
-        for rows in ahead(counter.count, self.read_chunks(X, counter.tokenizer)):
+        for rows in map_ahead(counter.count, self.read_chunks(X, counter.tokenizer)):
             yield to_csr(rows, counter.width, self.dtype)
 
     def tokens(self, text: str | bytes) -> list[str]:

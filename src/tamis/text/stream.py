@@ -15,7 +15,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Indices, Rows, Words
-from tamis._kernels.threads import ahead
 from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
 from tamis.text.corpus import CHUNK, LARGE, Corpus
@@ -26,6 +25,7 @@ from tamis.text.lexicon import Lexicon
 from tamis.text.matrix import to_csr
 from tamis.text.tokenizer import LexiconCounts
 from tamis.text.vocabulary import Gathering, Sums, sum_by_class
+from tamis.threads import map_ahead
 
 WIDTH = 2**18  # columns where a model comes without counts: 2 MB per class
 _SMALL = 1 << 19  # bytes worked on at a time where more would not help: with their counts, 20 MB
@@ -173,7 +173,7 @@ def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool
             rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
         return chunk.labels, counted, rows, columns
 
-    for labels, counted, rows, columns in ahead(count, chunks):
+    for labels, counted, rows, columns in map_ahead(count, chunks):
         group = classes.group(labels)
         if len(classes.documents) > len(totals):
             wider = np.zeros((2 * len(classes.documents), counter.width), dtype=np.int64)
@@ -201,7 +201,7 @@ def _sum_new_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, 
             rows, len(lexicon), group, count_of_classes, needs_documents, needs_terms
         )
 
-    for lexicon, sums in ahead(count, number_labels()):
+    for lexicon, sums in map_ahead(count, number_labels()):
         gathering.add(lexicon, sums)
         gathering.merge(always=False)
     gathering.merge()
@@ -233,7 +233,7 @@ def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk], clas
     def count(chunk: Chunk) -> tuple[list[Any], Rows]:
         return chunk.labels, counter.count(chunk.corpus)
 
-    for labels, rows in ahead(count, chunks):
+    for labels, rows in map_ahead(count, chunks):
         options = {} if classes is None else {"classes": classes}
         learner.partial_fit(to_csr(rows, counter.width, counts.dtype), labels, **options)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Alphabet, Indices, Read, Rows, Stems, Words
+from tamis._kernels.text import Alphabet, Indices, Rows, Stems, TokenStream, Words
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
 from tamis.text.checking import LONGEST, check_integer, check_range
 from tamis.text.corpus import Corpus
@@ -179,7 +179,7 @@ class Tokenizer:
             shift += len(kind.parts)
         return Lexicon(stems, tuple(kinds)), streams
 
-    def _read_words(self, corpus: Corpus, shortest: int) -> Read:
+    def _read_words(self, corpus: Corpus, shortest: int) -> TokenStream:
         folded, places = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
         return kernels.read_words(folded, places, shortest, self._alphabet)
 

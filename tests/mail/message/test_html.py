@@ -1,5 +1,6 @@
-"""What a page shows and hides, where it points, and by what tricks; no page takes long."""
+"""What a page shows and hides, where it points, and by what tricks; work is in proportion to its size."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from tamis_mail.message import Page, read_html
 from tamis_mail.message.html import ADDRESS, LINKS, TAGS
+from tests.steps import assert_proportional
 
 MEGA = 1 << 20
 
@@ -263,43 +265,49 @@ def test_a_link_that_names_another_host_than_it_leads_to_is_told(text: str, plac
             assert ("link-mismatch" in read_html(html).tricks) == differ, html
 
 
-LARGE = {
-    "a usual page": lambda: "<p>hello <b>world</b></p>" * 3000,
-    "divs": lambda: "<div>" * 20_000,
-    "many divs": lambda: "<div>" * 200_000,
-    "comments": lambda: "<!--" * 20_000,
-    "many comments": lambda: "<!--" * 250_000,
-    "openings": lambda: "<a " * 330_000,
-    "50000 attributes": lambda: "<a " + " b=c" * 50_000 + ">",
-    "100000 styles": lambda: "<a " + " style=c" * 100_000 + ">",
-    "ends": lambda: "</" * 500_000,
-    "less than": lambda: "<" * MEGA,
-    "quotes": lambda: "<a \"'" * 200_000,
-    "a quote": lambda: '<a b="' + ">" * MEGA,
-    "ampersands": lambda: "&" * MEGA,
-    "references": lambda: "&amp;" * 200_000,
-    "unknown references": lambda: "".join(f"&a{number};" for number in range(100_000)),
-    "10 MB of style": lambda: "<style>" + "a{b:c}" * 1_700_000 + "</style>",
-    "styles": lambda: "<style>" * 150_000,
-    "deep CSS": lambda: "<p style='" + "{" * MEGA + "'>",
-    "comments in CSS": lambda: "<p style='" + "/*" * 500_000 + "'>",
-    "hidden in hidden": lambda: "<p style='display:none'>" * 40_000,
-    "sizes": lambda: "<i style='font-size:0'><i style='font-size:9px'>" * 10_000,
-    "data": lambda: "<img src='data:" + "A" * MEGA + "'>",
-    "data without end": lambda: "data:" * 200_000,
-    "20000 links": lambda: "<a href='http://x.example/%25%32%35'>y.example</a>" * 20_000,
-    "unknown tags": lambda: "".join(f"<x{number}>" for number in range(100_000)),
-    "conditional comments": lambda: "<!--[if mso]><p><![endif]-->" * 30_000,
-    "blanks": lambda: " " * MEGA,
+LARGE: dict[str, tuple[int, Callable[[int], str]]] = {  # how often, and the page
+    "a usual page": (3000, lambda n: "<p>hello <b>world</b></p>" * n),
+    "divs": (20_000, lambda n: "<div>" * n),
+    "many divs": (200_000, lambda n: "<div>" * n),
+    "comments": (20_000, lambda n: "<!--" * n),
+    "many comments": (250_000, lambda n: "<!--" * n),
+    "openings": (330_000, lambda n: "<a " * n),
+    "50000 attributes": (50_000, lambda n: "<a " + " b=c" * n + ">"),
+    "100000 styles": (100_000, lambda n: "<a " + " style=c" * n + ">"),
+    "ends": (500_000, lambda n: "</" * n),
+    "less than": (MEGA, lambda n: "<" * n),
+    "quotes": (200_000, lambda n: "<a \"'" * n),
+    "a quote": (MEGA, lambda n: '<a b="' + ">" * n),
+    "ampersands": (MEGA, lambda n: "&" * n),
+    "references": (200_000, lambda n: "&amp;" * n),
+    "unknown references": (100_000, lambda n: "".join(f"&a{number};" for number in range(n))),
+    "10 MB of style": (1_700_000, lambda n: "<style>" + "a{b:c}" * n + "</style>"),
+    "styles": (150_000, lambda n: "<style>" * n),
+    "deep CSS": (MEGA, lambda n: "<p style='" + "{" * n + "'>"),
+    "comments in CSS": (500_000, lambda n: "<p style='" + "/*" * n + "'>"),
+    "hidden in hidden": (40_000, lambda n: "<p style='display:none'>" * n),
+    "sizes": (10_000, lambda n: "<i style='font-size:0'><i style='font-size:9px'>" * n),
+    "data": (MEGA, lambda n: "<img src='data:" + "A" * n + "'>"),
+    "data without end": (200_000, lambda n: "data:" * n),
+    "20000 links": (20_000, lambda n: "<a href='http://x.example/%25%32%35'>y.example</a>" * n),
+    "unknown tags": (100_000, lambda n: "".join(f"<x{number}>" for number in range(n))),
+    "conditional comments": (30_000, lambda n: "<!--[if mso]><p><![endif]-->" * n),
+    "blanks": (MEGA, lambda n: " " * n),
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_what_is_large_is_read_all_the_same(name: str) -> None:
-    html = "<p>needle</p>" + LARGE[name]()
+    count, write = LARGE[name]
+    html = "<p>needle</p>" + write(count)
     page = read_html(html)
     assert "needle" in page.visible
     bounded(page, len(html))
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_steps_of_reading_grow_in_proportion_to_the_page(name: str) -> None:
+    assert_proportional(lambda n: read_html(LARGE[name][1](n)), 250)
 
 
 def bounded(page: Page, size: int) -> None:

@@ -7,7 +7,7 @@ from tamis._kernels.reference import Words
 
 
 @part
-def by_group(group: Words, groups: int) -> Words:
+def sort_by_group(group: Words, groups: int) -> Words:
     """The rows group by group."""
     place = np.zeros(groups + 1, np.int64)
     for i in range(group.shape[0]):

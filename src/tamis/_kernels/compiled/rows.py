@@ -6,7 +6,7 @@ second (64), and 9 ms to span (17); on cores that others keep busy, as long as o
 
 import numpy as np
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis._kernels.compiled import sums
 from tamis._kernels.compiled.digits import combine
 from tamis._kernels.reference import Floats, Words
@@ -19,10 +19,10 @@ def _work(values: Floats, groups: int) -> int:
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
-    if threads.parts(values.size) == 1:
+    if threads.count_chunks(values.size) == 1:
         return sums.span(values)
     n = len(values)
-    found = threads.in_row_chunks(n, values.size, lambda start, stop: sums.extents(values[start:stop]))
+    found = threads.map_row_chunks(n, values.size, lambda start, stop: sums.extents(values[start:stop]))
     largest, smallest, broken = found[0]
     for other in found[1:]:
         largest = np.maximum(largest, other[0])
@@ -32,13 +32,13 @@ def span(values: Floats) -> tuple[Words, int, int]:
 
 
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
-    if threads.parts(_work(values, groups)) == 1:
+    if threads.count_chunks(_work(values, groups)) == 1:
         return sums.deposit(values, bounds, group, groups)
 
     def work(start: int, stop: int) -> tuple[Words, int]:
         return sums.deposit(values[start:stop], bounds, group[start:stop], groups)
 
-    found = threads.in_row_chunks(len(values), _work(values, groups), work)
+    found = threads.map_row_chunks(len(values), _work(values, groups), work)
     total = found[0]
     for other in found[1:]:
         total = combine(*total, *other, 1)
@@ -46,13 +46,13 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
-    if threads.parts(_work(values, groups)) == 1:
+    if threads.count_chunks(_work(values, groups)) == 1:
         return sums.deposit_powers(values, bounds, group, groups)
 
     def work(start: int, stop: int) -> tuple[Words, int, Words, int]:
         return sums.deposit_powers(values[start:stop], bounds, group[start:stop], groups)
 
-    found = threads.in_row_chunks(len(values), _work(values, groups), work)
+    found = threads.map_row_chunks(len(values), _work(values, groups), work)
     first, second = found[0][:2], found[0][2:]
     for other in found[1:]:
         first = combine(*first, *other[:2], 1)

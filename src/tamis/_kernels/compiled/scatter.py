@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis._kernels.compiled.digits import carry_and_trim
-from tamis._kernels.compiled.groups import by_group
+from tamis._kernels.compiled.groups import sort_by_group
 from tamis._kernels.compiled.push import push, push_product
 from tamis._kernels.jit import (
     FLOATS_1D,
@@ -45,7 +45,7 @@ STRANGE = 1 << 62  # said of a number that is not whole: too large for all that 
 @kernel(WORDS_1D, INTEGER, INTEGER)
 def _order(group: Words, groups: int, columns: int) -> Words:
     """The order in which to take the rows; empty for their own."""
-    return by_group(group if groups * columns > FEW else group[:0], groups)
+    return sort_by_group(group if groups * columns > FEW else group[:0], groups)
 
 
 @kernel(WORDS_1D, WORDS_1D, INTEGER)
@@ -66,14 +66,14 @@ def _cuts(indptr: Words, order: Words, count: int) -> Words:
 
 
 @part
-def _whole(value: float) -> int:
+def _to_integer(value: float) -> int:
     """The integer that a number is, or one that is too large."""
     integer = int(value)
     return integer if float(integer) == value else STRANGE
 
 
 @kernel_for(*_SPARSE)
-def _add_sparse_wholes(
+def _add_sparse_integers(
     indptr: Words,
     indices: Indices,
     values: Floats,
@@ -95,10 +95,10 @@ def _add_sparse_wholes(
         i = order[k] if order.shape[0] > 0 else k
         g = group[i] if group.shape[0] > 0 else 0
         cells = apart[0] if g == shared else words[0, g * columns : (g + 1) * columns]
-        weight = _whole(weights[i]) if weights.shape[0] > 0 else 1
+        weight = _to_integer(weights[i]) if weights.shape[0] > 0 else 1
         weight_bits |= weight ^ (weight >> 63)
         for e in range(indptr[i], indptr[i + 1]):
-            value = _whole(values[e])
+            value = _to_integer(values[e])
             value_bits |= value ^ (value >> 63)
             amount = weight * value
             total += abs(amount)
@@ -135,7 +135,7 @@ def _add_sparse_digits(
 
 
 @kernel(*_CODES)
-def _add_code_wholes(
+def _add_code_integers(
     codes: Words,
     offsets: Words,
     weights: Floats,
@@ -147,7 +147,7 @@ def _add_code_wholes(
     apart: Words,
     shared: int,
 ) -> tuple[int, int, int]:
-    """Add whole weights, as `_add_sparse_wholes` does."""
+    """Add whole weights, as `_add_sparse_integers` does."""
     d = codes.shape[1]
     columns = apart.shape[1]
     bits = 0
@@ -156,7 +156,7 @@ def _add_code_wholes(
         i = order[k] if order.shape[0] > 0 else k
         g = group[i] if group.shape[0] > 0 else 0
         cells = apart[0] if g == shared else words[0, g * columns : (g + 1) * columns]
-        amount = _whole(weights[i]) if weights.shape[0] > 0 else 1
+        amount = _to_integer(weights[i]) if weights.shape[0] > 0 else 1
         bits |= amount ^ (amount >> 63)
         total += d * abs(amount)
         for j in range(d):
@@ -229,13 +229,13 @@ def deposit_sparse(
     columns: int,
 ) -> tuple[Words, int]:
     order = _order(group, groups, columns)
-    cuts = _cuts(indptr, order, threads.parts(values.size + groups * columns))
+    cuts = _cuts(indptr, order, threads.count_chunks(values.size + groups * columns))
 
     def add(start: int, stop: int, words: Words, apart: Words, shared: int) -> tuple[int, int, int]:
         chunk = group, order, start, stop, words, apart, shared
-        return _add_sparse_wholes(indptr, indices, values, weights, *chunk)
+        return _add_sparse_integers(indptr, indices, values, weights, *chunk)
 
-    settled = _added_wholes(add, group, order, cuts, groups, columns, values.size)
+    settled = _add_integers(add, group, order, cuts, groups, columns, values.size)
     if settled is not None:
         return settled
 
@@ -256,13 +256,13 @@ def deposit_codes(
     n = len(codes)
     columns = int(offsets[-1])
     order = _order(group, groups, columns)
-    count = threads.parts(codes.size + groups * columns)
+    count = threads.count_chunks(codes.size + groups * columns)
     cuts = np.array([n * k // count for k in range(count + 1)])
 
     def add(start: int, stop: int, words: Words, apart: Words, shared: int) -> tuple[int, int, int]:
-        return _add_code_wholes(codes, offsets, weights, group, order, start, stop, words, apart, shared)
+        return _add_code_integers(codes, offsets, weights, group, order, start, stop, words, apart, shared)
 
-    settled = _added_wholes(add, group, order, cuts, groups, columns, codes.size)
+    settled = _add_integers(add, group, order, cuts, groups, columns, codes.size)
     if settled is not None:
         return settled
 
@@ -277,7 +277,7 @@ def deposit_codes(
     return _settle_here(words, low)
 
 
-def _added_wholes(
+def _add_integers(
     add: Adder, group: Words, order: Words, cuts: Words, groups: int, columns: int, entries: int
 ) -> tuple[Words, int] | None:
     """Settled sums of whole numbers, or None if they are not whole, or too large to be surely added right."""
@@ -298,12 +298,12 @@ def _add_in_chunks(
     tasks = []
     joins = []
     for start, stop in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        shared = _shared(group, order, start)
+        shared = _find_shared_group(group, order, start)
         apart = np.zeros((len(words), columns), dtype=np.int64)
         own = words if start == 0 or order.size else np.zeros_like(words)
         joins.append((own, shared, apart))
-        tasks.append(_bound(add, start, stop, own, apart, shared))
-    found = threads.together(tasks)
+        tasks.append(_bind(add, start, stop, own, apart, shared))
+    found = threads.run_together(tasks)
     for own, shared, apart in joins:
         if own is not words:
             words += own
@@ -312,13 +312,13 @@ def _add_in_chunks(
     return found
 
 
-def _bound(
+def _bind(
     add: Adder, start: int, stop: int, words: Words, apart: Words, shared: int
 ) -> Callable[[], tuple[int, int, int]]:
     return lambda: add(start, stop, words, apart, shared)
 
 
-def _shared(group: Words, order: Words, start: int) -> int:
+def _find_shared_group(group: Words, order: Words, start: int) -> int:
     """The group that the cut before a row goes through, or -1."""
     if not 0 < start < order.size:
         return -1

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis._kernels.jit import FLOATS, FLOATS_1D, FLOATS_OUT, FLOATS_OUT_1D, WORDS, WORDS_1D, kernel
 from tamis._kernels.reference import Floats, Words
 
@@ -98,7 +98,7 @@ def gaussian_scores(
             turned = [np.ascontiguousarray(parameter.T) for parameter in (mean, half, log_scale)]
             _gaussian_gaps(rows, turned[0], turned[1], turned[2], constant, scores[start:stop])
 
-    threads.in_row_chunks(len(x), x.size * len(constant), work)
+    threads.map_row_chunks(len(x), x.size * len(constant), work)
     return scores
 
 
@@ -124,7 +124,7 @@ def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats)
     def work(start: int, stop: int) -> None:
         _gather_rows(codes[start:stop], offsets, table, constant, scores[start:stop])
 
-    threads.in_row_chunks(len(codes), codes.size * len(constant), work)
+    threads.map_row_chunks(len(codes), codes.size * len(constant), work)
     return scores
 
 
@@ -153,5 +153,5 @@ def log_sum_rows(scores: Floats) -> Floats:
     def work(start: int, stop: int) -> None:
         _log_sums(scores[start:stop], totals[start:stop])
 
-    threads.in_row_chunks(len(scores), scores.size, work)
+    threads.map_row_chunks(len(scores), scores.size, work)
     return totals

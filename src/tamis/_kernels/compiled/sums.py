@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tamis._kernels.compiled.digits import carry_and_trim
-from tamis._kernels.compiled.groups import by_group
+from tamis._kernels.compiled.groups import sort_by_group
 from tamis._kernels.compiled.push import push, push_product
 from tamis._kernels.jit import FLOATS, FLOATS_1D, INTEGER, WORDS, WORDS_1D, kernel, part
 from tamis._kernels.reference import BITS, Floats, Words
@@ -187,7 +187,7 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
     high, lowest = _extremes(bounds)
     low, words = _window(high, lowest - 53, n, groups * m)
     if _digitwise(n, m, groups):
-        order = by_group(group, groups)
+        order = sort_by_group(group, groups)
         for k in range(n):
             i = order[k] if group.shape[0] > 0 else k
             g = group[i] if group.shape[0] > 0 else 0
@@ -277,7 +277,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
         deep = _is_deep(tops, bounds[1], 30)
         folded = values[:whole].reshape(whole // fold, fold * m)
         _sum_powers(folded, tops, scale, deep, group, groups, words, low, squares, square_low)
-    order = by_group(group, groups) if whole == 0 else group
+    order = sort_by_group(group, groups) if whole == 0 else group
     for k in range(whole, n):
         i = order[k] if group.shape[0] > 0 else k
         g = group[i] if group.shape[0] > 0 else 0
@@ -359,7 +359,7 @@ def deposit_products(
     high, lowest = _extremes(bounds)
     low, words = _window(high, lowest - 106, n, groups * m)
     if _digitwise(n, m, groups):
-        order = by_group(group, groups)
+        order = sort_by_group(group, groups)
         for k in range(n):
             i = order[k] if group.shape[0] > 0 else k
             g = group[i] if group.shape[0] > 0 else 0

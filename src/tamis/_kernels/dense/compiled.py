@@ -10,8 +10,8 @@ _PIECE = 64  # rows less the centre at a time: they stay in the cache
 
 
 @kernel(FLOATS, FLOATS, FLOATS_1D, FLOATS_1D, WORDS_1D, INTEGER, INTEGER)
-def centred_products(
-    values: Floats, beside: Floats, centre: Floats, weights: Floats, order: Words, start: int, stop: int
+def multiply_centred(
+    values: Floats, extra: Floats, centre: Floats, weights: Floats, order: Words, start: int, stop: int
 ) -> Floats:
     p, d = values.shape[1], len(centre)
     width = width_of(d)
@@ -25,7 +25,7 @@ def centred_products(
             for j in range(p):
                 rows[i, j] = values[place, j] - centre[j]
             for j in range(p, d):
-                rows[i, j] = beside[place, j - p] - centre[j]
+                rows[i, j] = extra[place, j - p] - centre[j]
             if weights.size:
                 for j in range(d):
                     weighed[i, j] = weights[place] * rows[i, j]

@@ -9,34 +9,34 @@ from tamis._kernels.reference import Floats, Words
 _CACHED = 1024  # rows whose copy is still in the cache when BLAS reads it
 
 
-def centred_products(
+def multiply_centred(
     values: Floats,
     centre: Floats,
     place: slice,
     order: Words | None,
     weights: Floats | None,
-    beside: Floats | None,
+    extra: Floats | None,
 ) -> Floats:
     """See the door."""
     starts = range(place.start, place.stop, _CACHED)
     pieces = (slice(start, min(start + _CACHED, place.stop)) for start in starts)
-    return reduce(np.add, (_of_piece(values, centre, piece, order, weights, beside) for piece in pieces))
+    return reduce(np.add, (_multiply_piece(values, centre, piece, order, weights, extra) for piece in pieces))
 
 
-def _of_piece(
+def _multiply_piece(
     values: Floats,
     centre: Floats,
     piece: slice,
     order: Words | None,
     weights: Floats | None,
-    beside: Floats | None,
+    extra: Floats | None,
 ) -> Floats:
     index = piece if order is None else order[piece]
-    if beside is not None:
+    if extra is not None:
         p = values.shape[1]
         x = np.empty((piece.stop - piece.start, len(centre)))
         np.subtract(values[index], centre[:p], out=x[:, :p])
-        np.subtract(beside[index], centre[p:], out=x[:, p:])
+        np.subtract(extra[index], centre[p:], out=x[:, p:])
     else:
         x = values[index] - centre if order is None else values[index]
         if order is not None:  # that was a copy

@@ -12,8 +12,8 @@ from tamis._kernels.reference import Floats
 LANES = tiles.LANES
 _PAIR, _TRIPLE = 2 * LANES, 3 * LANES
 _add_1, _add_2, _add_3 = tiles.add_1, tiles.add_2, tiles.add_3
-_corner, _beyond = tiles.corner, tiles.beyond
-_beside_1, _beside_2, _beside_3 = tiles.beside_1, tiles.beside_2, tiles.beside_3
+_corner, _make_rest = tiles.corner, tiles.multiply_rest
+_beside_1, _beside_2, _beside_3 = tiles.side_1, tiles.side_2, tiles.side_3
 
 
 @part
@@ -72,7 +72,7 @@ def solve_upper(upper: Floats, n: int, inverses: Floats, x: Floats) -> None:
     later = np.empty(LANES)
     x[n:] = 0.0
     for i in range((n - 1) // LANES * LANES, -1, -LANES):
-        _beyond(upper, i, x, later)
+        _make_rest(upper, i, x, later)
         last = min(i + LANES, n)
         for p in range(last - 1, i - 1, -1):
             left = x[p] - later[p - i]

@@ -48,7 +48,7 @@ class _Code:
         """Where a row begins, counted from the first number."""
         return self.builder.mul(self.builder.add(first, _WORD(number)), width)
 
-    def at(self, data: Any, *steps: Any) -> Any:
+    def address(self, data: Any, *steps: Any) -> Any:
         """The address so many numbers on."""
         place = steps[0]
         for step in steps[1:]:
@@ -65,20 +65,20 @@ class _Code:
         """Write a vector."""
         self.builder.store(vector, self.builder.bitcast(address, _VECTOR.as_pointer())).align = 8
 
-    def spread(self, number: Any) -> Any:
+    def broadcast(self, number: Any) -> Any:
         """The same number in every lane."""
-        return self.spread_lane(self.builder.insert_element(_BLANK, number, _PLACE(0)), 0)
+        return self.broadcast_lane(self.builder.insert_element(_BLANK, number, _PLACE(0)), 0)
 
-    def spread_lane(self, vector: Any, lane: int) -> Any:
+    def broadcast_lane(self, vector: Any, lane: int) -> Any:
         """One lane's number in every lane."""
         lanes = ir.Constant(ir.VectorType(_PLACE, LANES), [lane] * LANES)
         return self.builder.shuffle_vector(vector, _BLANK, lanes)
 
-    def less(self, held: Any, left: Any, right: Any) -> Any:
+    def subtract_product(self, held: Any, left: Any, right: Any) -> Any:
         """held − left · right."""
-        return self.plus(held, self.builder.fneg(left), right)
+        return self.add_product(held, self.builder.fneg(left), right)
 
-    def plus(self, held: Any, left: Any, right: Any) -> Any:
+    def add_product(self, held: Any, left: Any, right: Any) -> Any:
         """held + left · right, rounded once where the machine can."""
         return self.call(f"llvm.fmuladd.v{LANES}f64", _VECTOR, left, right, held)
 
@@ -98,7 +98,7 @@ class _Code:
         builder.position_at_end(body)
         counter = builder.phi(_WORD)
         counter.add_incoming(start, before)
-        values = [self._joined([(value, before)]) for value in held]
+        values = [self._make_phi([(value, before)]) for value in held]
         replaced = list(values)
         yield counter, replaced
         following = builder.add(counter, _WORD(step))
@@ -108,10 +108,10 @@ class _Code:
         builder.cbranch(builder.icmp_signed("<", following, stop), body, after)
         builder.position_at_end(after)
         held[:] = [
-            self._joined([(old, before), (new, body)]) for old, new in zip(held, replaced, strict=True)
+            self._make_phi([(old, before), (new, body)]) for old, new in zip(held, replaced, strict=True)
         ]
 
-    def _joined(self, sources: list[tuple[Any, Any]]) -> Any:
+    def _make_phi(self, sources: list[tuple[Any, Any]]) -> Any:
         found = self.builder.phi(_VECTOR)
         for value, block in sources:
             found.add_incoming(value, block)
@@ -119,43 +119,45 @@ class _Code:
 
 
 def _products(wide: int) -> Any:
-    def typed(_: Any, left: Any, right: Any, count: Any, sign: Any, sums: Any, i: Any, j: Any) -> Any:
+    def type_call(_: Any, left: Any, right: Any, count: Any, sign: Any, sums: Any, i: Any, j: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             c = _Code(context, builder, signature, arguments)
             (own, width), (other, _), (out, stride) = c.array(0), c.array(1), c.array(4)
-            count, sign, i, j = arguments[2], c.spread(arguments[3]), arguments[5], arguments[6]
-            spots = [c.at(out, c.row(i, a, stride), j, b * LANES) for a in range(LANES) for b in range(wide)]
+            count, sign, i, j = arguments[2], c.broadcast(arguments[3]), arguments[5], arguments[6]
+            spots = [
+                c.address(out, c.row(i, a, stride), j, b * LANES) for a in range(LANES) for b in range(wide)
+            ]
             held = [_ZERO] * len(spots)
             with c.loop(_WORD(0), count, 1, held) as (n, tile):
                 row = builder.mul(n, width)
-                vectors = [c.load(c.at(other, row, j, b * LANES)) for b in range(wide)]
+                vectors = [c.load(c.address(other, row, j, b * LANES)) for b in range(wide)]
                 for a in range(LANES):
-                    number = c.spread(builder.load(c.at(own, row, i, a)))
+                    number = c.broadcast(builder.load(c.address(own, row, i, a)))
                     for b in range(wide):
-                        tile[a * wide + b] = c.plus(tile[a * wide + b], number, vectors[b])
+                        tile[a * wide + b] = c.add_product(tile[a * wide + b], number, vectors[b])
             for vector, spot in zip(held, spots, strict=True):
-                c.store(c.plus(c.load(spot), sign, vector), spot)
+                c.store(c.add_product(c.load(spot), sign, vector), spot)
             return context.get_dummy_value()
 
         kinds = left, right, types.int64, types.float64, sums, types.int64, types.int64
         return types.void(*kinds), code
 
-    return intrinsic(typed)
+    return intrinsic(type_call)
 
 
 def _corner(_: Any, sums: Any, i: Any, inverses: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         c = _Code(context, builder, signature, arguments)
         (data, width), (inverse, _), i = c.array(0), c.array(2), arguments[1]
-        spots = [c.at(data, c.row(i, a, width), i) for a in range(LANES)]
+        spots = [c.address(data, c.row(i, a, width), i) for a in range(LANES)]
         rows = [c.load(spot) for spot in spots]
         for p in range(LANES):
             root = c.call("llvm.sqrt.f64", _DOUBLE, builder.extract_element(rows[p], _PLACE(p)))
             scale = builder.fdiv(_DOUBLE(1.0), root)
-            builder.store(scale, c.at(inverse, i, p))
-            rows[p] = builder.fmul(rows[p], c.spread(scale))
+            builder.store(scale, c.address(inverse, i, p))
+            rows[p] = builder.fmul(rows[p], c.broadcast(scale))
             for q in range(p + 1, LANES):
-                rows[q] = c.less(rows[q], c.spread_lane(rows[p], q), rows[p])
+                rows[q] = c.subtract_product(rows[q], c.broadcast_lane(rows[p], q), rows[p])
         for row, spot in zip(rows, spots, strict=True):
             c.store(row, spot)
         return context.get_dummy_value()
@@ -163,20 +165,22 @@ def _corner(_: Any, sums: Any, i: Any, inverses: Any) -> Any:
     return types.void(sums, types.int64, inverses), code
 
 
-def _beside(wide: int) -> Any:
-    def typed(_: Any, sums: Any, i: Any, j: Any, inverses: Any) -> Any:
+def _make_side(wide: int) -> Any:
+    def type_call(_: Any, sums: Any, i: Any, j: Any, inverses: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             c = _Code(context, builder, signature, arguments)
             (data, width), (inverse, _), i, j = c.array(0), c.array(3), arguments[1], arguments[2]
             begins = [c.row(i, a, width) for a in range(LANES)]
-            spots = [[c.at(data, begin, j, b * LANES) for b in range(wide)] for begin in begins]
+            spots = [[c.address(data, begin, j, b * LANES) for b in range(wide)] for begin in begins]
             rows = [[c.load(spot) for spot in row] for row in spots]
             for p in range(LANES):
-                scale = c.spread(builder.load(c.at(inverse, i, p)))
+                scale = c.broadcast(builder.load(c.address(inverse, i, p)))
                 rows[p] = [builder.fmul(vector, scale) for vector in rows[p]]
                 for q in range(p + 1, LANES):
-                    share = c.spread(builder.load(c.at(data, begins[p], i, q)))
-                    rows[q] = [c.less(old, share, own) for old, own in zip(rows[q], rows[p], strict=True)]
+                    share = c.broadcast(builder.load(c.address(data, begins[p], i, q)))
+                    rows[q] = [
+                        c.subtract_product(old, share, own) for old, own in zip(rows[q], rows[p], strict=True)
+                    ]
             for row, places in zip(rows, spots, strict=True):
                 for vector, spot in zip(row, places, strict=True):
                     c.store(vector, spot)
@@ -184,23 +188,23 @@ def _beside(wide: int) -> Any:
 
         return types.void(sums, types.int64, types.int64, inverses), code
 
-    return intrinsic(typed)
+    return intrinsic(type_call)
 
 
-def _beyond(_: Any, upper: Any, i: Any, x: Any, out: Any) -> Any:
+def _make_rest(_: Any, upper: Any, i: Any, x: Any, out: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         c = _Code(context, builder, signature, arguments)
         (data, width), (right, size), (to, _), i = c.array(0), c.array(2), c.array(3), arguments[1]
         begins = [c.row(i, a, width) for a in range(LANES)]
         held = [_ZERO] * LANES
         with c.loop(builder.add(i, _WORD(LANES)), size, LANES, held) as (n, sums):
-            vector = c.load(c.at(right, n))
+            vector = c.load(c.address(right, n))
             for a in range(LANES):
-                sums[a] = c.plus(sums[a], c.load(c.at(data, begins[a], n)), vector)
+                sums[a] = c.add_product(sums[a], c.load(c.address(data, begins[a], n)), vector)
         reduce = f"llvm.vector.reduce.fadd.v{LANES}f64"
         for a in range(LANES):
             total = c.call(reduce, _DOUBLE, _DOUBLE(0.0), held[a], fastmath=("reassoc",))
-            builder.store(total, c.at(to, _WORD(a)))
+            builder.store(total, c.address(to, _WORD(a)))
         return context.get_dummy_value()
 
     return types.void(upper, types.int64, x, out), code
@@ -210,7 +214,7 @@ def _beyond(_: Any, upper: Any, i: Any, x: Any, out: Any) -> Any:
 add_1, add_2, add_3 = (_products(wide) for wide in range(1, WIDEST + 1))
 # (sums, i, inverses): the square tile at (i, i) → its upper root, and one over its diagonal in inverses[i:]
 corner: Any = intrinsic(_corner)
-# (sums, i, j, inverses): the tile at (i, j), beside a corner that is done → its part of the upper root
-beside_1, beside_2, beside_3 = (_beside(wide) for wide in range(1, WIDEST + 1))
+# (sums, i, j, inverses): the tile at (i, j), extra a corner that is done → its part of the upper root
+side_1, side_2, side_3 = (_make_side(wide) for wide in range(1, WIDEST + 1))
 # (upper, i, x, out): the products of rows i… with x, of the columns beyond their own corner, to out
-beyond: Any = intrinsic(_beyond)
+multiply_rest: Any = intrinsic(_make_rest)

@@ -6,7 +6,7 @@ equations; they round differently, and agree to some 1e-12.
 
 import numpy as np
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.door import Door
 from tamis._kernels.factors import reference
@@ -46,26 +46,26 @@ def solve_rows(
     work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW)
     kernels = _door.kernels(work)
     out = np.zeros((n, k))
-    more = _NOTHING if base is None else base
-    start = np.zeros(k) if pull is None else pull
-    shake = _NOTHING if noise is None else noise
-    known = np.zeros(len(other)) if shift is None else shift
+    matrix = _NOTHING if base is None else base
+    vector = np.zeros(k) if pull is None else pull
+    normals = _NOTHING if noise is None else noise
+    shifts = np.zeros(len(other)) if shift is None else shift
     refuse_unless(len(indices) == len(weights) == len(pulls), "entries")
-    refuse_unless(other.shape[1] == k and start.shape == (k,) and len(known) == len(other), "rows")
-    refuse_unless(more.shape in ((0, 0), (k, k)) and shake.shape in ((0, 0), (n, k)), "equations")
+    refuse_unless(other.shape[1] == k and vector.shape == (k,) and len(shifts) == len(other), "rows")
+    refuse_unless(matrix.shape in ((0, 0), (k, k)) and normals.shape in ((0, 0), (n, k)), "equations")
     _refuse_places(indptr, indices, n, len(other))
 
     def solve(first: int, last: int) -> None:
         kernels.solve_rows(
-            indptr, indices, weights, pulls, other, ridge, more, start, shake, known, first, last, out
+            indptr, indices, weights, pulls, other, ridge, matrix, vector, normals, shifts, first, last, out
         )
 
     if kernels is reference:
-        with threads.one_blas_thread:  # a sum of BLAS's threads would depend on their number
+        with threads.one_blas_thread:  # sums must not depend on the number of BLAS threads
             solve(0, n)
     else:
         cuts = _even_cuts(indptr, k)
-        threads.in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
+        threads.run_in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
     return out
 
 
@@ -89,7 +89,7 @@ def row_squares(
     if kernels is reference:
         lane(0, len(rows))
     else:
-        threads.in_row_chunks(len(rows), work, lane)
+        threads.map_row_chunks(len(rows), work, lane)
     return out
 
 
@@ -116,7 +116,7 @@ def top_rows(scores: Floats, count: int) -> Words:
     if kernels is reference:
         lane(0, n)
     else:
-        threads.in_row_chunks(n, scores.size, lane)
+        threads.map_row_chunks(n, scores.size, lane)
     return out
 
 
@@ -136,7 +136,7 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
     if kernels is reference:
         lane(0, len(i))
     else:
-        threads.in_row_chunks(len(i), len(i) * left.shape[1], lane)
+        threads.map_row_chunks(len(i), len(i) * left.shape[1], lane)
     return out
 
 

@@ -13,7 +13,7 @@ from tamis._kernels.jit import (
     WORDS_OUT,
     kernel,
     part,
-    unordered_part,
+    part_unordered,
 )
 from tamis._kernels.reference import Floats, Words
 
@@ -174,7 +174,7 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
             out[row, j] = -1
 
 
-@unordered_part
+@part_unordered
 def _dot(left: Floats, i: int, right: Floats, j: int, k: int) -> float:
     total = 0.0
     for c in range(k):

@@ -17,15 +17,15 @@ from tamis._kernels.text.kinds import (
     Bytes,
     Digits,
     Floats,
-    Found,
     Hashes,
     Indices,
-    Read,
+    Numbering,
     Rows,
     Stems,
+    TokenStream,
     Words,
 )
-from tamis._kernels.threads import in_row_chunks, together
+from tamis.threads import map_row_chunks, run_together
 
 __all__ = [
     "PAD",
@@ -35,12 +35,12 @@ __all__ = [
     "Bytes",
     "Digits",
     "Floats",
-    "Found",
     "Hashes",
     "Indices",
-    "Read",
+    "Numbering",
     "Rows",
     "Stems",
+    "TokenStream",
     "Words",
     "add",
     "arrange",
@@ -83,16 +83,16 @@ def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: b
     return folded
 
 
-def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Read:
+def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
     """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
-    read: Read = _door.kernels(2 * len(folded)).read_words(folded, offsets, shortest, alphabet)
+    read: TokenStream = _door.kernels(2 * len(folded)).read_words(folded, offsets, shortest, alphabet)
     return read
 
 
-def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
+def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> TokenStream:
     """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
     kernel = _door.kernels(6 * (most - least + 1) * len(folded)).read_grams
-    read: Read = kernel(folded, offsets, least, most, within)
+    read: TokenStream = kernel(folded, offsets, least, most, within)
     return read
 
 
@@ -108,16 +108,16 @@ def unite(tokens: Stems) -> tuple[Indices, Stems]:
     return united
 
 
-def identify_keys(keys: Digits) -> Found:
+def identify_keys(keys: Digits) -> Numbering:
     """Equal keys get equal numbers; those of one share of all keys come before those of the next."""
     kernel = _door.kernels(3 * len(keys)).identify_keys
     shares = _SHARES if len(keys) >= _SHARED else 1  # by the keys, not the threads: numbers go by it
     numbers = np.empty(len(keys), dtype=np.int32)
-    first = together([partial(kernel, keys, numbers, share, shares) for share in range(shares)])
+    first = run_together([partial(kernel, keys, numbers, share, shares) for share in range(shares)])
     if shares > 1:
         before = np.cumsum([0, *map(len, first[:-1])]).astype(np.int32)
         numbers += before[reference.share_of(keys, shares)]
-    return Found(numbers, np.concatenate(first))
+    return Numbering(numbers, np.concatenate(first))
 
 
 def index(keys: Digits) -> Digits:
@@ -127,13 +127,13 @@ def index(keys: Digits) -> Digits:
 
 
 def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
-    """The numbers of tokens (`asked`) among those that were indexed; -1 if they have none."""
+    """The numbers of tokens (`asked`) among those that were build_table; -1 if they have none."""
     numbers: Indices = _door.kernels(3 * (len(stems.keys) + len(asked.keys))).find(table, stems, asked)
     return numbers
 
 
 def find_keys(table: Digits, keys: Digits) -> Indices:
-    """The numbers of keys that were indexed; -1 if they have none."""
+    """The numbers of keys that were build_table; -1 if they have none."""
     numbers: Indices = _door.kernels(3 * len(keys) + len(table)).find_keys(table, keys)
     return numbers
 
@@ -182,7 +182,7 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Flo
 def move(sums: Words, numbers: Words, table: Words) -> None:
     """Add column i of some sums to column numbers[i] of a table that has at least as many rows."""
     kernel = _door.kernels(sums.size // 4).move
-    in_row_chunks(len(sums), sums.size, lambda i, j: kernel(sums[i:j], numbers, table[i:j]))
+    map_row_chunks(len(sums), sums.size, lambda i, j: kernel(sums[i:j], numbers, table[i:j]))
 
 
 def add(rows: Rows, columns: Indices, group: Words, table: Words) -> None:

@@ -1,4 +1,4 @@
-"""What the kernels of text take and give: characters by class, tokens, numbers, rows of counts."""
+"""Arguments and results of the kernels of text: characters by class, tokens, numbers, rows of counts."""
 
 import os
 from typing import NamedTuple
@@ -25,7 +25,7 @@ REPLACEMENT = 0xFFFD
 
 
 class Alphabet(NamedTuple):
-    """What characters are. A cell: class (3 bits), bytes folded to (5; 0: itself), their place in `pool`."""
+    """Characters. A cell: class (3 bits), bytes folded to (5; 0: itself), their place in `pool`."""
 
     small: Bytes  # (128,) what an ASCII character is folded to; 0: a break
     blocks: Indices  # (4352,) the block of cells of each 256 characters
@@ -47,7 +47,7 @@ class Stems(NamedTuple):
     keys: Digits
 
 
-class Read(NamedTuple):
+class TokenStream(NamedTuple):
     """The tokens of documents by number, in the order in which they first came."""
 
     numbers: Indices
@@ -55,10 +55,10 @@ class Read(NamedTuple):
     stems: Stems
 
 
-class Found(NamedTuple):
-    """Things by number."""
+class Numbering(NamedTuple):
+    """Distinct keys, numbered in the order in which they first came."""
 
-    numbers: Indices  # of each thing
+    numbers: Indices  # of each key
     first: Words  # where each number first came
 
 

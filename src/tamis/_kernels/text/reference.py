@@ -26,12 +26,12 @@ from tamis._kernels.text.kinds import (
     Bytes,
     Digits,
     Floats,
-    Found,
     Hashes,
     Indices,
-    Read,
+    Numbering,
     Rows,
     Stems,
+    TokenStream,
     Words,
 )
 from tamis._kernels.text.reader import Reader
@@ -45,21 +45,21 @@ _SEED = int(SEED)
 def fold_words(buffer: Bytes, offsets: Words, alphabet: Alphabet) -> tuple[Bytes, Words]:
     """Each document folded, a zero for each break and between pairs; and where the documents now are."""
     reader = Reader(alphabet)
-    return _joined([reader.words(document) for document in _documents(buffer, offsets)])
+    return _join([reader.words(document) for document in _documents(buffer, offsets)])
 
 
 def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: bool) -> tuple[Bytes, Words]:
     """Each document folded, breaks and all, white space as one space; in spaces if `within` words."""
     reader = Reader(alphabet)
-    return _joined([reader.characters(document, within) for document in _documents(buffer, offsets)])
+    return _join([reader.characters(document, within) for document in _documents(buffer, offsets)])
 
 
 def _documents(buffer: Bytes, offsets: Words) -> list[bytes]:
-    whole = buffer.tobytes()
-    return [whole[i:j] for i, j in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    text = buffer.tobytes()
+    return [text[i:j] for i, j in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def _joined(documents: list[bytes]) -> tuple[Bytes, Words]:
+def _join(documents: list[bytes]) -> tuple[Bytes, Words]:
     places = np.zeros(len(documents) + 1, dtype=np.int64)
     np.cumsum([len(document) for document in documents], out=places[1:])
     return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
@@ -68,7 +68,7 @@ def _joined(documents: list[bytes]) -> tuple[Bytes, Words]:
 # ── folded bytes → tokens by number ──
 
 
-def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Read:
+def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
     """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
     reader = Reader(alphabet)
     return _read(
@@ -77,7 +77,7 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
     )
 
 
-def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
+def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> TokenStream:
     """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
     return _read(_grams(d.decode(), least, most, within) for d in _documents(folded, offsets))
 
@@ -97,19 +97,19 @@ def _grams(text: str, least: int, most: int, within: bool) -> list[bytes]:
     return [gram for gram in found if gram]
 
 
-def _read(documents: Iterable[list[bytes]]) -> Read:
+def _read(documents: Iterable[list[bytes]]) -> TokenStream:
     each = list(documents)
-    numbers, stems = _numbered([token for tokens in each for token in tokens])
+    numbers, stems = _number([token for tokens in each for token in tokens])
     bounds = np.cumsum([0, *(len(tokens) for tokens in each)]).astype(np.int64)
-    return Read(numbers, bounds, stems)
+    return TokenStream(numbers, bounds, stems)
 
 
 def unite(tokens: Stems) -> tuple[Indices, Stems]:
     """Tokens some of which are the same, by number; and each of them once."""
-    return _numbered(_tokens(tokens))
+    return _number(_tokens(tokens))
 
 
-def _numbered(tokens: list[bytes]) -> tuple[Indices, Stems]:
+def _number(tokens: list[bytes]) -> tuple[Indices, Stems]:
     known: dict[bytes, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int32)
     lengths = np.array([len(token) for token in known], dtype=np.int64)
@@ -119,7 +119,7 @@ def _numbered(tokens: list[bytes]) -> tuple[Indices, Stems]:
 
 
 def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
-    """What each token is known by in this process: exactly if it is short; two long ones may share one."""
+    """The key of each token in this process: unique if the token is short; two long tokens may share one."""
     tokens = _tokens(Stems(text, starts, lengths, np.zeros(0, dtype=np.uint64)))
     return np.array([_key(token) for token in tokens], dtype=np.uint64)
 
@@ -134,12 +134,12 @@ def _key(token: bytes) -> int:
     length = len(token)
     if length < 8:
         return int.from_bytes(token, "little") | length << 56
-    found = length * _SEED & _WHOLE
+    key = length * _SEED & _WHOLE
     for k in range(length >> 3):
-        found = (found ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * _SEED & _WHOLE
-        found ^= found >> 29
-    found = (found ^ int.from_bytes(token[-8:], "little")) * _SEED & _WHOLE
-    return found >> 8 | LONG << 56
+        key = (key ^ int.from_bytes(token[8 * k : 8 * k + 8], "little")) * _SEED & _WHOLE
+        key ^= key >> 29
+    key = (key ^ int.from_bytes(token[-8:], "little")) * _SEED & _WHOLE
+    return key >> 8 | LONG << 56
 
 
 # ── keys → numbers ──
@@ -148,9 +148,9 @@ def _key(token: bytes) -> int:
 def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Words:
     """Write the numbers of the keys of one share of all, and tell where each number first came."""
     mine = np.flatnonzero(share_of(keys, shares) == share)
-    found = _found(keys[mine].tolist())
-    numbers[mine] = found.numbers
-    return mine[found.first]
+    numbering = _identify(keys[mine].tolist())
+    numbers[mine] = numbering.numbers
+    return mine[numbering.first]
 
 
 def share_of(keys: Digits, shares: int) -> Words:
@@ -158,12 +158,12 @@ def share_of(keys: Digits, shares: int) -> Words:
     return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
 
 
-def _found(things: list[int] | list[bytes]) -> Found:
+def _identify(things: list[int] | list[bytes]) -> Numbering:
     known: dict[int | bytes, int] = {}
     numbers = np.array([known.setdefault(thing, len(known)) for thing in things], dtype=np.int32)
     first = np.full(len(known), len(things), dtype=np.int64)
     np.minimum.at(first, numbers, np.arange(len(things)))
-    return Found(numbers, first)
+    return Numbering(numbers, first)
 
 
 def slots(count: int) -> int:
@@ -188,13 +188,13 @@ def _slot(key: int, bits: int) -> int:
 
 
 def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
-    """The numbers of tokens (`asked`) among those that were indexed; -1 if they have none."""
+    """The numbers of tokens (`asked`) among those that were build_table; -1 if they have none."""
     number = {token: k for k, token in enumerate(_tokens(stems))}
     return np.array([number.get(token, -1) for token in _tokens(asked)], dtype=np.int32)
 
 
 def find_keys(table: Digits, keys: Digits) -> Indices:
-    """The numbers of keys that were indexed; -1 if they have none."""
+    """The numbers of keys that were build_table; -1 if they have none."""
     pairs = table.reshape(-1, 2)
     taken = pairs[pairs[:, 1] > 0]
     number = dict(zip(taken[:, 0].tolist(), (taken[:, 1] - np.uint64(1)).tolist(), strict=True))
@@ -211,11 +211,11 @@ def join(
         middle.join(whole[spans[k][0] : spans[k][0] + spans[k][1]] for k in parts[i:j].tolist())
         for i, j in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    places, sizes = joined_places(lengths, parts, bounds, len(between))
+    places, sizes = place_names(lengths, parts, bounds, len(between))
     return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), places, sizes
 
 
-def joined_places(lengths: Words, parts: Indices, bounds: Words, between: int) -> tuple[Words, Words]:
+def place_names(lengths: Words, parts: Indices, bounds: Words, between: int) -> tuple[Words, Words]:
     """Where the names that are joined of parts begin, and how long they are."""
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[parts])])
     gaps = between * np.maximum(np.diff(bounds) - 1, 0)
@@ -312,19 +312,19 @@ def murmur(token: bytes, seed: int) -> int:
     """MurmurHash3 (Appleby, public domain) of one token."""
     state = seed
     for k in range(0, len(token) - 3, 4):
-        state ^= _scrambled(int.from_bytes(token[k : k + 4], "little"))
-        state = (_turned(state, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF
+        state ^= _scramble(int.from_bytes(token[k : k + 4], "little"))
+        state = (_rotate(state, 13) * 5 + 0xE6546B64) & 0xFFFFFFFF
     if rest := len(token) & 3:
-        state ^= _scrambled(int.from_bytes(token[-rest:], "little"))
+        state ^= _scramble(int.from_bytes(token[-rest:], "little"))
     state ^= len(token)
     state = (state ^ state >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     state = (state ^ state >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
     return state ^ state >> 16
 
 
-def _turned(word: int, bits: int) -> int:
+def _rotate(word: int, bits: int) -> int:
     return (word << bits | word >> (32 - bits)) & 0xFFFFFFFF
 
 
-def _scrambled(word: int) -> int:
-    return _turned(word * 0xCC9E2D51 & 0xFFFFFFFF, 15) * 0x1B873593 & 0xFFFFFFFF
+def _scramble(word: int) -> int:
+    return _rotate(word * 0xCC9E2D51 & 0xFFFFFFFF, 15) * 0x1B873593 & 0xFFFFFFFF

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from tamis.arrays import Array
-from tamis.linalg import completed, spectrum
+from tamis.linalg import complete_basis, spectrum
 from tamis.stats import Moments
 
 _LEAST = 1e-15  # of the largest variance, below which a variance counts as 0
@@ -105,7 +105,7 @@ def _score_fold(rest: Moments, part: Moments, span: Array | None) -> Array:
     order = np.argsort(values)[::-1]
     vectors = vectors[:, order]
     if len(order) < d:
-        vectors = np.concatenate([vectors, completed(vectors) if len(order) else np.eye(d)], axis=1)
+        vectors = np.concatenate([vectors, complete_basis(vectors) if len(order) else np.eye(d)], axis=1)
     variances = np.zeros(d)
     variances[: len(order)] = values[order] / freedom
     along = np.maximum(np.einsum("dk,dk->k", held_out @ vectors, vectors), 0.0)

@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array, argsort_codes
 from tamis.linalg import Cholesky
 from tamis.models.components.model import Components, Indices, decompose, dense_blocks, to_integer
@@ -240,7 +240,7 @@ class _Density:
         with threads.one_blas_thread:  # each pattern's matrices are small
             if self._is_cheaper_together(gaps):
                 parts = list(runs(len(x), k * (d + k), _CELLS))
-                results = threads.ahead(partial(self._impute_run, gaps), parts)
+                results = threads.map_ahead(partial(self._impute_run, gaps), parts)
                 for rows, result in zip(parts, results, strict=True):
                     x[rows], densities[rows], part = result
                     uncertainty += part

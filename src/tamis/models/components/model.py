@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array, Matrix
-from tamis.linalg import completed, leading, spectrum
+from tamis.linalg import complete_basis, find_leading, spectrum
 from tamis.models.components.choice import score_by_evidence, score_held_out
 from tamis.protocols import Model
 from tamis.stats import Moments
@@ -293,9 +293,9 @@ def decompose(
     freedom = check_freedom(weight) if freedom is None else freedom
     refuse_few_rows(count, weight, d)
     scatter, number = statistic.scatter, to_integer(count) or 0
-    with threads.blas_of(d):
+    with threads.limit_blas(d):
         is_few = d > _LARGE and 1 <= number <= min(d // 10, weight)
-        largest = leading(scatter, number) if is_few else None
+        largest = find_leading(scatter, number) if is_few else None
         values, vectors = spectrum(scatter) if largest is None else largest
     order = np.argsort(values)[::-1]
     rest = 0.0 if largest is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
@@ -305,7 +305,7 @@ def decompose(
     k, scores = choose_count(count, variances, weight, len(order), total=total)
     directions = vectors[:, order[:k]]
     if directions.shape[1] < k:  # directions without variance are arbitrary
-        others = completed(directions) if directions.shape[1] else np.eye(d)
+        others = complete_basis(directions) if directions.shape[1] else np.eye(d)
         directions = np.concatenate([directions, others[:, : k - directions.shape[1]]], axis=1)
     return Components(
         statistic.mean,

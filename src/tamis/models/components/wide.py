@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.linalg import eigen, orthonormal, singular
+from tamis.linalg import eigen, orthonormalize, singular
 from tamis.models.components.choice import score_held_out
 from tamis.models.components.model import (
     Components,
@@ -199,11 +199,11 @@ def decompose_randomized(
     freedom = check_freedom(centred.weight)
     choose_count(k, np.zeros(min(n, d)), centred.weight, min(n, d), d)
     width = min(k + _OVERSAMPLING, n, d)
-    space = orthonormal(centred.multiply(rng.normal(size=(d, width))))
+    space = orthonormalize(centred.multiply(rng.normal(size=(d, width))))
     for _ in range(sweeps):
-        space = orthonormal(centred.multiply(orthonormal(centred.multiply_transposed(space))))
+        space = orthonormalize(centred.multiply(orthonormalize(centred.multiply_transposed(space))))
     # the last decomposition is of the codes, so that the variances are exact, however rough the space is
-    span = orthonormal(centred.multiply_transposed(space))
+    span = orthonormalize(centred.multiply_transposed(space))
     roots, rotation = singular(centred.multiply(span))
     directions = rotation[:k] @ span.T
     components = _make_components(centred, roots[:k], directions, centred.sum_squares(), freedom)

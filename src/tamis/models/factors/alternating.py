@@ -13,10 +13,10 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from tamis import threads
 from tamis._kernels import factors as kernels
-from tamis._kernels import threads
 from tamis.arrays import Array, scipy_sparse
-from tamis.linalg import orthonormal
+from tamis.linalg import orthonormalize
 from tamis.models.factors.ratings import Indices, Ratings, Side
 from tamis.protocols import Iterative, iterate
 
@@ -176,7 +176,7 @@ class Alternating:
         count = min(directions.shape)  # there are no more directions than items: the rest stay random
         with threads.one_blas_thread:
             for _ in range(_ROUNDS):
-                directions[:, :count] = orthonormal(table.T @ (table @ directions[:, :count]))
+                directions[:, :count] = orthonormalize(table.T @ (table @ directions[:, :count]))
         return directions
 
     @property

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tamis import threads
 from tamis._kernels import factors as kernels
-from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.linalg import Cholesky

@@ -10,8 +10,8 @@ from math import sqrt
 
 import numpy as np
 
+from tamis import threads
 from tamis._kernels import factors as kernels
-from tamis._kernels import threads
 from tamis.arrays import Array
 from tamis.models.factors.alternating import Factors, RatingsGiven, Sweep, predict_pairs, refuse_no_factors
 from tamis.models.factors.ratings import Indices, Ratings, Side

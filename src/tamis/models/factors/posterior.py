@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky
 from tamis.models.factors.alternating import (

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
 from tamis.models.factors import ranking
 from tamis.models.factors.fitting import FitHistory, FitOptions, Report, choose_ridge, fit_factors
@@ -301,7 +301,7 @@ class Recommender:
             indices[part], scores[part] = best, np.where(best >= 0, best_scores, -np.inf)
 
         with threads.one_blas_thread:
-            for _ in threads.ahead(recommend_block, runs(len(users), items, _CELLS)):
+            for _ in threads.map_ahead(recommend_block, runs(len(users), items, _CELLS)):
                 pass
         return indices, scores
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
 from tamis.models.generative.block import Density, Expectation, Responsibilities
 from tamis.stats import Keys, Moments
@@ -212,11 +212,11 @@ class PreparedRows:
     def _sum_features(self, theta: Array, products: Products, hard: bool) -> tuple[Array, float]:
         """Σ r φ (K, terms) and log p(rows); chunks are summed by themselves, and added in their order."""
         n, count = self.about.shape[1], _CHUNKS
-        workers = threads.parts(self.rows.size * len(theta))
+        workers = threads.count_chunks(self.rows.size * len(theta))
         cuts = [n * c // count for c in range(count + 1)]
         spans = list(pairwise(cuts))
         with threads.one_blas_thread:
-            results = threads.together(
+            results = threads.run_together(
                 [_Worker(self, theta, products, hard, spans[i::workers]).sum_chunks for i in range(workers)]
             )
         ordered = [results[c % workers][c // workers] for c in range(count)]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from tamis._kernels.threads import in_row_chunks
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
@@ -28,6 +27,7 @@ from tamis.models.generative.counting import (
 )
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import Sparse, Table
+from tamis.threads import map_row_chunks
 
 _TABLE = 1 << 20  # counts up to here have a table of their logarithms
 
@@ -151,7 +151,7 @@ def _log_probabilities_of_integers(total: Exact, pseudo: Array) -> Array | None:
         np.take(table, words[rows], out=logs[rows], mode="clip")
         logs[rows] -= np.where(np.isneginf(log_sums[rows]), 0.0, log_sums[rows])[:, None]
 
-    in_row_chunks(len(words), words.size, fill)
+    map_row_chunks(len(words), words.size, fill)
     logs[np.isneginf(log_sums)] = -np.log(words.shape[-1])
     return logs
 

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis import arrays
-from tamis._kernels import threads
+from tamis import arrays, threads
 from tamis.arrays import Array
 from tamis.tables import Sparse
 
@@ -81,7 +80,7 @@ class Design(ABC):
             return [work(self.blocks(cuts[k], cuts[k + 1])) for k in range(first, last)]
 
         with threads.one_blas_thread:
-            chunks = threads.in_row_chunks(self.lanes, max(self.cells, threads.ENOUGH), run)
+            chunks = threads.map_row_chunks(self.lanes, max(self.cells, threads.ENOUGH), run)
         return [result for chunk in chunks for result in chunk]
 
     def extent(self) -> tuple[float, Array]:

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
-from tamis.linalg import dependent
+from tamis.linalg import find_dependent
 from tamis.models.linear import priors
 from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, choose_precision, log_evidence
 from tamis.models.linear.newton import (
@@ -362,6 +362,6 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
         gram, own = raw - np.outer(sums, sums) / gram[-1, -1], own[:-1, :-1]
         varies = np.diagonal(gram) > _CONSTANT * np.diagonal(raw)
         gram = gram * varies * varies[:, None]
-    unidentified = dependent(gram + own)
+    unidentified = find_dependent(gram + own)
     if len(unidentified):
         raise UnidentifiedError(unidentified)

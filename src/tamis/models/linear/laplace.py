@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.models.linear.design import Design

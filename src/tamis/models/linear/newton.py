@@ -19,8 +19,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tamis import protocols
-from tamis._kernels import threads
+from tamis import protocols, threads
 from tamis.arrays import Array
 from tamis.linalg import Cholesky, eigen
 from tamis.linalg import whitening as find_whitening
@@ -240,7 +239,7 @@ class Newton(LineSearch):
     def use_matrix(self, search: Search, matrix: Array) -> Search:
         gradient = search.accepted.gradient
         if search.request == "hessian":
-            factor, definite = Cholesky.where_definite(matrix)
+            factor, definite = Cholesky.factorise_definite(matrix)
             if bool(definite):
                 step = factor.solve(gradient[:, None])[:, 0]
                 return search.try_directions(Direction.newton(step, gradient))
@@ -263,7 +262,7 @@ class Newton(LineSearch):
 
 def _find_negative_curvature(hessian: Array, metric: Array, gradient: Array) -> Direction | None:
     """Find the direction in which the Hessian is most negative, in units of a definite metric."""
-    factor, definite = Cholesky.where_definite(metric)
+    factor, definite = Cholesky.factorise_definite(metric)
     if not bool(definite):
         return None
     values, vectors = eigen(factor.whiten(factor.whiten(hessian).T))
@@ -276,7 +275,7 @@ def _find_negative_curvature(hessian: Array, metric: Array, gradient: Array) -> 
 
 def solve_semidefinite(matrix: Array, gradient: Array) -> Array:
     """Newton's step, but for its sign."""
-    factor, definite = Cholesky.where_definite(matrix)
+    factor, definite = Cholesky.factorise_definite(matrix)
     if bool(definite):
         return factor.solve(gradient[:, None])[:, 0]
     # Flat in some direction, but for rounding: no step goes there.
@@ -308,7 +307,7 @@ class Triangular:
     @classmethod
     def of(cls, matrix: Array) -> "Triangular | Diagonal":
         """Of a matrix that may be singular but for rounding: then each parameter by itself."""
-        factor, definite = Cholesky.where_definite(matrix)
+        factor, definite = Cholesky.factorise_definite(matrix)
         return cls(factor.lower) if bool(definite) else Diagonal.of(np.diagonal(matrix))
 
     def whiten_gradient(self, gradient: Array) -> Array:
@@ -539,7 +538,7 @@ def definite_hessian(objective: Objective, at: Array) -> Array:
     """The Hessian with the prior's part (D, D) if it is definite, else the expected information with it."""
     if not objective.response.is_canonical:
         hessian = objective.prior.add_to(objective.information(at, observed=True))
-        if bool(Cholesky.where_definite(hessian)[1]):
+        if bool(Cholesky.factorise_definite(hessian)[1]):
             return hessian
     return objective.prior.add_to(objective.information(at))
 
@@ -582,7 +581,7 @@ def _whiten_at_level(objective: Objective, start: Array) -> Whitening:
     outputs = response.level_information(cells[:, -1] if design.intercept else np.zeros(len(cells)))
     if response.outputs == 1:
         return Triangular.of(objective.prior.add_to(outputs.item() * gram))
-    output_factor, definite = Cholesky.where_definite(outputs)
+    output_factor, definite = Cholesky.factorise_definite(outputs)
     if not bool(definite):  # some class is next to impossible
         return _whiten_diagonal(objective, start)
     # a prior precision of a column is shared by all contrasts: put where the mean contrast has it
@@ -590,7 +589,7 @@ def _whiten_at_level(objective: Objective, start: Array) -> Whitening:
     columns = gram.copy()
     own = objective.prior.diagonal.reshape(-1, width).mean(axis=0)
     columns[np.diag_indices(width)] += own / (np.trace(outputs) / len(outputs)) + 1e-12 * np.diagonal(columns)
-    factor, definite = Cholesky.where_definite(columns)
+    factor, definite = Cholesky.factorise_definite(columns)
     if not bool(definite):
         return _whiten_diagonal(objective, start)
     return Kronecker(output_factor.lower, factor.lower)

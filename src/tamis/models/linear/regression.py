@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tamis._kernels import threads
+from tamis import threads
 from tamis.arrays import Array
-from tamis.linalg import Cholesky, completed, dependent, spectrum
+from tamis.linalg import Cholesky, complete_basis, find_dependent, spectrum
 from tamis.models.linear import evidence
 from tamis.models.linear.evidence import Spectrum
 from tamis.models.linear.posterior import LinearPosterior, NoisePosterior
@@ -119,7 +119,7 @@ class BayesianLinear:
     def infer(self, statistic: Gram, /) -> LinearPosterior:
         """The distribution of coefficients, level and noise."""
         equations = Equations.of(statistic, self.intercept)
-        with threads.blas_of(len(equations.gram)):
+        with threads.limit_blas(len(equations.gram)):
             return self._solve(equations)
 
     def _solve(self, equations: Equations) -> LinearPosterior:
@@ -186,7 +186,7 @@ class BayesianLinear:
     def _refuse_dependent(self, equations: Equations, prior: CoefficientPrior) -> None:
         if not prior.flat.any():
             return
-        columns = dependent(equations.gram + prior.precision)
+        columns = find_dependent(equations.gram + prior.precision)
         if len(columns):
             names = ", ".join(repr(self.names[j]) if self.names else str(j) for j in columns.tolist())
             named, them = (f"column {names}", "it") if len(columns) == 1 else (f"columns {names}", "them")
@@ -280,7 +280,7 @@ def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Arr
     ratios = ratio[:1] if (ratio == ratio[0]).all() else ratio
     precision = gram + ratios[:, None, None] * prior.precision
     units = 1.0 / np.sqrt(np.diagonal(precision, axis1=-2, axis2=-1))
-    factor, definite = Cholesky.where_definite(precision * units[:, :, None] * units[:, None, :])
+    factor, definite = Cholesky.factorise_definite(precision * units[:, :, None] * units[:, None, :])
     pivots = np.square(np.diagonal(factor.lower, axis1=-2, axis2=-1)).min(axis=-1)
     weak = (~definite | (pivots < _PIVOT)) & (not prior.flat.any())
     root = units[:, :, None] * np.swapaxes(factor.inverse_factor(), -1, -2)
@@ -288,7 +288,7 @@ def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Arr
     is_informed = np.ones(units.shape, dtype=np.bool_)
     if weak.any():
         values, vectors = spectrum(prior.root.T @ gram @ prior.root)
-        rest = completed(vectors)
+        rest = complete_basis(vectors)
         for k in np.flatnonzero(weak).tolist():
             inner, outer = np.sqrt(values + ratios[k]), np.sqrt(ratios[k])
             root[k] = prior.root @ np.hstack([vectors / inner, rest / outer])

@@ -140,12 +140,12 @@ def make_definite(objective: Objective, precision: Array) -> Array:
     if precision.ndim == 1:
         least = 1e-14 * objective.diagonal(np.zeros_like(precision))
         return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
-    if bool(Cholesky.where_definite(precision)[1]):
+    if bool(Cholesky.factorise_definite(precision)[1]):
         return precision
     first = np.diagonal(objective.prior.add_to(objective.information(np.zeros(len(precision)))))
     for share in 10.0 ** np.arange(-15.0, -5.0):
         raised = precision + share * np.diag(first)
-        if bool(Cholesky.where_definite(raised)[1]):
+        if bool(Cholesky.factorise_definite(raised)[1]):
             return np.asarray(raised)
     return np.diag(np.maximum(np.diagonal(precision), 1e-6 * first))
 

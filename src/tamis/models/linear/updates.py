@@ -221,7 +221,7 @@ def remove(
     if posterior.precision is None or not posterior.is_full:
         raise ValueError("removing rows needs the full posterior, expected a model with posterior='full'")
     precision = posterior.precision - removed.information
-    factor, definite = Cholesky.where_definite(precision)
+    factor, definite = Cholesky.factorise_definite(precision)
     if not bool(definite):
         raise ValueError(
             "what is left would not determine the coefficients, expected rows that were learned and more: "

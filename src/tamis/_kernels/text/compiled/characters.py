@@ -69,7 +69,7 @@ def put(out: Any, w: int, code: int) -> int:
 
 
 @part
-def _last(out: Any, w: int) -> int:
+def _find_last(out: Any, w: int) -> int:
     """Where the last character written begins."""
     w -= 1
     while out[w] & 0xC0 == 0x80:
@@ -80,7 +80,7 @@ def _last(out: Any, w: int) -> int:
 @part
 def compose(out: Any, w: int, mark: int, pairs: Words, composed: Words) -> int:
     """Write what the last character and a mark are together; where the next goes, -1 if they stay two."""
-    start = _last(out, w)
+    start = _find_last(out, w)
     letter, _ = character(out, start, w)
     key = letter << 21 | mark
     at = np.searchsorted(pairs, key)

@@ -203,13 +203,13 @@ def _fold_characters(
 def fold_words(buffer: Bytes, offsets: Words, alphabet: Alphabet) -> tuple[Bytes, Words]:
     out, places = _room(buffer, offsets)
     end = _fold_words(buffer, offsets, *alphabet, out, places)
-    return _padded(out, end), places
+    return _pad(out, end), places
 
 
 def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: bool) -> tuple[Bytes, Words]:
     out, places = _room(buffer, offsets)
     end = _fold_characters(buffer, offsets, *alphabet[1:], within, out, places)
-    return _padded(out, end), places
+    return _pad(out, end), places
 
 
 def _room(buffer: Bytes, offsets: Words) -> tuple[Bytes, Words]:
@@ -219,6 +219,6 @@ def _room(buffer: Bytes, offsets: Words) -> tuple[Bytes, Words]:
     )
 
 
-def _padded(out: Bytes, end: int) -> Bytes:
+def _pad(out: Bytes, end: int) -> Bytes:
     out[end : end + PAD] = 0
     return out[: end + PAD]

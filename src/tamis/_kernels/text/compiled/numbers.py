@@ -16,9 +16,9 @@ from tamis._kernels.jit import (
     kernel,
 )
 from tamis._kernels.text.compiled.machine import U, eight, store
-from tamis._kernels.text.compiled.tables import LONG_KEY, enter, indexed, same, share_of, slot
+from tamis._kernels.text.compiled.tables import LONG_KEY, build_table, enter, is_same, share_of, slot
 from tamis._kernels.text.kinds import PAD, SEED, Bytes, Digits, Indices, Stems, Words
-from tamis._kernels.text.reference import joined_places, slots
+from tamis._kernels.text.reference import place_names, slots
 
 _LEAST_SLOTS = 14  # bits
 
@@ -65,7 +65,7 @@ def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Wo
 
 
 def index(keys: Digits) -> Digits:
-    return indexed(keys, len(keys), slots(len(keys)), SEED)
+    return build_table(keys, len(keys), slots(len(keys)), SEED)
 
 
 @kernel(
@@ -103,7 +103,7 @@ def _find(
                 size = sizes[U(token)]
                 if key < LONG_KEY or (
                     lengths[U(number)] == size
-                    and same(known, starts[U(number)], text, places[U(token)], size)
+                    and is_same(known, starts[U(number)], text, places[U(token)], size)
                 ):
                     break
             at = (at + 1) & ((1 << bits) - 1)
@@ -164,7 +164,7 @@ def _join(
 def join(
     text: Bytes, starts: Words, lengths: Words, parts: Indices, bounds: Words, between: Bytes
 ) -> tuple[Bytes, Words, Words]:
-    places, sizes = joined_places(lengths, parts, bounds, len(between))
+    places, sizes = place_names(lengths, parts, bounds, len(between))
     out = np.zeros(int(sizes.sum()) + PAD, dtype=np.uint8)
     _join(text, starts, lengths, parts, bounds, between, places, out)
     return out, places, sizes

@@ -44,7 +44,7 @@ def share_of(key: Any, shares: int) -> Any:
 
 
 @part
-def same(text: Bytes, start: int, other: Bytes, place: int, length: int) -> Any:
+def is_same(text: Bytes, start: int, other: Bytes, place: int, length: int) -> Any:
     """Whether two tokens of eight bytes or more have the same bytes."""
     for k in range(length >> 3):
         if eight(text, start + 8 * k) != eight(other, place + 8 * k):
@@ -63,7 +63,7 @@ def enter(table: Any, bits: int, key: Any, number: int, seed: Any) -> None:
 
 
 @kernel(DIGITS_1D, INTEGER, INTEGER, DIGIT)
-def indexed(keys: Digits, count: int, bits: int, seed: Any) -> Digits:
+def build_table(keys: Digits, count: int, bits: int, seed: Any) -> Digits:
     """A table of the first keys."""
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number in range(count):
@@ -103,7 +103,7 @@ class Known:
         """Twice the room, and enough for one token so long."""
         self.bits += 1
         half = 1 << (self.bits - 1)
-        self.table = indexed(self.keys, int(self.state[COUNT]), self.bits, SEED)
+        self.table = build_table(self.keys, int(self.state[COUNT]), self.bits, SEED)
         self.text = _wider(self.text, 2 * len(self.text) + longest)
         self.starts, self.lengths = _wider(self.starts, half), _wider(self.lengths, half)
         self.keys = _wider(self.keys, half)

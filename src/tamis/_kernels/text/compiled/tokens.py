@@ -22,7 +22,7 @@ from tamis._kernels.jit import (
 )
 from tamis._kernels.text.compiled.characters import cell_of, character
 from tamis._kernels.text.compiled.machine import HIGHS, ONE, SEVENS, U, eight, lowest, store
-from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, USED, Known, key_of, same, slot
+from tamis._kernels.text.compiled.tables import COUNT, LONG_KEY, USED, Known, is_same, key_of, slot
 from tamis._kernels.text.kinds import (
     PAD,
     SEED,
@@ -32,8 +32,8 @@ from tamis._kernels.text.kinds import (
     Bytes,
     Digits,
     Indices,
-    Read,
     Stems,
+    TokenStream,
     Words,
 )
 
@@ -114,7 +114,7 @@ def _scan(
     return found
 
 
-def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> Read:
+def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
     room = (len(folded) + len(offsets)) // 2 + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
@@ -122,7 +122,7 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
         folded, offsets, shortest, alphabet.blocks, alphabet.cells, SEED, starts, lengths, keys, documents
     )
     numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
-    return Read(numbers, documents, stems)
+    return TokenStream(numbers, documents, stems)
 
 
 @part
@@ -196,14 +196,14 @@ def _grams(
     return found
 
 
-def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> Read:
+def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> TokenStream:
     most = min(most, max(least, int(np.diff(offsets).max(initial=0))))  # no run is longer than its document
     room = (most - least + 1) * (2 * (len(folded) - PAD) if within else len(folded) - PAD) + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     found = _grams(folded, offsets, least, most, within, SEED, starts, lengths, keys, documents)
     numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
-    return Read(numbers, documents, stems)
+    return TokenStream(numbers, documents, stems)
 
 
 # ── tokens → numbers, in the order in which they first come ──
@@ -245,7 +245,7 @@ def _unite(
                     lengths[U(number)] == size
                     and eight(known, start) == eight(text, place)
                     and eight(known, start + size - 8) == eight(text, place + size - 8)
-                    and (size <= 16 or same(known, start, text, place, size))
+                    and (size <= 16 or is_same(known, start, text, place, size))
                 ):
                     break
             at = (at + 1) & last

@@ -45,8 +45,8 @@ def _mark() -> None:
     _here.is_worker = True
 
 
-def parts(work: int) -> int:
-    """Into how many chunks to cut so many cells of work."""
+def count_chunks(work: int) -> int:
+    """The number of chunks into which to cut this many cells of work."""
     return min(MOST, _processors()) if work >= ENOUGH else 1
 
 
@@ -56,22 +56,22 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def together(tasks: Sequence[Callable[[], R]]) -> list[R]:
-    """What each task gives; the first runs here, the others beside it."""
-    if hasattr(_here, "is_worker"):  # workers that waited for workers could wait for ever
+def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
+    """Run tasks at the same time, the first in this thread; return their results."""
+    if hasattr(_here, "is_worker"):  # a worker that waits for other workers could wait for ever
         return [task() for task in tasks]
-    later = [_pool.executor().submit(task) for task in tasks[1:]]
-    return [task() for task in tasks[:1]] + [task.result() for task in later]
+    futures = [_pool.executor().submit(task) for task in tasks[1:]]
+    return [task() for task in tasks[:1]] + [future.result() for future in futures]
 
 
-def in_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[R]:
-    """What `function(start, stop)` gives for each of some even chunks of n rows, in their order."""
-    count = parts(work)
+def map_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[R]:
+    """Call `function(start, stop)` for even chunks of n rows; return the results in order."""
+    count = count_chunks(work)
     cuts = [n * k // count for k in range(count + 1)]
-    return together([_bound(function, cuts[k], cuts[k + 1]) for k in range(count)])
+    return run_together([_bound(function, cuts[k], cuts[k + 1]) for k in range(count)])
 
 
-def in_turns(pieces: int, work: int, function: Callable[[int], object]) -> None:
+def run_in_turns(pieces: int, work: int, function: Callable[[int], object]) -> None:
     """Call `function` with the number of each piece; a thread that is done with one takes the next."""
     left, lock = iter(range(pieces)), threading.Lock()
 
@@ -83,13 +83,13 @@ def in_turns(pieces: int, work: int, function: Callable[[int], object]) -> None:
                 return
             function(piece)
 
-    together([lane] * min(parts(work), max(pieces, 1)))
+    run_together([lane] * min(count_chunks(work), max(pieces, 1)))
 
 
-def ahead(function: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
-    """What `function` gives for each item, in their order; each thread works on one at a time.
+def map_ahead(function: Callable[[A], R], items: Iterable[A]) -> Iterator[R]:
+    """Call `function` for each item, in threads; yield the results in order.
 
-    Items are taken from their source as they are needed, and never more than that are held.
+    Items are read as they are needed, and no more are held than there are threads, and one.
     """
     count = min(MOST, _processors())
     if count == 1 or hasattr(_here, "is_worker"):
@@ -115,8 +115,8 @@ def _bound(function: Callable[[int, int], R], start: int, stop: int) -> Callable
 class _OneBlasThread(AbstractContextManager[None]):
     """No sum may depend on the threads of BLAS; and threads that call a BLAS of many wait for each other.
 
-    (150 ms for a step of EM over 2e5 rows of 16, instead of 70.) Who comes first sets the limit, who leaves
-    last lifts it.
+    (150 ms for a step of EM over 2e5 rows of 16, instead of 70.) The first thread to enter sets the limit,
+    the last one to leave lifts it.
     """
 
     def __init__(self) -> None:
@@ -139,8 +139,8 @@ class _OneBlasThread(AbstractContextManager[None]):
 one_blas_thread = _OneBlasThread()
 
 
-def blas_of(size: int) -> AbstractContextManager[None]:
-    """One thread of BLAS for small square matrices: threads that wait for each other there only cost.
+def limit_blas(size: int) -> AbstractContextManager[None]:
+    """One thread of BLAS for small square matrices, where waiting threads only cost time.
 
     (NumPy's and SciPy's libraries each have their own, which keep cores busy while they wait: solving for 100
     unknowns next to an eigendecomposition took 0.3 ms, or 90.)
