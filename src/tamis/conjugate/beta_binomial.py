@@ -19,7 +19,7 @@ from tamis.conjugate.distribution import (
 )
 from tamis.families.family import Size, check_generator, check_positive
 
-_BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB an array
+_BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB per array
 _MOST = 1 << 27  # terms in all: about a minute
 
 

@@ -181,7 +181,7 @@ def _trigamma_rise(x: Array, n: Array) -> Array:
 def _sum_over_groups(
     rise: Callable[[Array, Array], Array], alpha: Array, table: Array, positive_counts: NDArray[np.bool_]
 ) -> Array:
-    """Σ over groups of what a category's count makes rise (cells, K); what was not counted does not."""
+    """Σ over groups of the rise of a function at each positive count (cells, K); it is 0 at a count of 0."""
     new_value = np.zeros(table.shape)
     new_value[positive_counts] = rise(
         np.broadcast_to(alpha, table.shape)[positive_counts], table[positive_counts]

@@ -21,7 +21,7 @@ from tamis.stats import Tally
 class Categorical(Tallied, ConjugateFamily):
     """A category 0 … K−1, each of the given probability; 0 is a probability too.
 
-    Full: T(x) is one-hot, η = log p, one a category. `minimal=True`: the last category is the reference,
+    Full: T(x) is one-hot, η = log p, one per category. `minimal=True`: the last category is the reference,
     T(x) leaves it out, and η = log(p / p of the last). See `tamis.families.simplex` for probabilities of 0.
 
     >>> die = Categorical([0.5, 0.25, 0.25]).fit(Categorical([0.5, 0.25, 0.25]).observe([0, 2, 2, 1, 2]))

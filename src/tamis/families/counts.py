@@ -23,7 +23,7 @@ _TERMS = 512
 _ORDER = 14
 _SINGLE = 4096.0  # counts that are summed one by one
 _NORMAL = 1e18  # NumPy draws up to 9.2e18; here a normal count has skewness 0 for 1e-9, and is rounded by 128
-_CHUNK = 2048  # cells summed at a time: 8 MB an intermediate
+_CHUNK = 2048  # cells summed at a time: 8 MB per intermediate array
 
 
 def is_count(value: Array) -> NDArray[np.bool_]:

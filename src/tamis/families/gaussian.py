@@ -147,7 +147,7 @@ class Gaussian(ConjugateFamily):
         return np.asarray(0.5 * (ratio + step))
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
-        """One Gaussian a column: x is (n,) or (n, *columns)."""
+        """One Gaussian per column: x is (n,) or (n, *columns)."""
         return observe_columns(x, weights, by)
 
     def fit(self, statistic: Any) -> Self:
@@ -179,7 +179,7 @@ def variance_of(eta: Array) -> Array:
 
 
 def quadratic_partition(first: Array, second: Array) -> Array:
-    """A of one Gaussian a cell; ∞ unless η₂ < 0."""
+    """A(η) of one Gaussian per cell; ∞ unless η₂ < 0."""
     inside = second < 0
     eta = np.where(inside, second, -1.0)
     return np.where(inside, -0.25 * first**2 / eta - 0.5 * np.log(-2.0 * eta), np.inf)

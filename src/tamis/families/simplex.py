@@ -1,6 +1,6 @@
 """Probabilities that sum to one, in both parametrisations: what the categorical and the multinomial share.
 
-Full: one natural parameter a category, log p up to a shift that changes nothing. Minimal: the last category
+Full: one natural parameter per category, log p up to a shift that changes nothing. Minimal: the last category
 is the reference, and the others have log(p / p of the last). A probability of 0 is a parameter of −∞; in the
 minimal parametrisation a last probability of 0 has none, and shows as +∞ for each category that is possible.
 """
