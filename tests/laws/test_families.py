@@ -51,7 +51,7 @@ def test_the_curvature_of_the_log_partition_is_the_covariance_of_the_statistic(
 @a_few
 @given(data=st.data())
 def test_every_way_round_the_parameters_comes_back(case: FamilyCase, data: Any) -> None:
-    laws.every_way_round_comes_back(data.draw(case.members))
+    laws.parameters_make_the_round_trip(data.draw(case.members))
 
 
 @every_family

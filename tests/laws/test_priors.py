@@ -32,7 +32,7 @@ def test_updating_in_parts_is_updating_at_once(case: PriorCase, data: Any) -> No
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_nothing_observed_changes_nothing(case: PriorCase, data: Any) -> None:
-    laws.nothing_observed_changes_nothing(data.draw(case.priors), data.draw(case.statistics))
+    laws.updating_by_nothing_changes_nothing(data.draw(case.priors), data.draw(case.statistics))
 
 
 @every_prior

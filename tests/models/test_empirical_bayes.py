@@ -11,7 +11,7 @@ from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalInverseWishart, simplex
-from tamis.conjugate.ascent import climb
+from tamis.conjugate.ascent import maximize
 from tamis.conjugate.prior import Prior
 from tamis.stats import Moments, Tally
 
@@ -255,8 +255,8 @@ def test_a_climb_whose_gains_are_lost_in_rounding_says_so() -> None:
         return np.where(live == 0, value, np.round(value, -2)), slope
 
     start = np.array([[3.0], [3.0]])
-    with pytest.warns(RuntimeWarning, match=r"still rises where steps ended.*\(1 of 2 beliefs\)") as caught:
-        top = climb(height, start, start - 9.0, start + 9.0)
+    with pytest.warns(RuntimeWarning, match=r"still rises where steps ended.*\(1 of 2 priors\)") as caught:
+        top = maximize(height, start, start - 9.0, start + 9.0)
     assert len(caught) == 1
     assert "\n" not in str(caught[0].message)
     assert_allclose(top[0], 0.0, atol=1e-6)

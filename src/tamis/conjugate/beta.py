@@ -1,4 +1,4 @@
-"""Beta: belief about a probability; conjugate to the Bernoulli and to the geometric family."""
+"""Beta: prior of a probability; conjugate to the Bernoulli and to the geometric family."""
 
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -11,7 +11,7 @@ from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
 from tamis.conjugate.beta_geometric import BetaGeometric
-from tamis.conjugate.distribution import tail_of, together
+from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.prior import (
     Interval,
     Prior,
@@ -20,7 +20,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, generator, positive
+from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.normalizers import log_dirichlet_ratio
 from tamis.stats import Exact, Keys, Tally
 
@@ -56,7 +56,9 @@ class Beta(Prior):
         *,
         keys: Keys | None = None,
     ) -> None:
-        first, second = together(a=positive(a, "pseudo-count a"), b=positive(b, "pseudo-count b"))
+        first, second = broadcast_parameters(
+            a=check_positive(a, "pseudo-count a"), b=check_positive(b, "pseudo-count b")
+        )
         refuse_unless_named(keys, first.shape[0] if first.ndim else None, "keys")
         if likelihood not in ("bernoulli", "geometric"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'bernoulli' or 'geometric'")
@@ -67,21 +69,21 @@ class Beta(Prior):
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "bernoulli") -> Self:
-        """From a belief: this mean, worth `strength` trials.
+        """The prior with this mean, worth `strength` trials.
 
         >>> prior = Beta.from_mean(0.3, strength=10)
         >>> float(prior.a), float(prior.b)
         (3.0, 7.0)
         """
-        value, worth = floats(mean, "mean"), positive(strength, "strength")
+        value, worth = floats(mean, "mean"), check_positive(strength, "strength")
         if not ((value > 0) & (value < 1)).all():
             raise ValueError(f"got a mean of {value.min()} to {value.max()}, expected between 0 and 1")
-        value, worth = together(mean=value, strength=worth)
+        value, worth = broadcast_parameters(mean=value, strength=worth)
         return cls(value * worth, (1.0 - value) * worth, likelihood)
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "bernoulli") -> Self:
-        """The belief of one who saw this and believed nothing before."""
+        """The posterior of a prior worth nothing, after this statistic."""
         a, b = _outcomes(statistic, likelihood)
         return cls(a.value, b.value, likelihood, keys=statistic.keys)
 
@@ -113,7 +115,7 @@ class Beta(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many trials the belief is worth."""
+        """How many trials the prior is worth."""
         return self.a + self.b
 
     @property
@@ -152,7 +154,7 @@ class Beta(Prior):
         return log_dirichlet_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """log of the belief's density at a probability."""
+        """log of the density at a probability."""
         p = floats(parameters, "probability")
         return simplex.log_density(self._pair, np.stack([p, 1.0 - p], axis=-1))
 
@@ -173,7 +175,7 @@ class Beta(Prior):
         return BetaGeometric(self.a, self.b)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(generator(rng).beta(self.a, self.b, size=self._shape(size)))
+        return np.asarray(check_generator(rng).beta(self.a, self.b, size=self._shape(size)))
 
     def kl(self, other: Self) -> Array:
         return simplex.kl(self._pair, other._pair)

@@ -1,4 +1,4 @@
-"""Beta-binomial: successes among trials, whose probability is a belief."""
+"""Beta-binomial: successes among trials, whose probability has a beta distribution."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,10 +8,18 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import simplex
-from tamis.conjugate.distribution import Univariate, almost, counted, drawable, probabilities, together, whole
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import (
+    Univariate,
+    allow_rounding,
+    broadcast_parameters,
+    check_counts,
+    check_probabilities,
+    mask_counts,
+    to_integers,
+)
+from tamis.families.family import Size, check_generator, check_positive
 
-_BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB an array
+_BLOCK = 1 << 20  # terms at a time when a sum runs over all counts: 8 MB per array
 _MOST = 1 << 27  # terms in all: about a minute
 
 
@@ -31,10 +39,10 @@ class BetaBinomial(Univariate):
     b: Array  # batch
 
     def __init__(self, trials: ArrayLike, a: ArrayLike, b: ArrayLike) -> None:
-        n, first, second = together(
-            trials=counted(trials, "trials"),
-            a=positive(a, "pseudo-count a"),
-            b=positive(b, "pseudo-count b"),
+        n, first, second = broadcast_parameters(
+            trials=check_counts(trials, "trials"),
+            a=check_positive(a, "pseudo-count a"),
+            b=check_positive(b, "pseudo-count b"),
         )
         object.__setattr__(self, "trials", n)
         object.__setattr__(self, "a", first)
@@ -55,7 +63,7 @@ class BetaBinomial(Univariate):
         return np.asarray(self.trials * share * (strength + self.trials) / (strength + 1.0))
 
     def log_density(self, x: ArrayLike) -> Array:
-        counts, value = whole(x)
+        counts, value = mask_counts(x)
         inside = counts & (value <= self.trials)
         k = np.where(inside, value, 0.0)
         return np.where(inside, self._log_mass(k), -np.inf)
@@ -69,7 +77,7 @@ class BetaBinomial(Univariate):
         shape = np.broadcast_shapes(k.shape, self.batch)
         result = np.where(k >= self.trials, np.ones(shape), 0.0)
         inside = (k >= 0) & (k < self.trials)
-        for first, reached in self._cumulated(np.where(inside, k, -1.0), shape):
+        for first, reached in self._cumulate(np.where(inside, k, -1.0), shape):
             at = np.broadcast_to(k - first, shape)
             here = inside & (at >= 0) & (at < reached.shape[-1])
             place = np.where(here, at, 0).astype(np.int64)
@@ -77,21 +85,21 @@ class BetaBinomial(Univariate):
         return result
 
     def quantile(self, probability: ArrayLike) -> Array:
-        p = probabilities(probability)
-        least = almost(p)[..., None]
+        p = check_probabilities(probability)
+        least = allow_rounding(p)[..., None]
         shape = np.broadcast_shapes(p.shape, self.batch)
         short = np.zeros(shape)
-        for _, reached in self._cumulated(np.broadcast_to(self.trials - 1.0, shape), shape):
+        for _, reached in self._cumulate(np.broadcast_to(self.trials - 1.0, shape), shape):
             short = short + (reached < least).sum(axis=-1)
         return np.where(p < 1, np.minimum(short, self.trials), self.trials)
 
-    def _cumulated(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
+    def _cumulate(self, last: Array, shape: tuple[int, ...]) -> Iterator[tuple[int, Array]]:
         """P(X ≤ k) for k = first, first + 1, … (*shape, block), block by block up to the largest `last`."""
         terms = int(last.max(initial=-1.0)) + 1
         cells = max(1, int(np.prod(self.batch, dtype=np.int64)))
         if terms * cells > _MOST:
             raise ValueError(
-                f"got {terms} counts to sum for {cells} beliefs, expected up to 2**27 in all: sample instead"
+                f"got {terms} counts to sum for {cells} priors, expected up to 2**27 in all: sample instead"
             )
         block = max(64, _BLOCK // max(1, int(np.prod(shape, dtype=np.int64))))
         below = np.zeros((*self.batch, 1))
@@ -103,5 +111,5 @@ class BetaBinomial(Univariate):
             yield first, np.broadcast_to(reached, (*shape, reached.shape[-1]))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        p = generator(rng).beta(self.a, self.b, size=self._shape(size))
-        return np.asarray(rng.binomial(drawable(self.trials), p), dtype=np.float64)
+        p = check_generator(rng).beta(self.a, self.b, size=self._shape(size))
+        return np.asarray(rng.binomial(to_integers(self.trials), p), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Beta-geometric: failures before the first success, whose probability is a belief."""
+"""Beta-geometric: failures before the first success, whose probability has a beta distribution."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Counting, together, whole
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import Counting, broadcast_parameters, mask_counts
+from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.normalizers import log_dirichlet_ratio
 
 
@@ -26,7 +26,9 @@ class BetaGeometric(Counting):
     b: Array  # batch
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
-        first, second = together(a=positive(a, "pseudo-count a"), b=positive(b, "pseudo-count b"))
+        first, second = broadcast_parameters(
+            a=check_positive(a, "pseudo-count a"), b=check_positive(b, "pseudo-count b")
+        )
         object.__setattr__(self, "a", first)
         object.__setattr__(self, "b", second)
 
@@ -45,7 +47,7 @@ class BetaGeometric(Counting):
         return np.where(finite, a * self.b * (a + self.b - 1.0) / ((a - 1.0) ** 2 * (a - 2.0)), np.inf)
 
     def log_density(self, x: ArrayLike) -> Array:
-        inside, k = whole(x)
+        inside, k = mask_counts(x)
         return np.where(inside, self._log_ratio(np.ones_like(k), k), -np.inf)
 
     def cdf(self, x: ArrayLike) -> Array:
@@ -60,7 +62,7 @@ class BetaGeometric(Counting):
         )
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        p = generator(rng).beta(self.a, self.b, size=self._shape(size))
+        p = check_generator(rng).beta(self.a, self.b, size=self._shape(size))
         # −log(1 − p) is the rate of the exponential wait of which the geometric one is the whole part
         with np.errstate(divide="ignore"):
             return np.asarray(np.floor(rng.standard_exponential(p.shape) / -np.log1p(-p)))

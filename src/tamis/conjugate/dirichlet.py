@@ -1,4 +1,4 @@
-"""Dirichlet: belief about probabilities of categories; conjugate to the categorical and the multinomial."""
+"""Dirichlet: prior of the probabilities of categories; conjugate to the categorical and the multinomial."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import simplex
 from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial, draw_shares
-from tamis.conjugate.distribution import tail_of, together
+from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.prior import (
     Interval,
     Prior,
@@ -21,7 +21,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, parameter, positive, vectors
+from tamis.families.family import Size, check_positive, check_vectors, freeze_parameter
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
@@ -50,31 +50,31 @@ class Dirichlet(Prior):
     def __init__(
         self, concentration: ArrayLike, *, keys: Keys | None = None, terms: Keys | None = None
     ) -> None:
-        alpha = positive(concentration, "concentration")
+        alpha = check_positive(concentration, "concentration")
         if alpha.ndim == 0 or alpha.shape[-1] < 1:
             raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
         refuse_unless_named(keys, alpha.shape[0] if alpha.ndim > 1 else None, "keys")
         refuse_unless_named(terms, alpha.shape[-1], "terms")
-        object.__setattr__(self, "concentration", parameter(alpha, "concentration"))
+        object.__setattr__(self, "concentration", freeze_parameter(alpha, "concentration"))
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "terms", terms)
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike) -> Self:
-        """From a belief: these mean probabilities (..., K), worth `strength` observations.
+        """The prior with these mean probabilities (..., K), worth `strength` observations.
 
         >>> Dirichlet.from_mean([0.5, 0.25, 0.25], strength=8).concentration.tolist()
         [4.0, 2.0, 2.0]
         """
-        share, worth = positive(mean, "mean"), positive(strength, "strength")
+        share, worth = check_positive(mean, "mean"), check_positive(strength, "strength")
         if not np.allclose(share.sum(axis=-1), 1.0, rtol=0.0, atol=1e-6):
             raise ValueError(f"got mean probabilities that sum to {share.sum(axis=-1)}, expected 1")
-        share, worth = together(mean=share, strength=worth[..., None])
+        share, worth = broadcast_parameters(mean=share, strength=worth[..., None])
         return cls(share * worth)
 
     @classmethod
     def from_statistic(cls, statistic: Tally) -> Self:
-        """The belief of one who saw this and believed nothing before."""
+        """The posterior of a prior worth nothing, after this statistic."""
         return cls(_counts(statistic), keys=statistic.keys, terms=statistic.terms)
 
     def as_statistic(self, terms: Sequence[Hashable] | None = None) -> Tally:
@@ -116,7 +116,7 @@ class Dirichlet(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many observations the belief is worth (*batch,)."""
+        """How many observations the prior is worth (*batch,)."""
         return np.asarray(self.concentration.sum(axis=-1))
 
     @property
@@ -146,12 +146,12 @@ class Dirichlet(Prior):
         return np.asarray(self.mean * (sum_of_others(self.concentration) / strength) / (strength + 1.0))
 
     def update(self, statistic: Tally, /) -> Self:
-        counts, keys = self._matched(statistic)
+        counts, keys = self._match_terms(statistic)
         terms = statistic.terms if self.terms is None else self.terms
         return type(self)(self.concentration + counts, keys=keys, terms=terms)
 
-    def _matched(self, statistic: Tally) -> tuple[Array, Keys | None]:
-        """The counts of the categories that the belief is about, and the labels after the update."""
+    def _match_terms(self, statistic: Tally) -> tuple[Array, Keys | None]:
+        """The counts of the categories that the prior is about, and the labels after the update."""
         counts, k = _counts(statistic), self.concentration.shape[-1]
         if counts.shape[-1] != k:
             names = "" if statistic.terms is None else f", {statistic.terms!r}"
@@ -161,7 +161,7 @@ class Dirichlet(Prior):
             )
         if self.terms is not None and statistic.terms is not None and self.terms != statistic.terms:
             raise ValueError(
-                f"got a Tally of {statistic.terms!r} for a belief about {self.terms!r}, expected the same: "
+                f"got a Tally of {statistic.terms!r} for a prior about {self.terms!r}, expected the same: "
                 "add the statistics first, then update once"
             )
         return counts, labels_of_both(self.keys, self.batch, statistic, statistic.weight.shape)
@@ -170,11 +170,11 @@ class Dirichlet(Prior):
         return log_dirichlet_normalizer(self.concentration)
 
     def _log_evidence(self, statistic: Tally) -> Array:
-        return log_dirichlet_ratio(self.concentration, self._matched(statistic)[0])
+        return log_dirichlet_ratio(self.concentration, self._match_terms(statistic)[0])
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """log of the belief's density at probabilities (..., K)."""
-        shares = vectors(parameters, self.concentration.shape[-1], "probabilities")
+        """log of the density at probabilities (..., K)."""
+        shares = check_vectors(parameters, self.concentration.shape[-1], "probabilities")
         return simplex.log_density(self.concentration, shares)
 
     def interval(self, coverage: float = 0.95) -> Interval:

@@ -1,4 +1,4 @@
-"""Dirichlet-multinomial: counts of categories among trials, whose probabilities are a belief."""
+"""Dirichlet-multinomial: counts of categories whose probabilities have a Dirichlet distribution."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,15 @@ from numpy.typing import ArrayLike
 from tamis.arrays import Array
 from tamis.conjugate import simplex
 from tamis.conjugate.beta_binomial import BetaBinomial
-from tamis.conjugate.distribution import Distribution, counted, drawable, shape_of, together, whole
-from tamis.families.family import Size, generator, positive, vectors
+from tamis.conjugate.distribution import (
+    Distribution,
+    broadcast_parameters,
+    check_counts,
+    mask_counts,
+    shape_of,
+    to_integers,
+)
+from tamis.families.family import Size, check_generator, check_positive, check_vectors
 from tamis.families.normalizers import sum_of_others
 
 
@@ -26,10 +33,10 @@ class DirichletMultinomial(Distribution):
     concentration: Array  # batch + (K,)
 
     def __init__(self, trials: ArrayLike, concentration: ArrayLike) -> None:
-        alpha = positive(concentration, "concentration")
+        alpha = check_positive(concentration, "concentration")
         if alpha.ndim == 0 or alpha.shape[-1] < 1:
             raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
-        n, alpha = together(trials=counted(trials, "trials")[..., None], concentration=alpha)
+        n, alpha = broadcast_parameters(trials=check_counts(trials, "trials")[..., None], concentration=alpha)
         object.__setattr__(self, "trials", n[..., 0])
         object.__setattr__(self, "concentration", alpha)
 
@@ -57,20 +64,20 @@ class DirichletMultinomial(Distribution):
 
     def log_density(self, x: ArrayLike) -> Array:
         """log p(counts) for counts (..., K); −∞ unless they are whole and sum to the trials."""
-        counts, value = whole(vectors(x, self.concentration.shape[-1], "counts"))
+        counts, value = mask_counts(check_vectors(x, self.concentration.shape[-1], "counts"))
         inside = counts.all(axis=-1) & (value.sum(axis=-1) == self.trials)
         return np.where(inside, simplex.log_mass(self.concentration, value), -np.inf)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         shares = draw_shares(self.concentration, rng, size)
-        return np.asarray(rng.multinomial(drawable(self.trials), shares), dtype=np.float64)
+        return np.asarray(rng.multinomial(to_integers(self.trials), shares), dtype=np.float64)
 
 
 def draw_shares(concentration: Array, rng: np.random.Generator, size: Size) -> Array:
     """Draws from a Dirichlet (*size, *batch, K): in logarithms, or small concentrations would underflow."""
     shape = shape_of(size, concentration.shape)
     # Γ(α) is Γ(α + 1) times a uniform to the power 1/α
-    logs = np.log(generator(rng).standard_gamma(concentration + 1.0, size=shape))
+    logs = np.log(check_generator(rng).standard_gamma(concentration + 1.0, size=shape))
     logs = logs - rng.standard_exponential(shape) / concentration
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))

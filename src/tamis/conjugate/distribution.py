@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.families import counts
-from tamis.families.family import Size, parameter, sized
+from tamis.families.family import Size, freeze_parameter, to_shape
 
 _LARGEST = 2.0**1000  # counts beyond are called infinite: there is no room left to compute with them
-# A cdf of exactly 0.3 may come out as 0.29999999999999993. For uniform beliefs and any number of trials up
+# A cdf of exactly 0.3 may come out as 0.29999999999999993. For uniform priors and any number of trials up
 # to 2000 it lacks 116 ulp at most; a quantile forgives 256.
 _ULPS = 256.0 * float(np.finfo(np.float64).eps)
 _MOST_TRIALS = 2.0**63  # NumPy draws 64-bit integers
@@ -92,7 +92,7 @@ class Counting(Univariate):
 
     def quantile(self, probability: ArrayLike) -> Array:
         """The smallest count whose cdf reaches the probability; ∞ for 1, and where no float is so large."""
-        p = almost(probabilities(probability))
+        p = allow_rounding(check_probabilities(probability))
         shape = np.broadcast_shapes(p.shape, self.batch)
         low, high = np.full(shape, -1.0), np.where(p < 1, np.zeros(shape), np.inf)
         while (short := (self.cdf(high) < p) & np.isfinite(high)).any():
@@ -123,20 +123,20 @@ def tail_of(coverage: float) -> float:
 
 def shape_of(size: Size, batch: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of so many draws from each member of a batch."""
-    return (*sized(size), *batch)
+    return (*to_shape(size), *batch)
 
 
-def together(**parameters: Array) -> tuple[Array, ...]:
+def broadcast_parameters(**parameters: Array) -> tuple[Array, ...]:
     """Parameters as a distribution keeps them: of one batch's shape, its own copies, read-only."""
     try:
         alike = np.broadcast_arrays(*parameters.values())
     except ValueError:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in parameters.items())
         raise ValueError(f"got parameters of shapes {shapes}, expected shapes that broadcast") from None
-    return tuple(parameter(value, name) for name, value in zip(parameters, alike, strict=True))
+    return tuple(freeze_parameter(value, name) for name, value in zip(parameters, alike, strict=True))
 
 
-def drawable(trials: Array) -> NDArray[np.int64]:
+def to_integers(trials: Array) -> NDArray[np.int64]:
     """Trials as integers, or an error that says how many can be drawn."""
     if not (trials < _MOST_TRIALS).all():
         raise ValueError(
@@ -145,12 +145,12 @@ def drawable(trials: Array) -> NDArray[np.int64]:
     return np.asarray(trials.astype(np.int64))
 
 
-def almost(probability: Array) -> Array:
+def allow_rounding(probability: Array) -> Array:
     """What a cdf must reach for the probability to be reached, but for its rounding; 1 must be reached."""
     return np.where(probability < 1, probability * (1.0 - _ULPS), probability)
 
 
-def probabilities(probability: ArrayLike) -> Array:
+def check_probabilities(probability: ArrayLike) -> Array:
     """Numbers between 0 and 1, or an error that shows the one that is not."""
     p = floats(probability, "probability")
     if not ((p >= 0) & (p <= 1)).all():
@@ -158,16 +158,18 @@ def probabilities(probability: ArrayLike) -> Array:
     return p
 
 
-def counted(value: ArrayLike, what: str) -> Array:
+def check_counts(value: ArrayLike, what: str) -> Array:
     """Counts 0, 1, 2, …, or an error that names them."""
     array = floats(value, what)
-    if not whole(array)[0].all():
-        raise ValueError(f"got {array[~whole(array)[0]].flat[0]} {what}, expected a whole number, 0 or more")
+    if not mask_counts(array)[0].all():
+        raise ValueError(
+            f"got {array[~mask_counts(array)[0]].flat[0]} {what}, expected a whole number, 0 or more"
+        )
     return array
 
 
-def whole(x: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
+def mask_counts(x: ArrayLike) -> tuple[NDArray[np.bool_], Array]:
     """Which x are counts 0, 1, 2, …, and x with 0 in the place of all others."""
     value = floats(x, "x")
-    inside = counts.whole(value)
+    inside = counts.is_count(value)
     return inside, np.where(inside, value, 0.0)

@@ -1,4 +1,4 @@
-"""Gamma: belief about a rate; conjugate to the Poisson and to the exponential family."""
+"""Gamma: prior of a rate; conjugate to the Poisson and to the exponential family."""
 
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -9,7 +9,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
-from tamis.conjugate.distribution import tail_of, together
+from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.lomax import Lomax
 from tamis.conjugate.negative_binomial import NegativeBinomial
 from tamis.conjugate.prior import (
@@ -21,7 +21,7 @@ from tamis.conjugate.prior import (
     refuse_unless_named,
     refuse_where,
 )
-from tamis.families.family import Size, generator, positive
+from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.stats import Exact, Keys, Tally
 
@@ -54,7 +54,7 @@ class Gamma(Prior):
         *,
         keys: Keys | None = None,
     ) -> None:
-        a, b = together(shape=positive(shape, "shape"), rate=positive(rate, "rate"))
+        a, b = broadcast_parameters(shape=check_positive(shape, "shape"), rate=check_positive(rate, "rate"))
         refuse_unless_named(keys, a.shape[0] if a.ndim else None, "keys")
         if likelihood not in ("poisson", "exponential"):
             raise ValueError(f"got likelihood={likelihood!r}, expected 'poisson' or 'exponential'")
@@ -65,20 +65,22 @@ class Gamma(Prior):
 
     @classmethod
     def from_mean(cls, mean: ArrayLike, strength: ArrayLike, likelihood: Likelihood = "poisson") -> Self:
-        """From a belief: this mean rate, worth `strength` observations (counts over one unit, or waits).
+        """The prior with this mean rate, worth `strength` observations (counts over one unit, or waits).
 
         >>> prior = Gamma.from_mean(4, strength=2)
         >>> float(prior.shape), float(prior.rate)
         (8.0, 2.0)
         """
-        value, worth = together(mean=positive(mean, "mean"), strength=positive(strength, "strength"))
+        value, worth = broadcast_parameters(
+            mean=check_positive(mean, "mean"), strength=check_positive(strength, "strength")
+        )
         if likelihood == "poisson":
             return cls(value * worth, worth, likelihood)
         return cls(worth, worth / value, likelihood)
 
     @classmethod
     def from_statistic(cls, statistic: Tally, likelihood: Likelihood = "poisson") -> Self:
-        """The belief of one who saw this and believed nothing before."""
+        """The posterior of a prior worth nothing, after this statistic."""
         events, time = _events(statistic, likelihood)
         return cls(events.value, time.value, likelihood, keys=statistic.keys)
 
@@ -107,7 +109,7 @@ class Gamma(Prior):
 
     @property
     def strength(self) -> Array:
-        """How many observations the belief is worth: its rate for counts, its shape for waits."""
+        """How many observations the prior is worth: its rate for counts, its shape for waits."""
         return self.rate if self.likelihood == "poisson" else self.shape
 
     @property
@@ -137,7 +139,7 @@ class Gamma(Prior):
         return log_gamma_ratio(self.shape, self.rate, events.value, time.value)
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """log of the belief's density at a rate."""
+        """log of the density at a rate."""
         return rates.log_density(self.shape, self.rate, floats(parameters, "rate"))
 
     def interval(self, coverage: float = 0.95) -> Interval:
@@ -151,7 +153,7 @@ class Gamma(Prior):
     def predictive(self, exposure: ArrayLike = 1.0) -> NegativeBinomial | Lomax:
         """The next count, over `exposure` units; of waiting times, the next wait."""
         if self.likelihood == "poisson":
-            rate, time = together(rate=self.rate, exposure=positive(exposure, "exposure"))
+            rate, time = broadcast_parameters(rate=self.rate, exposure=check_positive(exposure, "exposure"))
             return NegativeBinomial(self.shape, rate / time)
         if np.any(np.asarray(exposure) != 1):
             raise ValueError(
@@ -160,7 +162,7 @@ class Gamma(Prior):
         return Lomax(self.shape, self.rate)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate)
+        return np.asarray(check_generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate)
 
     def kl(self, other: Self) -> Array:
         return rates.kl(self.shape, self.rate, other.shape, other.rate)

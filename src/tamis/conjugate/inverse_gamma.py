@@ -1,4 +1,4 @@
-"""Inverse gamma: belief about a variance, where that of its inverse is a gamma."""
+"""Inverse gamma: distribution of a variance whose inverse has a gamma distribution."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import rates
-from tamis.conjugate.distribution import Univariate, probabilities, together
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
+from tamis.families.family import Size, check_generator, check_positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,9 @@ class InverseGamma(Univariate):
     scale: Array  # batch
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
-        a, b = together(shape=positive(shape, "shape"), scale=positive(scale, "scale"))
+        a, b = broadcast_parameters(
+            shape=check_positive(shape, "shape"), scale=check_positive(scale, "scale")
+        )
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "scale", b)
 
@@ -64,8 +66,10 @@ class InverseGamma(Univariate):
 
     def quantile(self, probability: ArrayLike) -> Array:
         with np.errstate(divide="ignore"):
-            return np.asarray(self.scale / special.gammainccinv(self.shape, probabilities(probability)))
+            return np.asarray(self.scale / special.gammainccinv(self.shape, check_probabilities(probability)))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         with np.errstate(divide="ignore"):
-            return np.asarray(self.scale / generator(rng).standard_gamma(self.shape, size=self._shape(size)))
+            return np.asarray(
+                self.scale / check_generator(rng).standard_gamma(self.shape, size=self._shape(size))
+            )

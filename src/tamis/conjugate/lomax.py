@@ -1,4 +1,4 @@
-"""Lomax: an exponential waiting time, whose rate is a belief."""
+"""Lomax: an exponential waiting time whose rate has a gamma distribution."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Univariate, probabilities, together
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
+from tamis.families.family import Size, check_generator, check_positive
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +25,9 @@ class Lomax(Univariate):
     scale: Array  # batch
 
     def __init__(self, shape: ArrayLike, scale: ArrayLike) -> None:
-        a, b = together(shape=positive(shape, "shape"), scale=positive(scale, "scale"))
+        a, b = broadcast_parameters(
+            shape=check_positive(shape, "shape"), scale=check_positive(scale, "scale")
+        )
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "scale", b)
 
@@ -52,7 +54,7 @@ class Lomax(Univariate):
         return np.asarray(-np.expm1(-self.shape * self._log_growth(floats(x, "x"))))
 
     def quantile(self, probability: ArrayLike) -> Array:
-        p = probabilities(probability)
+        p = check_probabilities(probability)
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(self.scale * np.expm1(-np.log1p(-p) / self.shape))
 
@@ -60,6 +62,6 @@ class Lomax(Univariate):
         return np.asarray(np.log1p(np.maximum(x, 0.0) / self.scale))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        waits = generator(rng).standard_exponential(self._shape(size))
+        waits = check_generator(rng).standard_exponential(self._shape(size))
         with np.errstate(over="ignore"):
             return np.asarray(self.scale * np.expm1(waits / self.shape))

@@ -1,4 +1,4 @@
-"""Multivariate t: a normal vector, whose mean and covariance are a belief."""
+"""Multivariate t: a normal vector whose mean and covariance have a normal–inverse-Wishart distribution."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from tamis.arrays import Array, floats
 from tamis.conjugate import normals
 from tamis.conjugate.distribution import Distribution
 from tamis.conjugate.student_t import StudentT, log_gamma_half, log_one_plus_square
-from tamis.families.family import Size, generator, parameter, positive, vectors
+from tamis.families.family import Size, check_generator, check_positive, check_vectors, freeze_parameter
 from tamis.linalg import Cholesky, symmetric
 
 
@@ -29,15 +29,18 @@ class MultivariateT(Distribution):
     factor: Cholesky = field(repr=False)  # of the scale
 
     def __init__(self, freedom: ArrayLike, location: ArrayLike, scale: ArrayLike) -> None:
-        nu = parameter(positive(freedom, "freedom"), "freedom")
-        centre, matrix = parameter(normals.located(location), "location"), floats(scale, "scale")
+        nu = freeze_parameter(check_positive(freedom, "freedom"), "freedom")
+        centre, matrix = (
+            freeze_parameter(normals.check_location(location), "location"),
+            floats(scale, "scale"),
+        )
         if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
             raise ValueError(
                 f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
                 "expected (..., d) and (..., d, d)"
             )
         d = centre.shape[-1]
-        matrix = parameter(symmetric(matrix, "scale matrix"), "scale matrix")
+        matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
         factor = Cholesky.of(matrix, "scale matrix")
         batch = np.broadcast_shapes(nu.shape, centre.shape[:-1], matrix.shape[:-2])
         object.__setattr__(self, "freedom", np.broadcast_to(nu, batch))
@@ -63,7 +66,7 @@ class MultivariateT(Distribution):
         finite = self.freedom > 2
         none = np.where(self.freedom > 1, np.inf, np.nan)
         share = np.where(finite, self.freedom / np.where(finite, self.freedom - 2.0, 1.0), none)
-        return normals.moment(share, self.scale)
+        return normals.scale_matrix(share, self.scale)
 
     def marginals(self) -> StudentT:
         """Each coordinate by itself, a batch (*batch, d)."""
@@ -72,7 +75,7 @@ class MultivariateT(Distribution):
 
     def log_density(self, x: ArrayLike) -> Array:
         d = self.location.shape[-1]
-        value = vectors(x, d, "x")
+        value = check_vectors(x, d, "x")
         inside = np.asarray(np.isfinite(value).all(axis=-1))
         standard = self.factor.whiten(np.where(inside[..., None], value, 0.0) - self.location)
         deviation = np.sqrt(np.square(standard).sum(axis=-1) / self.freedom)
@@ -84,7 +87,7 @@ class MultivariateT(Distribution):
         return np.where(inside, density, -np.inf)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        shape, rng = self._shape(size), generator(rng)
+        shape, rng = self._shape(size), check_generator(rng)
         normal = self.factor.colour(rng.standard_normal((*shape, self.location.shape[-1])))
         shrink = np.sqrt(rng.chisquare(self.freedom, size=shape) / self.freedom)
         return np.asarray(self.location + normal / shrink[..., None])

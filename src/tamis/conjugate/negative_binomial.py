@@ -1,4 +1,4 @@
-"""Negative binomial: a Poisson count, whose rate is a belief."""
+"""Negative binomial: a Poisson count whose rate has a gamma distribution."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.distribution import Counting, together, whole
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import Counting, broadcast_parameters, mask_counts
+from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
 _POISSON = 1e15  # from here on a Poisson count is normal: its skewness is below 1e-7, and 2**53 is near
@@ -29,7 +29,7 @@ class NegativeBinomial(Counting):
     rate: Array  # batch
 
     def __init__(self, shape: ArrayLike, rate: ArrayLike) -> None:
-        a, b = together(shape=positive(shape, "shape"), rate=positive(rate, "rate"))
+        a, b = broadcast_parameters(shape=check_positive(shape, "shape"), rate=check_positive(rate, "rate"))
         object.__setattr__(self, "shape", a)
         object.__setattr__(self, "rate", b)
 
@@ -46,7 +46,7 @@ class NegativeBinomial(Counting):
         return np.asarray(self.mean * (1.0 + 1.0 / self.rate))
 
     def log_density(self, x: ArrayLike) -> Array:
-        inside, k = whole(x)
+        inside, k = mask_counts(x)
         a, b = self.shape, self.rate
         step = (a - k * b) / (1.0 + b)
         loss = deviance(a, (a + k) * (b / (1.0 + b)), step) + deviance(k, (a + k) / (1.0 + b), -step)
@@ -64,7 +64,7 @@ class NegativeBinomial(Counting):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         with np.errstate(over="ignore"):
-            means = generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate
+            means = check_generator(rng).standard_gamma(self.shape, size=self._shape(size)) / self.rate
         large = means > _POISSON
         counts = np.asarray(rng.poisson(np.where(large, 0.0, means)), dtype=np.float64)
         if not large.any():

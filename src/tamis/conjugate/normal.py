@@ -1,4 +1,4 @@
-"""Normal: an observation whose mean is a belief, and whose noise is known."""
+"""Normal: an observation whose mean has a normal distribution, with noise of known variance."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
-from tamis.conjugate.distribution import Univariate, probabilities, together
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
+from tamis.families.family import Size, check_generator, check_positive
 
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -27,7 +27,9 @@ class Normal(Univariate):
     scale: Array  # batch
 
     def __init__(self, location: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> None:
-        centre, width = together(location=normals.located(location), scale=positive(scale, "scale"))
+        centre, width = broadcast_parameters(
+            location=normals.check_location(location), scale=check_positive(scale, "scale")
+        )
         object.__setattr__(self, "location", centre)
         object.__setattr__(self, "scale", width)
 
@@ -51,10 +53,12 @@ class Normal(Univariate):
         return np.asarray(special.ndtr(self._standard(x)))
 
     def quantile(self, probability: ArrayLike) -> Array:
-        return np.asarray(self.location + self.scale * special.ndtri(probabilities(probability)))
+        return np.asarray(self.location + self.scale * special.ndtri(check_probabilities(probability)))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
-        return np.asarray(self.location + self.scale * generator(rng).standard_normal(self._shape(size)))
+        return np.asarray(
+            self.location + self.scale * check_generator(rng).standard_normal(self._shape(size))
+        )
 
     def _standard(self, x: ArrayLike) -> Array:
         return np.asarray((floats(x, "x") - self.location) / self.scale)

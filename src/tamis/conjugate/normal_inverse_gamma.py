@@ -1,4 +1,4 @@
-"""Normal–inverse-gamma: belief about a mean and a variance together; conjugate to the Gaussian."""
+"""Normal–inverse-gamma: prior of a mean and a variance together; conjugate to the Gaussian."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals, rates
-from tamis.conjugate.distribution import together
+from tamis.conjugate.distribution import broadcast_parameters
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_grouped, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
-from tamis.families.family import Size, generator, positive
+from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Keys, Moments
@@ -25,7 +25,7 @@ _LOG_TAU = float(np.log(2.0 * np.pi))
 class NormalInverseGamma(Prior):
     """variance ~ InverseGamma(shape, scale), mean ~ N(location, variance / strength).
 
-    One belief for each column of diagonal `Moments`. The mean is worth `strength` observations, the
+    One prior for each column of diagonal `Moments`. The mean is worth `strength` observations, the
     variance 2 (shape − 1) of them: two strengths, where a statistic has one weight. So this is not, in
     general, a statistic that nobody observed, and unlike other priors it is neither read from one nor as one.
     If it has `keys`, they name the first batch axis; `update` takes them from a statistic grouped by label.
@@ -51,11 +51,11 @@ class NormalInverseGamma(Prior):
         *,
         keys: Keys | None = None,
     ) -> None:
-        m, k, a, b = together(
-            location=normals.located(location),
-            strength=positive(strength, "strength"),
-            shape=positive(shape, "shape"),
-            scale=positive(scale, "scale"),
+        m, k, a, b = broadcast_parameters(
+            location=normals.check_location(location),
+            strength=check_positive(strength, "strength"),
+            shape=check_positive(shape, "shape"),
+            scale=check_positive(scale, "scale"),
         )
         refuse_unless_named(keys, m.shape[0] if m.ndim else None, "keys")
         object.__setattr__(self, "location", m)
@@ -72,19 +72,19 @@ class NormalInverseGamma(Prior):
         variance: ArrayLike,
         variance_strength: ArrayLike | None = None,
     ) -> Self:
-        """From a belief: this mean, worth `strength` observations, and this mean variance, worth as many.
+        """The prior with this mean, worth `strength` observations, and this mean variance, worth as many.
 
         Or worth `variance_strength`, if that is given. The posterior mean of either is then the average of
-        belief and data, each weighed by its number of observations.
+        prior and data, each weighed by its number of observations.
 
         >>> NormalInverseGamma.from_mean(5, strength=4, variance=2).mean
         MeanVariance(mean=array(5.), variance=array(2.))
         """
-        worth = positive(strength, "strength")
+        worth = check_positive(strength, "strength")
         half = 0.5 * (
-            worth if variance_strength is None else positive(variance_strength, "variance_strength")
+            worth if variance_strength is None else check_positive(variance_strength, "variance_strength")
         )
-        return cls(floats(mean, "mean"), worth, 1.0 + half, half * positive(variance, "variance"))
+        return cls(floats(mean, "mean"), worth, 1.0 + half, half * check_positive(variance, "variance"))
 
     @classmethod
     def fit(cls, groups: Moments) -> Self:
@@ -116,8 +116,8 @@ class NormalInverseGamma(Prior):
         return MeanVariance(self.location, np.asarray(self.scale / (self.shape + 1.5)))
 
     def update(self, statistic: Moments, /) -> Self:
-        weight, shift, growth = self._gathered(statistic)
-        keys = normals.labels_of(self, self.keys, statistic)
+        weight, shift, growth = self._compare_moments(statistic)
+        keys = normals.labels_after_update(self, self.keys, statistic)
         total = self.strength + weight
         return type(self)(
             self.location + (weight / total) * shift,
@@ -127,7 +127,7 @@ class NormalInverseGamma(Prior):
             keys=keys,
         )
 
-    def _gathered(self, statistic: Moments) -> tuple[Array, Array, Array]:
+    def _compare_moments(self, statistic: Moments) -> tuple[Array, Array, Array]:
         """The weight, the mean less the location, and what the scale grows by."""
         _refuse_unless_diagonal(statistic)
         weight = statistic.weight.value
@@ -144,8 +144,8 @@ class NormalInverseGamma(Prior):
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
-        weight, _, growth = self._gathered(statistic)
-        normals.labels_of(self, self.keys, statistic)
+        weight, _, growth = self._compare_moments(statistic)
+        normals.labels_after_update(self, self.keys, statistic)
         return np.asarray(
             log_gamma_ratio(self.shape, self.scale, 0.5 * weight, growth)
             - 0.5 * np.log1p(weight / self.strength)
@@ -153,7 +153,7 @@ class NormalInverseGamma(Prior):
         )
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the belief's density at a mean and a variance; −∞ where they are no such thing."""
+        """log of the density at a mean and a variance; −∞ where they are no such thing."""
         mean, variance = floats(parameters[0], "mean"), floats(parameters[1], "variance")
         inside = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
         spread = np.where(inside, variance, 1.0) / self.strength
@@ -163,11 +163,11 @@ class NormalInverseGamma(Prior):
         return np.where(inside, normal + self.marginal_of_variance().log_density(variance), -np.inf)
 
     def marginal_of_mean(self) -> StudentT:
-        """The belief in the mean, whatever the variance."""
+        """The distribution of the mean, whatever the variance."""
         return StudentT(2.0 * self.shape, self.location, np.sqrt(self.scale / self.shape / self.strength))
 
     def marginal_of_variance(self) -> InverseGamma:
-        """The belief in the variance, whatever the mean."""
+        """The distribution of the variance, whatever the mean."""
         return InverseGamma(self.shape, self.scale)
 
     def interval(self, coverage: float = 0.95) -> tuple[MeanVariance, MeanVariance]:
@@ -183,7 +183,7 @@ class NormalInverseGamma(Prior):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanVariance:
         variance = self.marginal_of_variance().sample(rng, size)
-        normal = generator(rng).standard_normal(variance.shape)
+        normal = check_generator(rng).standard_normal(variance.shape)
         return MeanVariance(self.location + np.sqrt(variance / self.strength) * normal, variance)
 
     def kl(self, other: Self) -> Array:

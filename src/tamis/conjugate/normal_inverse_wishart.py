@@ -1,4 +1,4 @@
-"""Normal–inverse-Wishart: belief about a mean and a covariance; conjugate to the multivariate Gaussian."""
+"""Normal–inverse-Wishart: prior of a mean and a covariance; conjugate to the multivariate Gaussian."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -10,9 +10,9 @@ from tamis.arrays import Array, floats
 from tamis.conjugate import normals
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
-from tamis.conjugate.normals import Gathered, MeanCovariance, MeanVariance
+from tamis.conjugate.normals import MeanCovariance, MeanVariance, MomentsAboutPrior
 from tamis.conjugate.prior import Prior, refuse_unless, refuse_unless_named
-from tamis.families.family import Size, generator, parameter, positive, vectors
+from tamis.families.family import Size, check_generator, check_positive, check_vectors, freeze_parameter
 from tamis.families.stirling import bregman, deviance
 from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Keys, Moments
@@ -58,9 +58,12 @@ class NormalInverseWishart(Prior):
         *,
         keys: Keys | None = None,
     ) -> None:
-        centre, matrix = parameter(normals.located(location), "location"), floats(scale, "scale")
-        k = parameter(positive(strength, "strength"), "strength")
-        nu = parameter(positive(freedom, "freedom"), "freedom")
+        centre, matrix = (
+            freeze_parameter(normals.check_location(location), "location"),
+            floats(scale, "scale"),
+        )
+        k = freeze_parameter(check_positive(strength, "strength"), "strength")
+        nu = freeze_parameter(check_positive(freedom, "freedom"), "freedom")
         if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
             raise ValueError(
                 f"got a location of shape {centre.shape} and a scale of shape {matrix.shape}, "
@@ -69,7 +72,7 @@ class NormalInverseWishart(Prior):
         d = centre.shape[-1]
         if not (nu > d - 1).all():
             raise ValueError(f"got a freedom of {nu.min()}, expected above d − 1 = {d - 1}")
-        matrix = parameter(symmetric(matrix, "scale matrix"), "scale matrix")
+        matrix = freeze_parameter(symmetric(matrix, "scale matrix"), "scale matrix")
         lower = Cholesky.of(matrix, "scale matrix").lower
         batch = np.broadcast_shapes(centre.shape[:-1], k.shape, nu.shape, matrix.shape[:-2])
         refuse_unless_named(keys, batch[0] if batch else None, "keys")
@@ -88,17 +91,21 @@ class NormalInverseWishart(Prior):
         covariance: ArrayLike,
         covariance_strength: ArrayLike | None = None,
     ) -> Self:
-        """From a belief: this mean, worth `strength` observations, and this mean covariance, worth as many.
+        """The prior with this mean, worth `strength` observations, and this mean covariance, worth as many.
 
         Or worth `covariance_strength`, if that is given. The posterior mean of either is then the average of
-        belief and data, each weighed by its number of observations.
+        prior and data, each weighed by its number of observations.
         """
         centre, matrix, worth = (
             floats(mean, "mean"),
             floats(covariance, "covariance"),
-            positive(strength, "strength"),
+            check_positive(strength, "strength"),
         )
-        nu = worth if covariance_strength is None else positive(covariance_strength, "covariance_strength")
+        nu = (
+            worth
+            if covariance_strength is None
+            else check_positive(covariance_strength, "covariance_strength")
+        )
         if centre.ndim == 0 or matrix.shape[-2:] != (centre.shape[-1],) * 2:
             raise ValueError(
                 f"got a mean of shape {centre.shape} and a covariance of shape {matrix.shape}, "
@@ -131,7 +138,7 @@ class NormalInverseWishart(Prior):
         """E[mean], NaN for a freedom of d or less; E[covariance], its diagonal infinite up to d + 1."""
         left = self.freedom - (self.dimension + 1.0)
         share = np.where(left > 0, 1.0 / np.where(left > 0, left, 1.0), np.inf)
-        return MeanCovariance(self.marginal_of_mean().mean, normals.moment(share, self.scale))
+        return MeanCovariance(self.marginal_of_mean().mean, normals.scale_matrix(share, self.scale))
 
     @property
     def mode(self) -> MeanCovariance:
@@ -140,13 +147,13 @@ class NormalInverseWishart(Prior):
         return MeanCovariance(self.location, share[..., None, None] * self.scale)
 
     def update(self, statistic: Moments, /) -> Self:
-        data = self._gathered(statistic)
-        keys = normals.labels_of(self, self.keys, statistic)
+        data = self._compare_moments(statistic)
+        keys = normals.labels_after_update(self, self.keys, statistic)
         total = self.strength + data.weight
         scale = self.scale + data.growth
-        held = Cholesky.of(scale, "scale matrix after the update", _TOO_FAR).log_determinant()
+        determinant = Cholesky.of(scale, "scale matrix after the update", _TOO_FAR).log_determinant()
         rise = normals.scale_rise(self.factor, self.scale, data)
-        if (np.abs(held - self.factor.log_determinant() - rise) > _LOST).any():
+        if (np.abs(determinant - self.factor.log_determinant() - rise) > _LOST).any():
             raise ValueError(f"the scale matrix after the update is rounded away: {_TOO_FAR}")
         return type(self)(
             self.location + (data.weight / total)[..., None] * data.shift,
@@ -156,7 +163,7 @@ class NormalInverseWishart(Prior):
             keys=keys,
         )
 
-    def _gathered(self, statistic: Moments) -> Gathered:
+    def _compare_moments(self, statistic: Moments) -> MomentsAboutPrior:
         _refuse_unless_full(statistic)
         if statistic.first.shape[-1] != self.dimension:
             raise ValueError(
@@ -164,7 +171,7 @@ class NormalInverseWishart(Prior):
             )
         weight = statistic.weight.reindex(lambda words: words[..., None])
         shift = normals.shift_of(weight, statistic.first, self.location)
-        return normals.gathered(self.strength, statistic.weight.value, shift, statistic.scatter)
+        return normals.compare_moments(self.strength, statistic.weight.value, shift, statistic.scatter)
 
     def log_normalizer(self) -> Array:
         """With the (2π)^(−d/2) of the density to the power of the pseudo-observations: `freedom` of them."""
@@ -176,14 +183,14 @@ class NormalInverseWishart(Prior):
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
-        data = self._gathered(statistic)
-        normals.labels_of(self, self.keys, statistic)
+        data = self._compare_moments(statistic)
+        normals.labels_after_update(self, self.keys, statistic)
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """log of the belief's density at a mean (..., d) and a covariance (..., d, d); −∞ if it is none."""
+        """log of the density at a mean (..., d) and a covariance (..., d, d); −∞ if it is none."""
         d, nu = self.dimension, self.freedom
-        mean = vectors(parameters[0], d, "mean")
+        mean = check_vectors(parameters[0], d, "mean")
         covariance = symmetric(floats(parameters[1], "covariance"), "covariance")
         if covariance.shape[-1] != d:
             raise ValueError(f"got a covariance of shape {covariance.shape}, expected (..., {d}, {d})")
@@ -196,25 +203,25 @@ class NormalInverseWishart(Prior):
             + determinant
             + self.strength * factor.quadratic(mean - self.location)
         )
-        trace = np.trace(factor.solve(self._spread(determinant)), axis1=-2, axis2=-1)
+        trace = np.trace(factor.solve(self._broadcast_scale(determinant)), axis1=-2, axis2=-1)
         wishart = (
             0.5 * (nu * (self.factor.log_determinant() - determinant) - trace) - 0.5 * (d + 1) * determinant
         )
         constant = normals.log_multigamma(0.5 * nu, d) + 0.5 * nu * d * float(np.log(2.0))
         return np.where(inside, normal + wishart - constant, -np.inf)
 
-    def _spread(self, batch: Array) -> Array:
+    def _broadcast_scale(self, batch: Array) -> Array:
         """The scale for each of a batch of draws."""
         shape = np.broadcast_shapes(batch.shape, self.batch)
         return np.broadcast_to(self.scale, (*shape, self.dimension, self.dimension))
 
     def marginal_of_mean(self) -> MultivariateT:
-        """The belief in the mean, whatever the covariance."""
+        """The distribution of the mean, whatever the covariance."""
         freedom = self.freedom - (self.dimension - 1.0)
         return MultivariateT(freedom, self.location, self.scale / (freedom * self.strength)[..., None, None])
 
     def marginal_of_variances(self) -> InverseGamma:
-        """The belief in each coordinate's variance by itself, a batch (*batch, d)."""
+        """The distribution of each coordinate's variance by itself, a batch (*batch, d)."""
         shape = 0.5 * (self.freedom - (self.dimension - 1.0))
         return InverseGamma(shape[..., None], 0.5 * np.diagonal(self.scale, axis1=-2, axis2=-1))
 
@@ -231,7 +238,7 @@ class NormalInverseWishart(Prior):
         return MultivariateT(freedom, self.location, spread[..., None, None] * self.scale)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanCovariance:
-        d, shape, rng = self.dimension, self._shape(size), generator(rng)
+        d, shape, rng = self.dimension, self._shape(size), check_generator(rng)
         # Bartlett: a standard Wishart matrix is AAᵀ, and the covariance is L(AAᵀ)⁻¹Lᵀ for scale LLᵀ
         bartlett = np.zeros((*shape, d, d))
         rows, columns = np.tril_indices(d, -1)

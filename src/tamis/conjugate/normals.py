@@ -1,4 +1,4 @@
-"""Beliefs in a mean and a covariance: what normal–inverse-gamma and normal–inverse-Wishart have in common.
+"""Priors of a mean and a covariance: what normal–inverse-gamma and normal–inverse-Wishart have in common.
 
 The first is the second in one dimension, with freedom 2 · shape and scale 2 · scale; fitted as such.
 """
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from tamis.arrays import Array, floats
-from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, climb, warn_where
+from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, maximize, warn_where
 from tamis.conjugate.prior import Prior, labels_of_both, refuse_unless_grouped
 from tamis.families.stirling import digamma_rise, log_rising
 from tamis.linalg import Cholesky
@@ -35,13 +35,13 @@ class MeanCovariance(NamedTuple):
     covariance: Array  # (..., d, d)
 
 
-class Gathered(NamedTuple):
-    """What Moments come to in the eyes of a belief: about its location, and without NaN for no weight."""
+class MomentsAboutPrior(NamedTuple):
+    """Moments about the location of a prior, without NaN where there is no weight."""
 
     weight: Array  # (...)
     shift: Array  # (..., d): mean − location, 0 where there is no weight
     scatter: Array  # (..., d, d)
-    pull: Array  # (...): how many observations the shift is worth, of data and belief together
+    pull: Array  # (...): how many observations the shift is worth, of data and prior together
 
     @property
     def growth(self) -> Array:
@@ -50,7 +50,7 @@ class Gathered(NamedTuple):
         return np.asarray(self.scatter + self.pull[..., None, None] * squares)
 
 
-def located(data: ArrayLike) -> Array:
+def check_location(data: ArrayLike) -> Array:
     """Locations, or an error that shows the one that is not finite."""
     value = floats(data, "location")
     if not np.isfinite(value).all():
@@ -58,7 +58,7 @@ def located(data: ArrayLike) -> Array:
     return value
 
 
-def labels_of(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
+def labels_after_update(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
     """The labels of a prior, which has these keys, after an update.
 
     Priors without labels may be a grid, (4, 3) against a statistic by three labels: these then name an inner
@@ -70,7 +70,7 @@ def labels_of(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | Non
     return labels_of_both(keys, prior.batch, statistic, seen)
 
 
-def moment(share: Array, scale: Array) -> Array:
+def scale_matrix(share: Array, scale: Array) -> Array:
     """share · scale (..., d, d): where the share is ∞ so is the diagonal, and the rest has no value, NaN.
 
     A square's expectation is infinite if it is not finite; a product's is then ∞ − ∞.
@@ -92,9 +92,9 @@ def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
     return np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
 
 
-def gathered(strength: Array, weight: Array, shift: Array, scatter: Array) -> Gathered:
+def compare_moments(strength: Array, weight: Array, shift: Array, scatter: Array) -> MomentsAboutPrior:
     """A large mean does not cancel here: it met the location before anything is squared."""
-    return Gathered(weight, shift, scatter, strength * weight / (strength + weight))
+    return MomentsAboutPrior(weight, shift, scatter, strength * weight / (strength + weight))
 
 
 def log_multigamma_rise(freedom: Array, weight: Array, d: int) -> Array:
@@ -123,17 +123,19 @@ def log_determinant_excess(ratio: Array) -> Array:
     return total
 
 
-def scale_rise(factor: Cholesky, scale: Array, data: Gathered) -> Array:
+def scale_rise(factor: Cholesky, scale: Array, data: MomentsAboutPrior) -> Array:
     """log |S + growth| − log |S|: the scatter's share, and by the determinant lemma that of the shift.
 
     Far from the location S + growth is all but of rank one, and float64 would keep nothing of the rest.
     """
-    spread = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
-    lever = data.pull * spread.quadratic(data.shift)
-    return np.asarray(log_determinant_rise(factor, scale, data.scatter) + np.log1p(lever))
+    scatters = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
+    leverage = data.pull * scatters.quadratic(data.shift)
+    return np.asarray(log_determinant_rise(factor, scale, data.scatter) + np.log1p(leverage))
 
 
-def log_evidence(strength: Array, freedom: Array, scale: Array, factor: Cholesky, data: Gathered) -> Array:
+def log_evidence(
+    strength: Array, freedom: Array, scale: Array, factor: Cholesky, data: MomentsAboutPrior
+) -> Array:
     """log p(data), the (2π)^(−n d/2) of the normal density included."""
     d, n = scale.shape[-1], data.weight
     return np.asarray(
@@ -148,37 +150,37 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     """Location, strength, freedom and scale of largest evidence for groups (groups, *cells[, d[, d]]).
 
     Where a group's values are all the same, the evidence grows without end as the scale shrinks around them;
-    what is found is the top of the hill on which moments start, with at least 1e-12 of their variance.
+    the result is the local maximum near the moments of the groups, with at least 1e-12 of their variance.
     """
     refuse_unless_grouped(weight)
     cells, d = weight.shape[1:], mean.shape[-1]
     n = weight.reshape(len(weight), -1)
     centres = np.where(n[..., None] > 0, mean.reshape(*n.shape, d), 0.0)
-    spread = scatter.reshape(*n.shape, d, d)
-    centre, factor, unit = _units(n, centres, spread)
+    scatters = scatter.reshape(*n.shape, d, d)
+    centre, factor, unit = _units(n, centres, scatters)
     z = factor.whiten(centres - centre)
     rows = Cholesky(factor.lower[:, None])
-    w = rows.whiten(np.swapaxes(rows.whiten(spread), -1, -2))
+    w = rows.whiten(np.swapaxes(rows.whiten(scatters), -1, -2))
     start, lower, upper = _box(unit, n.max(axis=0))
 
-    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        return _evidence_and_slope(place, unit[live], n[:, live], z[:, live], w[:, live])
+    def objective(point: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
+        return _evidence_and_gradient(point, unit[live], n[:, live], z[:, live], w[:, live])
 
-    top = climb(height, start, lower, upper)
-    warn_where((top[:, d] >= upper[:, d]) | (top[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
-    location, strength, freedom, root = _parameters(top, unit)
+    optimum = maximize(objective, start, lower, upper)
+    warn_where((optimum[:, d] >= upper[:, d]) | (optimum[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
+    location, strength, freedom, root = _parameters(optimum, unit)
     lower_factor = factor.lower @ root
     scale = freedom[:, None, None] * (lower_factor @ np.swapaxes(lower_factor, -1, -2))
-    place = centre + factor.colour(location)
+    point = centre + factor.colour(location)
     return (
-        place.reshape(*cells, d),
+        point.reshape(*cells, d),
         strength.reshape(cells),
         freedom.reshape(cells),
         scale.reshape(*cells, d, d),
     )
 
 
-def _units(n: Array, centres: Array, spread: Array) -> tuple[Array, Cholesky, Array]:
+def _units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, Array]:
     """Where to measure from, and in what: one box and one start then do for data of any scale.
 
     The pooled mean (cells, d), the covariance within groups, and in its units the deviation of all rows.
@@ -187,13 +189,13 @@ def _units(n: Array, centres: Array, spread: Array) -> tuple[Array, Cholesky, Ar
     centre = (n[..., None] * centres).sum(axis=0) / total[:, None]
     about = centres - centre
     between = (n[..., None, None] * about[..., :, None] * about[..., None, :]).sum(axis=0)
-    whole = (spread.sum(axis=0) + between) / total[:, None, None]
-    Cholesky.of(whole, "covariance of all groups together")
+    pooled = (scatters.sum(axis=0) + between) / total[:, None, None]
+    Cholesky.of(pooled, "covariance of all groups together")
     room = np.maximum(n - 1.0, 0.0).sum(axis=0)[:, None, None]
-    within = np.where(room > 0, spread.sum(axis=0) / np.maximum(room, 1e-300), 0.5 * whole)
-    factor = Cholesky.of(within + 1e-12 * whole, "covariance within groups")
+    within = np.where(room > 0, scatters.sum(axis=0) / np.maximum(room, 1e-300), 0.5 * pooled)
+    factor = Cholesky.of(within + 1e-12 * pooled, "covariance within groups")
     rows = Cholesky(factor.lower[:, None])
-    whitened = rows.whiten(np.swapaxes(rows.whiten(whole), -1, -2))
+    whitened = rows.whiten(np.swapaxes(rows.whiten(pooled), -1, -2))
     return centre, factor, np.sqrt(np.diagonal(whitened, axis1=-2, axis2=-1))
 
 
@@ -215,35 +217,35 @@ def _box(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
     return start, lower, upper
 
 
-def _parameters(place: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
+def _parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, Array]:
     """Location, strength, freedom, and the lower root of scale / freedom."""
     d = unit.shape[-1]
-    root = np.zeros((len(place), d, d))
+    root = np.zeros((len(point), d, d))
     rows, columns = np.tril_indices(d)
-    root[:, rows, columns] = place[:, d + 2 :]
+    root[:, rows, columns] = point[:, d + 2 :]
     diagonal = np.arange(d)
     root[:, diagonal, diagonal] = np.exp(root[:, diagonal, diagonal])
-    return unit * place[:, :d], np.exp(place[:, d]), d - 1.0 + np.exp(place[:, d + 1]), root
+    return unit * point[:, :d], np.exp(point[:, d]), d - 1.0 + np.exp(point[:, d + 1]), root
 
 
-def _evidence_and_slope(place: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
+def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
     """Summed over groups: (cells,) and (cells, p)."""
     d = z.shape[-1]
-    location, strength, freedom, root = _parameters(place, unit)
+    location, strength, freedom, root = _parameters(point, unit)
     shape = root @ np.swapaxes(root, -1, -2)
     scale = freedom[:, None, None] * shape
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
-    data = gathered(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
+    data = compare_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
     # (S + W + pull δδᵀ)⁻¹ by Sherman and Morrison: the matrix itself may be too close to rank one for a float
     inverse = Cholesky.of(scale + w, "scale matrix with the scatter").inverse()  # (groups, cells, d, d)
     toward = (inverse @ data.shift[..., None])[..., 0]
-    lever = 1.0 + data.pull * (toward * data.shift).sum(axis=-1)
-    pulled = ((freedom + n) / lever)[..., None] * toward
-    less = (data.pull / lever)[..., None, None] * toward[..., :, None] * toward[..., None, :]
-    precision = (freedom + n)[..., None, None] * (inverse - less)
-    by_location = unit * (pulled * (strength * n / (strength + n))[..., None]).sum(axis=0)
-    square = (pulled * data.shift).sum(axis=-1)
+    leverage = 1.0 + data.pull * (toward * data.shift).sum(axis=-1)
+    weighted = ((freedom + n) / leverage)[..., None] * toward
+    correction = (data.pull / leverage)[..., None, None] * toward[..., :, None] * toward[..., None, :]
+    precision = (freedom + n)[..., None, None] * (inverse - correction)
+    by_location = unit * (weighted * (strength * n / (strength + n))[..., None]).sum(axis=0)
+    square = (weighted * data.shift).sum(axis=-1)
     share = n / (strength + n)
     by_strength = 0.5 * (d * share - strength * np.square(share) * square).sum(axis=0)
     by_scale = 0.5 * (freedom[:, None, None] * factor.inverse() - precision).sum(axis=0)
@@ -255,10 +257,10 @@ def _evidence_and_slope(place: Array, unit: Array, n: Array, z: Array, w: Array)
     diagonal = np.arange(d)
     by_root[:, diagonal, diagonal] *= root[:, diagonal, diagonal]
     rows, columns = np.tril_indices(d)
-    slope = np.column_stack(
+    gradient = np.column_stack(
         [by_location, by_strength, by_freedom * (freedom - d + 1.0), by_root[:, rows, columns]]
     )
-    return value, slope
+    return value, gradient
 
 
 def log_multigamma(half: Array, d: int) -> Array:

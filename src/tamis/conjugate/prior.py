@@ -1,15 +1,14 @@
-"""What a conjugate prior is: a belief that a statistic updates, and all that follows from its normalizer.
+"""What a conjugate prior is: a distribution of parameters that a statistic updates.
 
 A prior is a statistic that nobody observed: ν pseudo-observations of mean χ. `update` adds the statistic that
-somebody did observe. A prior's file gives `update`, `log_normalizer` and the shape of the belief; this file
-says what the evidence is. Where the difference of two normalizers would cancel (one toss of a coin after a
-billion pseudo-observations), the prior's own file says it in terms that do not; the laws hold both to agree.
+somebody did observe. A prior's file defines `update`, `log_normalizer` and the moments; this file derives the
+log-evidence, a difference of two normalizers. Where that would cancel (one toss of a coin after a billion
+pseudo-observations), the prior's own file computes it from terms that do not; the laws hold both to agree.
 
-An object may be a batch of beliefs: its parameters are arrays, and a statistic with the same batch axes, or
-axes that broadcast with them, updates each. What is believed in, a probability or a mean and a variance
-together, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A statistic filed
-by label leaves its labels with the belief, as `keys`; one by other labels is refused, and so is one that no
-data could have.
+An object may be a batch of priors: its parameters are arrays, and a statistic with the same batch axes, or
+axes that broadcast with them, updates each. The parameters, a probability or a mean and a variance together,
+are one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A statistic by label leaves
+its labels with the prior, as `keys`; one by other labels is refused, and so is one that no data could have.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +27,7 @@ Shape = tuple[int, ...]
 
 
 class Prior(ABC):
-    """A belief about parameters, or a batch of beliefs. Before data or after: a posterior is one too."""
+    """A distribution of parameters, or a batch of them. A posterior is one, too."""
 
     @property
     @abstractmethod
@@ -47,7 +46,7 @@ class Prior(ABC):
 
     @abstractmethod
     def update(self, statistic: Any, /) -> Self:
-        """The belief after the statistic was observed."""
+        """The posterior after the statistic was observed."""
 
     @abstractmethod
     def predictive(self) -> Distribution:
@@ -88,7 +87,7 @@ class Prior(ABC):
 
     @abstractmethod
     def log_density(self, parameters: Any) -> Array:
-        """log of the belief's density at the parameters."""
+        """log of the density at the parameters."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Any:
@@ -112,20 +111,20 @@ def refuse_unless(statistic: object, kind: type[Sums], prior: str) -> None:
 
 
 def labels_after(labels: Keys | None, statistic: Sums) -> Keys | None:
-    """The labels that name a belief's first batch axis after an update; those of both must be the same.
+    """The labels that name a prior's first batch axis after an update; those of both must be the same.
 
-    A label that the belief has not met would need the belief from before the first update, which is gone.
+    A new label would need the prior from before the first update, which is not kept.
     """
     if labels is not None and statistic.keys is not None and labels != statistic.keys:
         raise ValueError(
-            f"got a statistic by {statistic.keys!r} for a belief by {labels!r}, expected the same labels: "
+            f"got a statistic by {statistic.keys!r} for a prior by {labels!r}, expected the same labels: "
             "add the statistics first, then update once"
         )
     return statistic.keys if labels is None else labels
 
 
 def labels_of_both(labels: Keys | None, batch: Shape, statistic: Sums, seen: Shape) -> Keys | None:
-    """The labels after an update of a belief of one batch by a statistic of another; these must broadcast.
+    """The labels after an update of a prior of one batch by a statistic of another; these must broadcast.
 
     Labels name the first axis, and must after the update: no axis may come before it, and it may not grow.
     """
@@ -134,7 +133,7 @@ def labels_of_both(labels: Keys | None, batch: Shape, statistic: Sums, seen: Sha
         whole = np.broadcast_shapes(batch, seen)
     except ValueError:
         raise ValueError(
-            f"got a statistic of batch {seen} for a belief of batch {batch}, expected shapes that broadcast"
+            f"got a statistic of batch {seen} for a prior of batch {batch}, expected shapes that broadcast"
         ) from None
     for named, shape in ((labels, batch), (statistic.keys, seen)):
         if named is not None and (len(shape) < len(whole) or whole[0] != len(named)):

@@ -1,4 +1,4 @@
-"""Beliefs in a rate: what Gamma, and the variance of a normal (its inverse is a rate), have in common.
+"""Priors of a rate: what Gamma, and the variance of a normal (its inverse is a rate), have in common.
 
 Events s in a time t update Gamma(a, b) to Gamma(a + s, b + t): counts and their exposure for the Poisson,
 number and sum of waiting times for the exponential, half the weight and half the scatter for the normal. Each
@@ -16,7 +16,7 @@ from tamis.conjugate.ascent import (
     MOST_STRENGTH,
     OVERDISPERSED,
     UNDERDISPERSED,
-    climb,
+    maximize,
     warn_where,
 )
 from tamis.families.normalizers import log_gamma_normalizer
@@ -24,7 +24,7 @@ from tamis.families.stirling import bregman, deviance, digamma_rise, remainder
 
 
 def log_density(shape: Array, rate: Array, value: Array) -> Array:
-    """Of the belief, at a rate; −∞ below zero, NaN at NaN."""
+    """Log-density of a gamma distribution at a rate; −∞ below zero, NaN at NaN."""
     inside = np.where((value > 0) & np.isfinite(value), value, 1.0)
     density = -deviance(shape, rate * inside, shape - rate * inside) - remainder(shape) - np.log(inside)
     outside = np.where(np.isnan(value), np.nan, -np.inf)
@@ -61,17 +61,17 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     none = np.column_stack([np.zeros_like(pooled), np.log(heaviest)])
     lower, start, upper = (np.where(some[:, None], bound, none) for bound in (lower, start, upper))
 
-    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        (a, b), n, time = _parameters(place), s[:, live], t[:, live]
+    def objective(point: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
+        (a, b), n, time = _parameters(point), s[:, live], t[:, live]
         value = _log_mass(a, b, n, time).sum(axis=0)
         by_shape = a * (digamma_rise(a, n) - np.log1p(time / b)).sum(axis=0)
         by_rate = ((a * time - b * n) / (b + time)).sum(axis=0)
         return value, np.column_stack([-by_rate, by_shape + by_rate])
 
-    top = climb(height, start, lower, upper)
-    warn_where(some & (top[:, 1] >= upper[:, 1]), UNDERDISPERSED)
-    warn_where(some & (top[:, 1] <= lower[:, 1]), OVERDISPERSED)
-    a, b = _parameters(top)
+    optimum = maximize(objective, start, lower, upper)
+    warn_where(some & (optimum[:, 1] >= upper[:, 1]), UNDERDISPERSED)
+    warn_where(some & (optimum[:, 1] <= lower[:, 1]), OVERDISPERSED)
+    a, b = _parameters(optimum)
     return a.reshape(cells), (b / pooled).reshape(cells)
 
 
@@ -89,10 +89,10 @@ def _log_mass(shape: Array, rate: Array, events: Array, time: Array) -> Array:
     return np.asarray(likelihood - loss + (remainder(shape + events) - remainder(shape)))
 
 
-def _parameters(place: Array) -> tuple[Array, Array]:
+def _parameters(point: Array) -> tuple[Array, Array]:
     """log mean and log shape (cells, 2) → shape and rate (cells,)."""
-    shape = np.exp(place[:, 1])
-    return shape, shape / np.exp(place[:, 0])
+    shape = np.exp(point[:, 1])
+    return shape, shape / np.exp(point[:, 0])
 
 
 def _shape(events: Array, time: Array, by_time: bool) -> Array:

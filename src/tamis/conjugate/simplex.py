@@ -1,8 +1,8 @@
-"""Beliefs in shares that sum to one: what Beta (two shares) and Dirichlet (any number) have in common.
+"""Priors of probabilities that sum to one: what Beta (two) and Dirichlet (any number of them) have in common.
 
-All arrays have the shares on their last axis. Each formula is the textbook's with the bulk of its gamma
-functions cancelled on paper (see stirling). What is left of an evidence is a likelihood at the posterior
-mean, less the deviance of the prior mean from it, less remainders that a reader may know as Occam's factor.
+The probabilities are on the last axis of all arrays. Each formula is the textbook's with the bulk of its
+gamma functions cancelled on paper (see stirling). What is left of a log-evidence is a log-likelihood at the
+posterior mean, less the deviance of the prior mean from it, less remainders, also known as Occam's factor.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tamis.conjugate.ascent import (
     OVERDISPERSED,
     SINGLES,
     UNDERDISPERSED,
-    climb,
+    maximize,
     warn_where,
 )
 from tamis.conjugate.prior import refuse_unless_grouped
@@ -46,9 +46,9 @@ def log_mass(concentration: Array, counts: Array) -> Array:
 
 
 def log_density(concentration: Array, shares: Array) -> Array:
-    """Of the belief, at shares; −∞ off the simplex, NaN at NaN.
+    """Log-density of a Dirichlet distribution at probabilities; −∞ off the simplex, NaN at NaN.
 
-    A share that all but fills the whole is told by what it leaves: 1 − 1e-17 is 1, and its rest still 1e-17.
+    A probability near 1 is computed from the sum of the others, which may be 1e-17, where 1 − 1e-17 is 1.
     """
     strength, total = concentration.sum(axis=-1, keepdims=True), shares.sum(axis=-1, keepdims=True)
     on = ((shares >= 0) & (np.abs(total - 1.0) <= _ON_SIMPLEX)).all(axis=-1)
@@ -66,7 +66,7 @@ def log_density(concentration: Array, shares: Array) -> Array:
 
 
 def kl(concentration: Array, other: Array) -> Array:
-    """From the belief with one concentration to that with another."""
+    """Divergence of one Dirichlet distribution from another."""
     strength, others = concentration.sum(axis=-1, keepdims=True), other.sum(axis=-1, keepdims=True)
     step = (other * strength - concentration * others) / strength
     loss = deviance(other, concentration * (others / strength), step)
@@ -84,14 +84,14 @@ def fit(counts: Array) -> Array:
     share = np.maximum(table.sum(axis=0) / np.maximum(weight.sum(axis=0), 1e-300)[:, None], LEAST_SHARE)
     strength = _strength(table, weight, share)
     if k > _FEW:
-        share, strength = _ascended(table, weight, share, strength)
+        share, strength = _climb_by_newton(table, weight, share, strength)
     start = np.column_stack([np.log(share), np.log(strength)])
     lower, upper = np.full_like(start, np.log(LEAST_SHARE)), np.full_like(start, 5.0)
     lower[:, -1], upper[:, -1] = np.log(LEAST_STRENGTH), np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))
 
-    def height(place: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
-        mean = special.softmax(place[:, :-1], axis=-1)
-        concentration = mean * np.exp(place[:, -1:])
+    def objective(point: Array, live: NDArray[np.int64]) -> tuple[Array, Array]:
+        mean = special.softmax(point[:, :-1], axis=-1)
+        concentration = mean * np.exp(point[:, -1:])
         value = log_dirichlet_ratio(concentration, table[:, live]).sum(axis=0)
         pooled = digamma_rise(concentration.sum(axis=-1, keepdims=True), weight[:, live, None])
         rise = digamma_rise(concentration, table[:, live]) - pooled
@@ -99,13 +99,13 @@ def fit(counts: Array) -> Array:
         by_strength = by_share.sum(axis=-1, keepdims=True)
         return value, np.concatenate([by_share - mean * by_strength, by_strength], axis=-1)
 
-    top = climb(height, start, lower, upper)
+    optimum = maximize(objective, start, lower, upper)
     single = (((table == 0) | (table == 1)) & (weight <= 1)[..., None]).all(axis=(0, -1))
     warn_where(single, SINGLES)
-    warn_where(~single & (top[:, -1] >= upper[:, -1]), UNDERDISPERSED)
-    warn_where(~single & (top[:, -1] <= lower[:, -1]), OVERDISPERSED)
-    strength = np.where(single, 1.0, np.exp(top[:, -1]))[:, None]
-    return np.asarray((special.softmax(top[:, :-1], axis=-1) * strength).reshape(*cells, k))
+    warn_where(~single & (optimum[:, -1] >= upper[:, -1]), UNDERDISPERSED)
+    warn_where(~single & (optimum[:, -1] <= lower[:, -1]), OVERDISPERSED)
+    strength = np.where(single, 1.0, np.exp(optimum[:, -1]))[:, None]
+    return np.asarray((special.softmax(optimum[:, :-1], axis=-1) * strength).reshape(*cells, k))
 
 
 def _strength(table: Array, weight: Array, share: Array) -> Array:
@@ -119,38 +119,39 @@ def _strength(table: Array, weight: Array, share: Array) -> Array:
     return np.asarray(np.clip(strength, 0.01, 10.0 * np.maximum(weight.max(axis=0), 1.0)))
 
 
-def _ascended(table: Array, weight: Array, share: Array, strength: Array) -> tuple[Array, Array]:
-    """Shares (cells, K) and strength (cells,) near the top, by Newton's steps in log α.
+def _climb_by_newton(table: Array, weight: Array, share: Array, strength: Array) -> tuple[Array, Array]:
+    """Shares (cells, K) and strength (cells,) near the optimum, by Newton's steps in log α.
 
     The curvature is a diagonal and one outer product (T. Minka, Estimating a Dirichlet distribution, 2000): a
-    step costs no more than a slope. It is curtailed to bend downwards, and halved until the evidence rises.
+    step costs no more than a gradient. The curvature is made negative, and steps are halved until the
+    evidence rises.
     """
     least, most = LEAST_STRENGTH, MOST_STRENGTH * np.maximum(weight.max(axis=0), 1.0)
 
-    def inside(logs: Array) -> Array:
+    def clip(logs: Array) -> Array:
         peak = logs.max(axis=-1, keepdims=True)
         total = peak[:, 0] + np.log(np.exp(logs - peak).sum(axis=-1))
         logs = logs + (np.clip(total, np.log(least), np.log(most)) - total)[:, None]
         return np.asarray(np.maximum(logs, np.log(LEAST_SHARE) + np.minimum(total, np.log(most))[:, None]))
 
-    place = inside(np.log(share * strength[:, None]))
-    value = log_dirichlet_ratio(np.exp(place), table).sum(axis=0)
+    point = clip(np.log(share * strength[:, None]))
+    value = log_dirichlet_ratio(np.exp(point), table).sum(axis=0)
     for _ in range(_NEWTON_STEPS):
-        step = _newton(np.exp(place), table, weight)
+        step = _newton(np.exp(point), table, weight)
         step = step * np.minimum(1.0, 2.0 / np.maximum(np.abs(step).max(axis=-1, keepdims=True), 1e-300))
         for _ in range(10):
-            reached = inside(place + step)
-            risen = log_dirichlet_ratio(np.exp(reached), table).sum(axis=0)
-            worse = ~(risen >= value)
+            new_point = clip(point + step)
+            new_value = log_dirichlet_ratio(np.exp(new_point), table).sum(axis=0)
+            worse = ~(new_value >= value)
             if not worse.any():
                 break
             step = np.where(worse[:, None], 0.5 * step, step)
-        gain = np.where(worse, 0.0, risen - value)
-        place = np.where(worse[:, None], place, reached)
-        value = np.where(worse, value, risen)
+        gain = np.where(worse, 0.0, new_value - value)
+        point = np.where(worse[:, None], point, new_point)
+        value = np.where(worse, value, new_value)
         if (gain <= 1e-12 * (1.0 + np.abs(value))).all():
             break
-    alpha = np.exp(place)
+    alpha = np.exp(point)
     total = alpha.sum(axis=-1)
     return np.asarray(np.maximum(alpha / total[:, None], LEAST_SHARE)), total
 
@@ -158,14 +159,16 @@ def _ascended(table: Array, weight: Array, share: Array, strength: Array) -> tup
 def _newton(alpha: Array, table: Array, weight: Array) -> Array:
     """Newton's step in log α (cells, K)."""
     strength = alpha.sum(axis=-1)
-    seen = table > 0
+    positive_counts = table > 0
     pooled = digamma_rise(strength, weight).sum(axis=0)[:, None]
-    slope = alpha * (_summed(digamma_rise, alpha, table, seen) - pooled)
-    bend = np.square(alpha) * _summed(_trigamma_rise, alpha, table, seen) + np.minimum(slope, 0.0)
-    bend = np.minimum(bend, -1e-300)
+    gradient = alpha * (_sum_over_groups(digamma_rise, alpha, table, positive_counts) - pooled)
+    curvature = np.square(alpha) * _sum_over_groups(
+        _trigamma_rise, alpha, table, positive_counts
+    ) + np.minimum(gradient, 0.0)
+    curvature = np.minimum(curvature, -1e-300)
     outer = -_trigamma_rise(strength, weight).sum(axis=0)
-    outer = np.minimum(outer, (1.0 - 1e-8) / (np.square(alpha) / -bend).sum(axis=-1))
-    push, pull = slope / bend, alpha / bend
+    outer = np.minimum(outer, (1.0 - 1e-8) / (np.square(alpha) / -curvature).sum(axis=-1))
+    push, pull = gradient / curvature, alpha / curvature
     share = outer * (alpha * push).sum(axis=-1) / (1.0 + outer * (alpha * pull).sum(axis=-1))
     return np.asarray(pull * share[:, None] - push)
 
@@ -175,10 +178,12 @@ def _trigamma_rise(x: Array, n: Array) -> Array:
     return np.asarray(special.zeta(2.0, x + n) - special.zeta(2.0, x))
 
 
-def _summed(
-    rise: Callable[[Array, Array], Array], alpha: Array, table: Array, seen: NDArray[np.bool_]
+def _sum_over_groups(
+    rise: Callable[[Array, Array], Array], alpha: Array, table: Array, positive_counts: NDArray[np.bool_]
 ) -> Array:
-    """Σ over groups of what a category's count makes rise (cells, K); what was not counted does not."""
-    risen = np.zeros(table.shape)
-    risen[seen] = rise(np.broadcast_to(alpha, table.shape)[seen], table[seen])
-    return np.asarray(risen.sum(axis=0))
+    """Σ over groups of the rise of a function at each positive count (cells, K); it is 0 at a count of 0."""
+    new_value = np.zeros(table.shape)
+    new_value[positive_counts] = rise(
+        np.broadcast_to(alpha, table.shape)[positive_counts], table[positive_counts]
+    )
+    return np.asarray(new_value.sum(axis=0))

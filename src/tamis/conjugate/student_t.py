@@ -1,4 +1,4 @@
-"""Student t: a normal observation, whose mean and variance are a belief."""
+"""Student t: a normal observation whose mean and variance have a normal–inverse-gamma distribution."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate import normals
-from tamis.conjugate.distribution import Univariate, probabilities, together
-from tamis.families.family import Size, generator, positive
+from tamis.conjugate.distribution import Univariate, broadcast_parameters, check_probabilities
+from tamis.families.family import Size, check_generator, check_positive
 from tamis.families.stirling import log_rising
 
 _LOG_PI = float(np.log(np.pi))
@@ -31,10 +31,10 @@ class StudentT(Univariate):
     scale: Array  # batch
 
     def __init__(self, freedom: ArrayLike, location: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> None:
-        nu, centre, width = together(
-            freedom=positive(freedom, "freedom"),
-            location=normals.located(location),
-            scale=positive(scale, "scale"),
+        nu, centre, width = broadcast_parameters(
+            freedom=check_positive(freedom, "freedom"),
+            location=normals.check_location(location),
+            scale=check_positive(scale, "scale"),
         )
         object.__setattr__(self, "freedom", nu)
         object.__setattr__(self, "location", centre)
@@ -71,7 +71,7 @@ class StudentT(Univariate):
 
     def quantile(self, probability: ArrayLike) -> Array:
         return np.asarray(
-            self.location + self.scale * special.stdtrit(self.freedom, probabilities(probability))
+            self.location + self.scale * special.stdtrit(self.freedom, check_probabilities(probability))
         )
 
     def _standard(self, x: ArrayLike) -> Array:
@@ -79,7 +79,7 @@ class StudentT(Univariate):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         return np.asarray(
-            self.location + self.scale * generator(rng).standard_t(self.freedom, size=self._shape(size))
+            self.location + self.scale * check_generator(rng).standard_t(self.freedom, size=self._shape(size))
         )
 
 

@@ -9,7 +9,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import ProbabilityFamily
-from tamis.families.family import parameter
+from tamis.families.family import freeze_parameter
 from tamis.families.stirling import deviance
 
 
@@ -27,7 +27,7 @@ class Bernoulli(ProbabilityFamily):
     probability: Array  # batch
 
     def __init__(self, probability: ArrayLike) -> None:
-        value = parameter(probability, "probability")
+        value = freeze_parameter(probability, "probability")
         if not ((value >= 0) & (value <= 1)).all():
             raise ValueError(f"got a probability of {value.min()} to {value.max()}, expected between 0 and 1")
         object.__setattr__(self, "probability", value)

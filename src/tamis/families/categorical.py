@@ -10,8 +10,8 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.conjugacy import ConjugateFamily
-from tamis.families.counts import whole
-from tamis.families.family import Tallied, logarithm, observed
+from tamis.families.counts import is_count
+from tamis.families.family import Tallied, check_statistic, log_or_minus_infinity
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
@@ -21,7 +21,7 @@ from tamis.stats import Tally
 class Categorical(Tallied, ConjugateFamily):
     """A category 0 … K−1, each of the given probability; 0 is a probability too.
 
-    Full: T(x) is one-hot, η = log p, one a category. `minimal=True`: the last category is the reference,
+    Full: T(x) is one-hot, η = log p, one per category. `minimal=True`: the last category is the reference,
     T(x) leaves it out, and η = log(p / p of the last). See `tamis.families.simplex` for probabilities of 0.
 
     >>> die = Categorical([0.5, 0.25, 0.25]).fit(Categorical([0.5, 0.25, 0.25]).observe([0, 2, 2, 1, 2]))
@@ -35,7 +35,7 @@ class Categorical(Tallied, ConjugateFamily):
     minimal: bool
 
     def __init__(self, probabilities: ArrayLike, minimal: bool = False) -> None:
-        object.__setattr__(self, "probabilities", simplex.checked(probabilities))
+        object.__setattr__(self, "probabilities", simplex.check_probabilities(probabilities))
         object.__setattr__(self, "minimal", minimal)
 
     @property
@@ -53,7 +53,7 @@ class Categorical(Tallied, ConjugateFamily):
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         value = floats(x, "x")
-        return np.asarray(whole(value) & (value < self.categories))
+        return np.asarray(is_count(value) & (value < self.categories))
 
     def sufficient(self, x: ArrayLike) -> Array:
         """One-hot (..., K), or (..., K−1); zeros where x is no category."""
@@ -78,13 +78,13 @@ class Categorical(Tallied, ConjugateFamily):
 
     @property
     def mean_parameters(self) -> Array:
-        return simplex.reduced(self.probabilities, self.minimal)
+        return simplex.drop_reference(self.probabilities, self.minimal)
 
     def with_natural(self, natural: ArrayLike) -> Self:
         return type(self)(simplex.softmax(floats(natural, "natural"), self.minimal), self.minimal)
 
     def with_mean(self, mean: ArrayLike) -> Self:
-        return type(self)(simplex.completed(floats(mean, "mean"), 1.0, self.minimal), self.minimal)
+        return type(self)(simplex.add_reference(floats(mean, "mean"), 1.0, self.minimal), self.minimal)
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
         return log_dirichlet_normalizer(self._counts(weight, total))
@@ -116,7 +116,7 @@ class Categorical(Tallied, ConjugateFamily):
 
     def _counts(self, weight: Array, total: Array) -> Array:
         """Of all categories (*batch, K)."""
-        return simplex.completed(total, weight, self.minimal)
+        return simplex.add_reference(total, weight, self.minimal)
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         uniform = rng.random(shape)
@@ -131,7 +131,7 @@ class Categorical(Tallied, ConjugateFamily):
         inside = self.supports(x)
         index = np.where(inside, floats(x, "x"), 0.0).astype(np.int64)
         shape = np.broadcast_shapes(index.shape, self.batch)
-        logs = np.broadcast_to(logarithm(self.probabilities), (*shape, self.categories))
+        logs = np.broadcast_to(log_or_minus_infinity(self.probabilities), (*shape, self.categories))
         picked = np.take_along_axis(logs, np.broadcast_to(index, shape)[..., None], axis=-1)[..., 0]
         return np.where(inside, picked, -np.inf)
 
@@ -143,9 +143,9 @@ class Categorical(Tallied, ConjugateFamily):
 
     def fit(self, statistic: Tally) -> Self:
         """From `observe`, or from `Tally.count` of categories, which needs no one-hot rows."""
-        weight, total = observed(statistic, Tally).weight.value, statistic.total.value
+        weight, total = check_statistic(statistic, Tally).weight.value, statistic.total.value
         if statistic.terms is None:
-            counts = simplex.completed(total, weight, self.minimal)
+            counts = simplex.add_reference(total, weight, self.minimal)
         else:
             named = np.array(list(statistic.terms), dtype=object)
             inside = self.supports(named)

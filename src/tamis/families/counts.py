@@ -18,15 +18,15 @@ from tamis.families.stirling import deviance, factorial_remainder
 
 # Means below 256 are summed over 0 … 511: what lies beyond has probability under e⁻⁹⁹.
 # From there on fourteen central moments leave an error below 2e-13 (measured against 60-digit sums).
-_SUMMED = 256.0
-_TOP = 512
+_LARGE = 256.0
+_TERMS = 512
 _ORDER = 14
 _SINGLE = 4096.0  # counts that are summed one by one
 _NORMAL = 1e18  # NumPy draws up to 9.2e18; here a normal count has skewness 0 for 1e-9, and is rounded by 128
-_CHUNK = 2048  # cells summed at a time: 8 MB an intermediate
+_CHUNK = 2048  # cells summed at a time: 8 MB per intermediate array
 
 
-def whole(value: Array) -> NDArray[np.bool_]:
+def is_count(value: Array) -> NDArray[np.bool_]:
     """Whether each value is one of 0, 1, 2, …"""
     return np.asarray(np.isfinite(value) & (value >= 0) & (value == np.floor(value)))
 
@@ -65,54 +65,54 @@ def expect_over_counts(
 
     last = mean + 12.0 * deviation + 45.0 * tail
     first = max(0.0, np.floor(mean - 12.0 * deviation))
-    found = float(term(np.arange(first, min(last, first + _SINGLE) + 1.0)).sum())
+    total = float(term(np.arange(first, min(last, first + _SINGLE) + 1.0)).sum())
     start = first + _SINGLE + 0.5
     if last <= start:
-        return found
-    found += float(term(np.array([start + 0.5]))[0] - term(np.array([start - 0.5]))[0]) / 24.0
+        return total
+    total += float(term(np.array([start + 0.5]))[0] - term(np.array([start - 0.5]))[0]) / 24.0
     edges = [start]
     while edges[-1] < last:
         edges.append(edges[-1] + min(0.25 * edges[-1], 0.5 * deviation))
     left, width = np.array(edges[:-1])[:, None], np.diff(edges)[:, None]
     points, weights = np.polynomial.legendre.leggauss(20)
     integral = term(left + width * (0.5 * points + 0.5)) * (0.5 * width * weights)
-    return found + float(integral.sum())
+    return total + float(integral.sum())
 
 
-def expected_log_poisson(mean: Array, share: Array | None = None, trials: Array | None = None) -> Array:
-    """E[log Poisson(X | mean)] for X of this mean: Poisson, or binomial with mean = trials · share.
+def mean_log_poisson(mean: Array, probability: Array | None = None, trials: Array | None = None) -> Array:
+    """E[log Poisson(X | mean)] for X of this mean: Poisson, or binomial with mean = trials · probability.
 
     Broadcast arguments are of one shape. For a Poisson X this is minus its entropy.
     """
     flat = mean.reshape(-1)
-    p = np.zeros_like(flat) if share is None else share.reshape(-1)
+    p = np.zeros_like(flat) if probability is None else probability.reshape(-1)
     n = None if trials is None else trials.reshape(-1)
     result = np.empty_like(flat)
-    large = flat >= _SUMMED
-    result[large] = _by_moments(flat[large], p[large])
+    large = flat >= _LARGE
+    result[large] = _expand_in_moments(flat[large], p[large])
     small = np.flatnonzero(~large)
     for start in range(0, len(small), _CHUNK):
         cells = small[start : start + _CHUNK]
-        result[cells] = _by_summing(flat[cells], p[cells], None if n is None else n[cells])
+        result[cells] = _sum_terms(flat[cells], p[cells], None if n is None else n[cells])
     return result.reshape(mean.shape)
 
 
-def _by_summing(mean: Array, share: Array, trials: Array | None) -> Array:
-    x = np.arange(float(_TOP))[:, None]
+def _sum_terms(mean: Array, probability: Array, trials: Array | None) -> Array:
+    x = np.arange(float(_TERMS))[:, None]
     log_term = log_poisson(x, mean)
     log_mass = log_term
     if trials is not None:
-        others = log_poisson(trials - x, trials * (1.0 - share)) - log_poisson(trials, trials)
+        others = log_poisson(trials - x, trials * (1.0 - probability)) - log_poisson(trials, trials)
         log_mass = log_term + others
     mass = np.exp(log_mass)
     return np.asarray((mass * np.where(mass > 0, log_term, 0.0)).sum(axis=0))
 
 
-def _by_moments(mean: Array, share: Array) -> Array:
+def _expand_in_moments(mean: Array, probability: Array) -> Array:
     """−s(mean) − Σ μₖ f⁽ᵏ⁾(mean)/k!, from the Taylor series of f(x) = log x!; μₖ are central moments."""
     m = np.minimum(mean, 1e15)  # all but the first term are below 1e-15 beyond, and would overflow
-    variance = m * (1.0 - share)
-    cumulants = [variance * np.polyval(polynomial, share) for polynomial in _cumulants()]  # κ₂, κ₃, …
+    variance = m * (1.0 - probability)
+    cumulants = [variance * np.polyval(polynomial, probability) for polynomial in _cumulants()]  # κ₂, κ₃, …
     moments = [np.ones_like(m), np.zeros_like(m)]
     series = np.zeros_like(m)
     for k in range(2, _ORDER + 1):
@@ -128,11 +128,11 @@ def _cumulants() -> list[list[int]]:
     From κₖ₊₁ = p(1 − p) dκₖ/dp: Rₖ₊₁ = d/dp [(p − p²) Rₖ].
     """
     polynomial = [1]  # lowest power first
-    found = [[1]]
+    polynomials = [[1]]
     for _ in range(_ORDER - 2):
         shifted = [0, *polynomial]
         polynomial = [
             (j + 1) * (a - b) for j, (a, b) in enumerate(zip([*polynomial, 0], shifted, strict=True))
         ]
-        found.append(polynomial[::-1])
-    return found
+        polynomials.append(polynomial[::-1])
+    return polynomials

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import RateFamily
-from tamis.families.family import parameter, positive
-from tamis.families.stirling import excess
+from tamis.families.family import check_positive, freeze_parameter
+from tamis.families.stirling import log1p_gap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Exponential(RateFamily):
     rate: Array  # batch
 
     def __init__(self, rate: ArrayLike) -> None:
-        object.__setattr__(self, "rate", parameter(positive(rate, "rate"), "rate"))
+        object.__setattr__(self, "rate", freeze_parameter(check_positive(rate, "rate"), "rate"))
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -90,4 +90,4 @@ class Exponential(RateFamily):
         return np.asarray(1.0 - np.log(self.rate))
 
     def _kl(self, other: Self) -> Array:
-        return excess((other.rate - self.rate) / self.rate)
+        return log1p_gap((other.rate - self.rate) / self.rate)

@@ -81,13 +81,13 @@ class Family(ABC):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         """Independent draws: (*size, *batch, *event)."""
-        return self._draw(generator(rng), (*sized(size), *self.batch))
+        return self._draw(check_generator(rng), (*to_shape(size), *self.batch))
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """Draws (*shape, *event), for a shape that ends in the batch's."""
 
-    def expected_log_base(self) -> Array:
+    def mean_log_base(self) -> Array:
         """E[log h(x)] (*batch,): 0 unless the family says otherwise."""
         return np.zeros(self.batch)
 
@@ -105,7 +105,7 @@ class Family(ABC):
     def entropy(self) -> Array:
         """−E[log p(x)] in nats (*batch,)."""
         inner = (self.natural * self.mean_parameters).sum(axis=-1)
-        return np.asarray(self.log_partition(self.natural) - inner - self.expected_log_base())
+        return np.asarray(self.log_partition(self.natural) - inner - self.mean_log_base())
 
     def kl(self, other: Self) -> Array:
         """KL(self ‖ other) in nats, for another member of the same family, over the same values."""
@@ -117,13 +117,7 @@ class Family(ABC):
         return self._kl(other)
 
     def _kl(self, other: Self) -> Array:
-        """The Bregman divergence of A."""
-        step = other.natural - self.natural
-        return np.asarray(
-            other.log_partition(other.natural)
-            - self.log_partition(self.natural)
-            - (step * self.mean_parameters).sum(axis=-1)
-        )
+        return bregman_divergence(self, other)
 
     @abstractmethod
     def observe(self, x: object, weights: object = None, by: object = None) -> Sums:
@@ -136,6 +130,16 @@ class Family(ABC):
         Called on any member, of which it keeps the form (categories, trials, minimal or full) and ignores the
         parameters: `Gaussian(0, 1).fit(statistic)`, and not `Gaussian.fit(statistic)`.
         """
+
+
+def bregman_divergence(member: Family, other: Family) -> Array:
+    """KL(member ‖ other) of two members of one family: the Bregman divergence of A."""
+    step = other.natural - member.natural
+    return np.asarray(
+        other.log_partition(other.natural)
+        - member.log_partition(member.natural)
+        - (step * member.mean_parameters).sum(axis=-1)
+    )
 
 
 class Tallied(Family):
@@ -155,7 +159,7 @@ class Tallied(Family):
         return Tally.observe(self.sufficient(values), weights, by)
 
     def fit(self, statistic: Tally) -> Self:
-        mean = observed(statistic, Tally).mean
+        mean = check_statistic(statistic, Tally).mean
         if mean.shape[-1] != self.natural.shape[-1]:
             raise ValueError(
                 f"got a Tally of {mean.shape[-1]} terms, expected {self.natural.shape[-1]} for a "
@@ -164,14 +168,14 @@ class Tallied(Family):
         return self.with_mean(mean)
 
 
-def parameter(data: ArrayLike, what: str) -> Array:
+def freeze_parameter(data: ArrayLike, what: str) -> Array:
     """A parameter as a member keeps it: float64, its own copy, read-only; `what` names it in a message."""
     value = np.array(floats(np.asarray(data), what))
     value.setflags(write=False)
     return value
 
 
-def positive(value: ArrayLike, what: str) -> Array:
+def check_positive(value: ArrayLike, what: str) -> Array:
     """Finite numbers above zero, or an error that names them."""
     array = floats(value, what)
     if not ((array > 0) & np.isfinite(array)).all():
@@ -180,21 +184,21 @@ def positive(value: ArrayLike, what: str) -> Array:
     return array
 
 
-def positive_number(value: object, what: str) -> float:
+def check_positive_number(value: object, what: str) -> float:
     """One finite number above zero, or an error that names it."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "iuf":
         raise TypeError(f"got {what}={value!r}, expected one number above zero")
-    return float(positive(array, what))
+    return float(check_positive(array, what))
 
 
-def logarithm(x: Array) -> Array:
+def log_or_minus_infinity(x: Array) -> Array:
     """log x, and −∞ at 0 without a warning."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(x))
 
 
-def vectors(x: ArrayLike, d: int, what: str) -> Array:
+def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
     """Vectors (..., d), or an error that names them: one number would be broadcast to all coordinates."""
     values = floats(x, what)
     if values.ndim == 0 or values.shape[-1] != d:
@@ -202,7 +206,7 @@ def vectors(x: ArrayLike, d: int, what: str) -> Array:
     return values
 
 
-def observed(given: Any, kind: type[Sums]) -> Any:
+def check_statistic(given: Any, kind: type[Sums]) -> Any:
     """The statistic itself, if all of its cells hold some weight: no member fits what was never seen."""
     statistic: Any = given
     if not isinstance(given, kind):
@@ -217,7 +221,7 @@ def observed(given: Any, kind: type[Sums]) -> Any:
     return statistic
 
 
-def sized(size: Size) -> tuple[int, ...]:
+def to_shape(size: Size) -> tuple[int, ...]:
     """A size as a shape."""
     given: Any = size
     try:
@@ -229,7 +233,7 @@ def sized(size: Size) -> tuple[int, ...]:
     return draws
 
 
-def generator(rng: object) -> np.random.Generator:
+def check_generator(rng: object) -> np.random.Generator:
     """The generator itself, or an error that says where to get one."""
     if not isinstance(rng, np.random.Generator):
         raise TypeError(

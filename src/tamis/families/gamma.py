@@ -9,8 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import RateFamily
-from tamis.families.family import parameter, positive, positive_number
-from tamis.families.stirling import deviance, excess, remainder
+from tamis.families.family import check_positive, check_positive_number, freeze_parameter
+from tamis.families.stirling import deviance, log1p_gap, remainder
 
 _LEAST = float(np.nextafter(0.0, 1.0))  # a draw that rounding would make 0
 
@@ -34,8 +34,8 @@ class Gamma(RateFamily):
     rate: Array  # batch
 
     def __init__(self, shape: float, rate: ArrayLike = 1.0) -> None:
-        object.__setattr__(self, "shape", positive_number(shape, "shape"))
-        object.__setattr__(self, "rate", parameter(positive(rate, "rate"), "rate"))
+        object.__setattr__(self, "shape", check_positive_number(shape, "shape"))
+        object.__setattr__(self, "rate", freeze_parameter(check_positive(rate, "rate"), "rate"))
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ class Gamma(RateFamily):
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(np.maximum(rng.standard_gamma(self.shape, shape) / self.rate, _LEAST))
 
-    def expected_log_base(self) -> Array:
+    def mean_log_base(self) -> Array:
         expected_log = special.digamma(self.shape) - np.log(self.rate)
         return np.asarray((self.shape - 1.0) * expected_log - special.gammaln(self.shape))
 
@@ -103,4 +103,4 @@ class Gamma(RateFamily):
         return np.asarray(k - np.log(self.rate) + special.gammaln(k) + (1.0 - k) * special.digamma(k))
 
     def _kl(self, other: Self) -> Array:
-        return np.asarray(self.shape * excess((other.rate - self.rate) / self.rate))
+        return np.asarray(self.shape * log1p_gap((other.rate - self.rate) / self.rate))

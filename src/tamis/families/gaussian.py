@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
 from tamis.families.conjugacy import ConjugateFamily
-from tamis.families.family import observed, parameter
+from tamis.families.family import check_statistic, freeze_parameter
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
-from tamis.families.stirling import excess
+from tamis.families.stirling import log1p_gap
 from tamis.stats import Moments
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
@@ -41,7 +41,9 @@ class Gaussian(ConjugateFamily):
     variance: Array  # batch
 
     def __init__(self, mean: ArrayLike, variance: ArrayLike) -> None:
-        mu, sigma2 = np.broadcast_arrays(parameter(mean, "mean"), parameter(variance, "variance"))
+        mu, sigma2 = np.broadcast_arrays(
+            freeze_parameter(mean, "mean"), freeze_parameter(variance, "variance")
+        )
         refuse_unless_gaussian(mu, sigma2)
         object.__setattr__(self, "mean", mu)
         object.__setattr__(self, "variance", sigma2)
@@ -127,7 +129,7 @@ class Gaussian(ConjugateFamily):
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.mean + np.sqrt(self.variance) * rng.standard_normal(shape))
 
-    def expected_log_base(self) -> Array:
+    def mean_log_base(self) -> Array:
         return np.full(self.batch, -0.5 * _LOG_TAU)
 
     def log_density(self, x: ArrayLike) -> Array:
@@ -140,16 +142,16 @@ class Gaussian(ConjugateFamily):
         return np.asarray(0.5 * (1.0 + _LOG_TAU + np.log(self.variance)))
 
     def _kl(self, other: Self) -> Array:
-        ratio = excess((self.variance - other.variance) / other.variance)
+        ratio = log1p_gap((self.variance - other.variance) / other.variance)
         step = (self.mean - other.mean) ** 2 / other.variance
         return np.asarray(0.5 * (ratio + step))
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Moments:
-        """One Gaussian a column: x is (n,) or (n, *columns)."""
+        """One Gaussian per column: x is (n,) or (n, *columns)."""
         return observe_columns(x, weights, by)
 
     def fit(self, statistic: Any) -> Self:
-        return type(self)(observed(statistic, Moments).mean, statistic.variance)
+        return type(self)(check_statistic(statistic, Moments).mean, statistic.variance)
 
 
 def _scatter(weight: Array, total: Array) -> Array:
@@ -177,7 +179,7 @@ def variance_of(eta: Array) -> Array:
 
 
 def quadratic_partition(first: Array, second: Array) -> Array:
-    """A of one Gaussian a cell; ∞ unless η₂ < 0."""
+    """A(η) of one Gaussian per cell; ∞ unless η₂ < 0."""
     inside = second < 0
     eta = np.where(inside, second, -1.0)
     return np.where(inside, -0.25 * first**2 / eta - 0.5 * np.log(-2.0 * eta), np.inf)

@@ -9,8 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import ProbabilityFamily
-from tamis.families.counts import whole
-from tamis.families.family import logarithm, parameter
+from tamis.families.counts import is_count
+from tamis.families.family import freeze_parameter, log_or_minus_infinity
 from tamis.families.stirling import deviance
 
 
@@ -31,7 +31,7 @@ class Geometric(ProbabilityFamily):
     probability: Array  # batch
 
     def __init__(self, probability: ArrayLike) -> None:
-        value = parameter(probability, "probability")
+        value = freeze_parameter(probability, "probability")
         if not ((value > 0) & (value <= 1)).all():
             raise ValueError(
                 f"got a probability of {value.min()} to {value.max()}, expected above 0, and at most 1"
@@ -47,7 +47,7 @@ class Geometric(ProbabilityFamily):
         return "a count of failures: 0, 1, 2, …"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
-        return whole(floats(x, "x"))
+        return is_count(floats(x, "x"))
 
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
@@ -72,7 +72,9 @@ class Geometric(ProbabilityFamily):
             raise ValueError(f"got a mean of {mu.min()} to {mu.max()}, expected finite, and not below zero")
         # log(μ / (1 + μ)), by way of the smaller of μ and 1/μ: the probability 1 / (1 + μ) forgets a small μ
         small = np.minimum(mu, 1.0)
-        return np.where(mu > 1, -np.log1p(1.0 / np.maximum(mu, 1.0)), logarithm(small) - np.log1p(small))
+        return np.where(
+            mu > 1, -np.log1p(1.0 / np.maximum(mu, 1.0)), log_or_minus_infinity(small) - np.log1p(small)
+        )
 
     @property
     def natural(self) -> Array:

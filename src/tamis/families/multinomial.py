@@ -9,8 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families import simplex
-from tamis.families.counts import expected_log_poisson, log_poisson, whole
-from tamis.families.family import Tallied, observed, parameter
+from tamis.families.counts import is_count, log_poisson, mean_log_poisson
+from tamis.families.family import Tallied, check_statistic, freeze_parameter
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
@@ -39,9 +39,9 @@ class Multinomial(Tallied):
     minimal: bool
 
     def __init__(self, trials: ArrayLike, probabilities: ArrayLike, minimal: bool = False) -> None:
-        n, p = parameter(trials, "trials"), simplex.checked(probabilities)
-        if not whole(n).all():
-            raise ValueError(f"got {n[~whole(n)][0]} trials, expected a whole number, not below zero")
+        n, p = freeze_parameter(trials, "trials"), simplex.check_probabilities(probabilities)
+        if not is_count(n).all():
+            raise ValueError(f"got {n[~is_count(n)][0]} trials, expected a whole number, not below zero")
         batch = np.broadcast_shapes(n.shape, p.shape[:-1])
         object.__setattr__(self, "trials", np.broadcast_to(n, batch))
         object.__setattr__(self, "probabilities", np.broadcast_to(p, (*batch, p.shape[-1])))
@@ -62,12 +62,12 @@ class Multinomial(Tallied):
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         counts = self._counts(x)
-        inside = np.asarray(whole(counts).all(axis=-1))
+        inside = np.asarray(is_count(counts).all(axis=-1))
         total = np.where(inside[..., None], counts, 0.0).sum(axis=-1)
         return np.asarray(inside & (total == self.trials))
 
     def sufficient(self, x: ArrayLike) -> Array:
-        return simplex.reduced(self._counts(x), self.minimal)
+        return simplex.drop_reference(self._counts(x), self.minimal)
 
     def log_base(self, x: ArrayLike) -> Array:
         """The log multinomial coefficient."""
@@ -91,7 +91,7 @@ class Multinomial(Tallied):
 
     @property
     def mean_parameters(self) -> Array:
-        return simplex.reduced(self._expected, self.minimal)
+        return simplex.drop_reference(self._expected, self.minimal)
 
     def with_natural(self, natural: ArrayLike) -> Self:
         return type(self)(
@@ -99,8 +99,8 @@ class Multinomial(Tallied):
         )
 
     def with_mean(self, mean: ArrayLike) -> Self:
-        return self._with_shares(
-            simplex.completed(floats(mean, "mean"), self.trials, self.minimal), self.trials
+        return self._with_counts(
+            simplex.add_reference(floats(mean, "mean"), self.trials, self.minimal), self.trials
         )
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -108,8 +108,8 @@ class Multinomial(Tallied):
             raise ValueError(f"got {self.trials.max()} trials, expected at most 2**63 − 1024 to draw from")
         return rng.multinomial(self.trials.astype(np.int64), self.probabilities, shape).astype(np.float64)
 
-    def expected_log_base(self) -> Array:
-        """What the entropy, which does not cancel at many trials, leaves of −log p(x)."""
+    def mean_log_base(self) -> Array:
+        """From the entropy, in which large terms do not cancel."""
         inner = special.xlogy(self._expected, self.probabilities).sum(axis=-1)
         return np.asarray(-inner - self.entropy())
 
@@ -121,7 +121,7 @@ class Multinomial(Tallied):
 
     def entropy(self) -> Array:
         n, p = self.trials, self.probabilities
-        each = expected_log_poisson(self._expected, p, np.broadcast_to(n[..., None], p.shape))
+        each = mean_log_poisson(self._expected, p, np.broadcast_to(n[..., None], p.shape))
         return np.asarray(log_poisson(n, n) - each.sum(axis=-1))
 
     def _kl(self, other: Self) -> Array:
@@ -135,19 +135,17 @@ class Multinomial(Tallied):
         )
 
     def fit(self, statistic: Tally) -> Self:
-        whole_weight = observed(statistic, Tally).weight.value * self.trials
-        return self._with_shares(
-            simplex.completed(statistic.total.value, whole_weight, self.minimal), whole_weight
-        )
+        draws = check_statistic(statistic, Tally).weight.value * self.trials
+        return self._with_counts(simplex.add_reference(statistic.total.value, draws, self.minimal), draws)
 
     @property
     def _expected(self) -> Array:
         return np.asarray(self.trials[..., None] * self.probabilities)
 
-    def _with_shares(self, shares: Array, total: Array) -> Self:
+    def _with_counts(self, counts: Array, total: Array) -> Self:
         if not (self.trials > 0).all():
             raise ValueError("got 0 trials, expected at least 1: no trials say nothing of the probabilities")
-        return type(self)(self.trials, shares / total[..., None], self.minimal)
+        return type(self)(self.trials, counts / total[..., None], self.minimal)
 
     def _counts(self, x: ArrayLike) -> Array:
         counts = floats(x, "x")

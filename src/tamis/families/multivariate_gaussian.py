@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, is_frame, to_numpy
-from tamis.families.family import Family, observed, parameter, vectors
+from tamis.families.family import Family, check_statistic, check_vectors, freeze_parameter
 from tamis.families.gaussian import (
     observe_columns,
     quadratic_partition,
     refuse_unless_gaussian,
     variance_of,
 )
-from tamis.families.stirling import excess
+from tamis.families.stirling import log1p_gap
 from tamis.linalg import Cholesky, symmetric
 from tamis.stats import Moments
 
@@ -51,7 +51,7 @@ class MultivariateGaussian(Family):
     def __init__(self, mean: ArrayLike, covariance: ArrayLike, form: Form = "full") -> None:
         if form not in ("full", "diagonal", "spherical"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'spherical'")
-        mu, sigma = parameter(mean, "mean"), parameter(covariance, "covariance")
+        mu, sigma = freeze_parameter(mean, "mean"), freeze_parameter(covariance, "covariance")
         own = {"full": 2, "diagonal": 1, "spherical": 0}[form]
         d = mu.shape[-1] if mu.ndim else 0
         if d == 0 or sigma.shape[sigma.ndim - own :] != (d,) * own or sigma.ndim < own:
@@ -64,7 +64,7 @@ class MultivariateGaussian(Family):
         batch = np.broadcast_shapes(mu.shape[:-1], sigma.shape[: sigma.ndim - own])
         factor = None
         if form == "full":
-            sigma = parameter(symmetric(sigma, "covariance"), "covariance")
+            sigma = freeze_parameter(symmetric(sigma, "covariance"), "covariance")
             refuse_unless_gaussian(mu, np.diagonal(sigma, axis1=-2, axis2=-1))
             factor = Cholesky(np.broadcast_to(Cholesky.of(sigma, "covariance").lower, (*batch, d, d)))
         else:
@@ -91,7 +91,7 @@ class MultivariateGaussian(Family):
         return np.asarray(np.isfinite(self._vectors(x)).all(axis=-1))
 
     def sufficient(self, x: ArrayLike) -> Array:
-        return self._joined(self._vectors(x), 0.0)
+        return self._join_terms(self._vectors(x), 0.0)
 
     def log_base(self, x: ArrayLike) -> Array:
         return np.where(self.supports(x), -0.5 * self.dimension * _LOG_TAU, -np.inf)
@@ -122,29 +122,29 @@ class MultivariateGaussian(Family):
 
     @property
     def mean_parameters(self) -> Array:
-        return self._joined(self.mean, self.covariance if self.form == "full" else self._variance)
+        return self._join_terms(self.mean, self.covariance if self.form == "full" else self._variance)
 
     def with_natural(self, natural: ArrayLike) -> Self:
         first, second = self._split(floats(natural, "natural"))
         if self.form != "full":
             variance = variance_of(second)
-            return self._with(first * variance, variance)
+            return self._make_member(first * variance, variance)
         precision = Cholesky.of(-2.0 * second, "precision")
-        return self._with(precision.solve(first[..., None])[..., 0], precision.inverse())
+        return self._make_member(precision.solve(first[..., None])[..., 0], precision.inverse())
 
     def with_mean(self, mean: ArrayLike) -> Self:
         first, second = self._split(floats(mean, "mean"))
         if self.form == "full":
-            return self._with(first, second - first[..., :, None] * first[..., None, :])
+            return self._make_member(first, second - first[..., :, None] * first[..., None, :])
         square = (first**2).sum(axis=-1, keepdims=True) if self.form == "spherical" else first**2
-        return self._with(first, (second - square) / (self.dimension / self._squares))
+        return self._make_member(first, (second - square) / (self.dimension / self._squares))
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         z = rng.standard_normal((*shape, self.dimension))
         step = np.sqrt(self._variance) * z if self._factor is None else self._factor.colour(z)
         return np.asarray(self.mean + step)
 
-    def expected_log_base(self) -> Array:
+    def mean_log_base(self) -> Array:
         return np.full(self.batch, -0.5 * self.dimension * _LOG_TAU)
 
     def log_density(self, x: ArrayLike) -> Array:
@@ -166,11 +166,11 @@ class MultivariateGaussian(Family):
         step = self.mean - other.mean
         if self._factor is None or other._factor is None:
             own, others = self._variance, other._variance
-            terms = excess((own - others) / others) + np.square(step) / others
+            terms = log1p_gap((own - others) / others) + np.square(step) / others
             return np.asarray(0.5 * terms.sum(axis=-1))
         own, others = self._factor.lower, other._factor.lower
         d1, d2 = (np.diagonal(lower, axis1=-2, axis2=-1) for lower in (own, others))
-        scale = excess((d1 - d2) * (d1 + d2) / d2**2)
+        scale = log1p_gap((d1 - d2) * (d1 + d2) / d2**2)
         columns = Cholesky(others[..., None, :, :]).whiten(np.swapaxes(own, -1, -2))
         shear = np.square(np.triu(columns, 1)).sum(axis=(-2, -1))
         return np.asarray(0.5 * (scale.sum(axis=-1) + shear + other._factor.quadratic(step)))
@@ -189,17 +189,17 @@ class MultivariateGaussian(Family):
             return Moments.observe(values, weights, by, form="full")
         batch = shape[1:-1]
         members = [Moments.observe(values[:, *i], weights, by, form="full") for i in np.ndindex(batch)]
-        return _stacked(members, batch)
+        return _stack_members(members, batch)
 
     def fit(self, statistic: Any) -> Self:
         """From moments of either form; the full covariance needs the full one."""
-        mean = observed(statistic, Moments).mean
+        mean = check_statistic(statistic, Moments).mean
         if self.form == "full":
-            return self._with(mean, statistic.covariance)
+            return self._make_member(mean, statistic.covariance)
         if self.form == "spherical" and statistic.form == "diagonal":  # columns may have weights of their own
             weight = statistic.weight.value
             return type(self)(mean, statistic.scatter.sum(axis=-1) / weight.sum(axis=-1), self.form)
-        return self._with(mean, statistic.variance)
+        return self._make_member(mean, statistic.variance)
 
     @property
     def _squares(self) -> int:
@@ -208,7 +208,7 @@ class MultivariateGaussian(Family):
 
     @property
     def _variance(self) -> Array:
-        """One an axis (*batch, d), of the diagonal and spherical forms."""
+        """One per axis (*batch, d), of the diagonal and spherical forms."""
         return (
             self.covariance
             if self.form == "diagonal"
@@ -221,18 +221,18 @@ class MultivariateGaussian(Family):
             return self._factor.log_determinant()
         return np.asarray(np.log(self._variance).sum(axis=-1))
 
-    def _with(self, mean: Array, covariance: Array) -> Self:
+    def _make_member(self, mean: Array, covariance: Array) -> Self:
         """The member with this mean, and a covariance whose last axis, if spherical, is to be averaged."""
         if self.form == "spherical":
             return type(self)(mean, covariance.mean(axis=-1), self.form)
         return type(self)(mean, covariance, self.form)
 
-    def _joined(self, first: Array, spread: Array | float) -> Array:
-        """x followed by what T(x) has after it; `spread` is added to the squares."""
+    def _join_terms(self, first: Array, covariance: Array | float) -> Array:
+        """x followed by its products or squares in T(x); `covariance` is added to the squares."""
         if self.form == "full":
-            products = first[..., :, None] * first[..., None, :] + spread
+            products = first[..., :, None] * first[..., None, :] + covariance
             return np.concatenate([first, products.reshape(*first.shape[:-1], -1)], axis=-1)
-        squares = first**2 + spread
+        squares = first**2 + covariance
         if self.form == "spherical":
             squares = squares.sum(axis=-1, keepdims=True)
         return np.concatenate([first, squares], axis=-1)
@@ -249,10 +249,10 @@ class MultivariateGaussian(Family):
         return first, 0.5 * (matrix + np.swapaxes(matrix, -1, -2))
 
     def _vectors(self, x: ArrayLike) -> Array:
-        return vectors(x, self.dimension, "x")
+        return check_vectors(x, self.dimension, "x")
 
 
-def _stacked(members: list[Moments], batch: tuple[int, ...]) -> Moments:
+def _stack_members(members: list[Moments], batch: tuple[int, ...]) -> Moments:
     """Moments of each member (row-major over the batch), as one statistic with these batch axes."""
     axis = 0 if members[0].keys is None else 1
     parts: dict[str, Any] = {}
@@ -263,8 +263,8 @@ def _stacked(members: list[Moments], batch: tuple[int, ...]) -> Moments:
             .place(np.array([place]), len(members), axis)
             for place, member in enumerate(members)
         ]
-        whole = sum(placed[1:], start=placed[0])
-        parts[name] = whole.reindex(
+        sums = sum(placed[1:], start=placed[0])
+        parts[name] = sums.reindex(
             lambda words: words.reshape(*words.shape[: axis + 1], *batch, *words.shape[axis + 2 :])
         )
     return replace(members[0], **parts)

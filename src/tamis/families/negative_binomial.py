@@ -4,6 +4,7 @@ h(x) = Γ(x + r) / (x! Γ(r)) and η = log(1 − p), as of the geometric family,
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,8 +13,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import ProbabilityFamily
-from tamis.families.counts import draw_poisson, expect_over_counts, whole
-from tamis.families.family import positive_number
+from tamis.families.counts import draw_poisson, expect_over_counts, is_count
+from tamis.families.family import check_positive_number
 from tamis.families.geometric import Geometric
 from tamis.families.stirling import deviance, factorial_remainder, remainder
 
@@ -26,8 +27,8 @@ class NegativeBinomial(ProbabilityFamily):
 
     The size is given and never inferred; it need not be whole. A size of 1 is the geometric family, and with
     a growing size the counts become those of a Poisson. SciPy's nbinom(n, p) has n = size and p =
-    probability. A probability of 1 is one too: always 0, with η = −∞. (The same distribution with a size and
-    a probability that a belief has is `tamis.conjugate.NegativeBinomial`.)
+    probability. A probability of 1 is one too: always 0, with η = −∞. (As a predictive
+    distribution it is `tamis.conjugate.NegativeBinomial`.)
 
     >>> visits = NegativeBinomial(size=2).fit(NegativeBinomial(size=2).observe([0, 3, 9]))
     >>> round(float(visits.probability), 4), round(float(visits.density(4)), 4)
@@ -40,7 +41,7 @@ class NegativeBinomial(ProbabilityFamily):
     probability: Array  # batch
 
     def __init__(self, size: float, probability: ArrayLike = 0.5) -> None:
-        object.__setattr__(self, "size", positive_number(size, "size"))
+        object.__setattr__(self, "size", check_positive_number(size, "size"))
         object.__setattr__(self, "probability", Geometric(probability).probability)
 
     @property
@@ -52,7 +53,7 @@ class NegativeBinomial(ProbabilityFamily):
         return f"a count: 0, 1, 2, …, for a negative binomial of size {self.size:g}"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
-        return whole(floats(x, "x"))
+        return is_count(floats(x, "x"))
 
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
@@ -94,33 +95,26 @@ class NegativeBinomial(ProbabilityFamily):
         odds = (1.0 - self.probability) / self.probability
         return draw_poisson(rng, rng.standard_gamma(self.size, shape) * odds, shape)
 
-    def expected_log_base(self) -> Array:
-        """What the entropy leaves."""
+    def mean_log_base(self) -> Array:
+        """From the entropy, in which large terms do not cancel."""
         inner = special.xlog1py(self.mean_parameters[..., 0], -self.probability)
         return np.asarray(-self.size * np.log(self.probability) - inner - self.entropy())
 
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
-        return np.where(inside, self._log_mass(np.where(inside, floats(x, "x"), 0.0)), -np.inf)
-
-    def _log_mass(self, count: Array) -> Array:
-        """At counts, and between them."""
-        size, p = np.asarray(self.size), self.probability
-        step = size * (1.0 - p) - count * p
-        loss = deviance(size, (size + count) * p, step) + deviance(count, (size + count) * (1.0 - p), -step)
-        return np.asarray(remainder(size + count) - remainder(size) - factorial_remainder(count) - loss)
+        count = np.where(inside, floats(x, "x"), 0.0)
+        return np.where(inside, _log_mass(count, np.asarray(self.size), self.probability), -np.inf)
 
     def entropy(self) -> Array:
         """No closed form: a sum over counts, right to 1e-10."""
         entropies = np.zeros(self.batch)
         for place in np.ndindex(self.batch):
-            member = replace(self, probability=self.probability[place])
-            if member.probability < 1:
-                mean = float(member.mean_parameters[0])
-                deviation = float(np.sqrt(mean / member.probability))
-                tail = 1.0 / -float(member.natural[0])
+            p = self.probability[place]
+            if p < 1:
+                mean = float(self.size * (1.0 - p) / p)
+                log_mass = partial(_log_mass, size=np.asarray(self.size), probability=p)
                 entropies[place] = expect_over_counts(
-                    member._log_mass, lambda log_mass: -log_mass, mean, deviation, tail
+                    log_mass, np.negative, mean, float(np.sqrt(mean / p)), -1.0 / float(np.log1p(-p))
                 )
         return entropies
 
@@ -128,3 +122,11 @@ class NegativeBinomial(ProbabilityFamily):
         """That of one trial, times the trials it takes."""
         p, q = self.probability, other.probability
         return np.asarray(self.size * (deviance(p, q) + deviance(1.0 - p, 1.0 - q)) / p)
+
+
+def _log_mass(count: Array, size: Array, probability: Array) -> Array:
+    """log p at counts, and between them."""
+    p = probability
+    step = size * (1.0 - p) - count * p
+    loss = deviance(size, (size + count) * p, step) + deviance(count, (size + count) * (1.0 - p), -step)
+    return np.asarray(remainder(size + count) - remainder(size) - factorial_remainder(count) - loss)

@@ -9,8 +9,8 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.families.conjugacy import RateFamily
-from tamis.families.counts import draw_poisson, expected_log_poisson, log_poisson, whole
-from tamis.families.family import logarithm, parameter
+from tamis.families.counts import draw_poisson, is_count, log_poisson, mean_log_poisson
+from tamis.families.family import freeze_parameter, log_or_minus_infinity
 from tamis.families.stirling import deviance
 
 
@@ -30,7 +30,7 @@ class Poisson(RateFamily):
     rate: Array  # batch
 
     def __init__(self, rate: ArrayLike) -> None:
-        value = parameter(rate, "rate")
+        value = freeze_parameter(rate, "rate")
         broken = ~(np.isfinite(value) & (value >= 0))
         if broken.any():
             raise ValueError(f"got a rate of {value[broken][0]}, expected a finite number, not below zero")
@@ -45,7 +45,7 @@ class Poisson(RateFamily):
         return "a count: 0, 1, 2, …"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
-        return whole(floats(x, "x"))
+        return is_count(floats(x, "x"))
 
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
@@ -61,7 +61,7 @@ class Poisson(RateFamily):
         return np.asarray(np.exp(floats(natural, "natural")))
 
     def natural_of(self, mean: ArrayLike) -> Array:
-        return logarithm(floats(mean, "mean"))
+        return log_or_minus_infinity(floats(mean, "mean"))
 
     @property
     def natural(self) -> Array:
@@ -83,8 +83,8 @@ class Poisson(RateFamily):
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return draw_poisson(rng, self.rate, shape)
 
-    def expected_log_base(self) -> Array:
-        """−E[log x!]: what the entropy, which does not cancel at large rates, leaves."""
+    def mean_log_base(self) -> Array:
+        """−E[log x!], from the entropy, in which large terms do not cancel."""
         return np.asarray(self.rate - special.xlogy(self.rate, self.rate) - self.entropy())
 
     def log_density(self, x: ArrayLike) -> Array:
@@ -93,7 +93,7 @@ class Poisson(RateFamily):
 
     def entropy(self) -> Array:
         """No closed form: summed for rates below 256, by an asymptotic series beyond; right to 1e-12."""
-        return -expected_log_poisson(self.rate)
+        return -mean_log_poisson(self.rate)
 
     def _kl(self, other: Self) -> Array:
         return deviance(self.rate, other.rate)

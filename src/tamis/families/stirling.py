@@ -70,7 +70,7 @@ def deviance(x: Array, mean: Array, step: Array | None = None) -> Array:
     return np.where(np.abs(v) < 0.1, near, far)
 
 
-def excess(t: Array) -> Array:
+def log1p_gap(t: Array) -> Array:
     """t − log(1 + t) for t ≥ −1: zero at 0, positive elsewhere, ∞ at −1."""
     return deviance(np.ones_like(t), 1.0 + t, -t)
 

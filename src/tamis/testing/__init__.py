@@ -4,10 +4,10 @@ Each law is a function that raises AssertionError. The registries name every pub
 `tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
 """
 
-from tamis.testing.blocks import FASTER_BLOCKS, BlockCase
 from tamis.testing.components import COMPONENTS, ComponentsCase
 from tamis.testing.faces import FACES, FaceCase
 from tamis.testing.families import FAMILIES, FamilyCase
+from tamis.testing.family_columns import FASTER_BLOCKS, BlockCase
 from tamis.testing.priors import PRIORS, PriorCase
 from tamis.testing.regressions import REGRESSIONS, RegressionCase
 from tamis.testing.statistics import STATISTICS, Sample, StatisticCase

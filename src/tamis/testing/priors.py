@@ -1,8 +1,8 @@
-"""The laws of conjugate priors, and beliefs and statistics to try them on.
+"""The laws of conjugate priors, and priors and statistics to try them on.
 
 A law is a function that raises AssertionError with the two sides it found unequal. `PRIORS` registers every
 public prior, for each of its likelihoods, alone and in batches; run each law over each. Laws that draw from a
-belief take the generator; they allow six standard errors, which chance exceeds once in a billion.
+prior take the generator; they allow six standard errors, which chance exceeds once in a billion.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,10 @@ class PriorCase:
     kind: type[Prior]
     priors: SearchStrategy[Prior]
     statistics: SearchStrategy[Any]
-    observe: Callable[[Array], Any]  # one observation for each belief → its statistic
+    observe: Callable[[Array], Any]  # one observation for each prior → its statistic
     log_likelihood: Callable[[Any, Any], Array]  # parameters, statistic → log p(data), less its base
     chart: Chart
-    log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each belief
+    log_base: Callable[[Array], Array] = np.zeros_like  # of one observation for each prior
     batch: tuple[int, ...] = ()
 
 
@@ -211,7 +211,7 @@ PRIORS: tuple[PriorCase, ...] = (
 
 
 def parameters_of(prior: Prior) -> dict[str, Array]:
-    """A belief's own numbers, by name."""
+    """A prior's own numbers, by name."""
     named = {field.name: getattr(prior, field.name) for field in fields(prior)}  # type: ignore[arg-type]
     return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
 
@@ -222,7 +222,7 @@ def assert_close(left: Array, right: Array, tolerance: float, what: str) -> None
     assert (apart <= tolerance).all(), f"{what}: {left} is not {right}, {apart.max()} apart"
 
 
-def assert_same_belief(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
+def assert_same_prior(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
     """All parameters are equal within a tolerance."""
     for name, value in parameters_of(left).items():
         assert_close(value, parameters_of(right)[name], tolerance, name)
@@ -230,12 +230,12 @@ def assert_same_belief(left: Prior, right: Prior, tolerance: float = 0.0) -> Non
 
 def updating_in_parts_is_updating_at_once(prior: Prior, a: Any, b: Any) -> None:
     """update(a).update(b) = update(a + b)."""
-    assert_same_belief(prior.update(a).update(b), prior.update(a + b), 1e-10)
+    assert_same_prior(prior.update(a).update(b), prior.update(a + b), 1e-10)
 
 
-def nothing_observed_changes_nothing(prior: Prior, a: Any) -> None:
-    """update(0) is the belief itself, to the bit, and has an evidence of one."""
-    assert_same_belief(prior.update(0.0 * a), prior)
+def updating_by_nothing_changes_nothing(prior: Prior, a: Any) -> None:
+    """update(0) is the prior itself, to the bit, and has an evidence of one."""
+    assert_same_prior(prior.update(0.0 * a), prior)
     assert_close(prior.log_evidence(0.0 * a), np.zeros(prior.batch), 0.0, "log-evidence of nothing")
 
 
@@ -267,7 +267,7 @@ def predictive_is_the_evidence_of_one_more(case: PriorCase, prior: Prior, rng: n
 
 
 def divergence_is_an_expectation(prior: Prior, other: Prior, rng: np.random.Generator) -> None:
-    """KL(p ‖ q) = E[log p − log q] ≥ 0, and 0 from a belief to itself."""
+    """KL(p ‖ q) = E[log p − log q] ≥ 0, and 0 from a prior to itself."""
     assert_close(prior.kl(prior), np.zeros(prior.batch), 1e-12, "divergence from itself")
     divergence = prior.kl(other)
     assert (divergence >= 0).all(), f"the divergence is {divergence}, below zero"
@@ -291,7 +291,7 @@ def interval_has_its_coverage(prior: Prior, coverage: float, rng: np.random.Gene
 
 
 def density_integrates_to_one(case: PriorCase, prior: Prior, rng: np.random.Generator) -> None:
-    """By importance sampling in free coordinates, from a t about the belief's own draws; for one belief."""
+    """By importance sampling in free coordinates, from a t about the prior's own draws; for one prior."""
     u = case.chart.coordinates(prior, prior.sample(rng, _DRAWS))
     proposal = MultivariateT(5.0, u.mean(axis=0), 1.2 * np.atleast_2d(np.cov(u.T)))
     u = proposal.sample(rng, _DRAWS)
@@ -314,12 +314,12 @@ def mode_is_a_maximum(prior: Prior, rng: np.random.Generator) -> None:
 
 
 def mode_is_where_the_density_is_flat(prior: Prior, rng: np.random.Generator) -> None:
-    """From a mode inside, opposite steps fall alike: they differ less than they fall; for one belief."""
+    """From a mode inside, opposite steps fall alike: they differ less than they fall; for one prior."""
     mode, peak = prior.mode, prior.log_density(prior.mode)
     for _ in range(5):
         length, drawn = 1.0, prior.sample(rng)
         while np.isfinite(peak) and length > 1e-12:
-            ahead, behind = (prior.log_density(_between(mode, drawn, way)) for way in (length, -length))
+            ahead, behind = (prior.log_density(_interpolate(mode, drawn, way)) for way in (length, -length))
             if max(abs(peak - ahead), abs(peak - behind)) < 1e-4:
                 fall = 2.0 * peak - ahead - behind
                 assert abs(ahead - behind) <= 0.5 * abs(fall) + 1e-11 * (1.0 + abs(peak)), (
@@ -329,9 +329,9 @@ def mode_is_where_the_density_is_flat(prior: Prior, rng: np.random.Generator) ->
             length *= 0.5
 
 
-def _between(mode: Any, drawn: Any, way: float) -> Any:
+def _interpolate(mode: Any, drawn: Any, way: float) -> Any:
     if isinstance(mode, tuple):
-        return tuple(_between(m, d, way) for m, d in zip(mode, drawn, strict=True))
+        return tuple(_interpolate(m, d, way) for m, d in zip(mode, drawn, strict=True))
     return mode + way * (drawn - mode)
 
 
@@ -367,12 +367,12 @@ def _views(predictive: conjugate.Distribution, drawn: Array) -> list[tuple[conju
 
 
 def a_batch_is_its_members(prior: Prior, a: Any) -> None:
-    """A statistic of no batch updates each belief of a batch as it would by itself."""
+    """A statistic of no batch updates each prior of a batch as it would by itself."""
     after, evidence = prior.update(a), prior.log_evidence(a)
     assert after.batch == prior.batch, f"a batch of {prior.batch} became one of {after.batch}"
     for index in np.ndindex(prior.batch):
         alone = _member(prior, index)
-        assert_same_belief(_member(after, index), alone.update(a), 1e-12)
+        assert_same_prior(_member(after, index), alone.update(a), 1e-12)
         assert_close(evidence[index], alone.log_evidence(a), 1e-11, "log-evidence")
 
 
@@ -384,11 +384,11 @@ def _member(prior: Any, index: Shape) -> Prior:
 
 
 def a_prior_is_a_statistic(prior: Any, a: Any) -> None:
-    """from_statistic(as_statistic + a) = update(a), and without a it is the belief itself, to the bit."""
+    """from_statistic(as_statistic + a) = update(a), and without a it is the prior itself, to the bit."""
     own = prior.as_statistic()
     rest = (prior.likelihood,) if hasattr(prior, "likelihood") else ()
-    assert_same_belief(type(prior).from_statistic(own, *rest), prior)
-    assert_same_belief(type(prior).from_statistic(own + a, *rest), prior.update(a), 1e-15)
+    assert_same_prior(type(prior).from_statistic(own, *rest), prior)
+    assert_same_prior(type(prior).from_statistic(own + a, *rest), prior.update(a), 1e-15)
 
 
 def _assert_expectation(terms: Array, expected: Array, what: str) -> None:

@@ -2,7 +2,7 @@
 
 This is the block of every family that has none of its own: it takes all that it needs from the family. The
 blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and keep more digits where a
-variance is small beside a mean; the law `tamis.testing.blocks` holds them equal to this one.
+variance is small beside a mean; the law `tamis.testing.family_columns` holds them equal to this one.
 """
 
 from abc import abstractmethod

@@ -416,10 +416,10 @@ class TiedPosterior(NamedTuple):
         return MultivariateT(freedom, self.location, spread[:, None, None] * self.scale)
 
 
-def _gather(prior: NormalInverseWishart, class_sums: Moments) -> normals.Gathered:
+def _gather(prior: NormalInverseWishart, class_sums: Moments) -> normals.MomentsAboutPrior:
     weight = class_sums.weight.reindex(lambda words: words[..., None])
     shift = normals.shift_of(weight, class_sums.first, prior.location)
-    return normals.gathered(prior.strength, class_sums.weight.value, shift, class_sums.scatter)
+    return normals.compare_moments(prior.strength, class_sums.weight.value, shift, class_sums.scatter)
 
 
 def update_tied(prior: NormalInverseWishart, class_sums: Moments) -> TiedPosterior:

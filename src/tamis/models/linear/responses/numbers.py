@@ -210,11 +210,11 @@ class _Positive(Response):
         return np.square(mean)
 
     def deviance(self, mean: Array, targets: Array) -> Array:
-        return 2.0 * stirling.excess(_relative_excess(targets, mean))
+        return 2.0 * stirling.log1p_gap(_relative_excess(targets, mean))
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         shape = 1.0 / dispersion
-        loss = shape * stirling.excess(_relative_excess(targets, mean))
+        loss = shape * stirling.log1p_gap(_relative_excess(targets, mean))
         return -loss - np.log(targets) - float(stirling.remainder(np.array(shape)))
 
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:

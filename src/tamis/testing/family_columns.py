@@ -69,12 +69,12 @@ def _columns(draw: st.DrawFn, values: Callable[[tuple[int, int]], SearchStrategy
     return LabelledColumns(rows, group, weights, shares)
 
 
-def _whole(most: int) -> Callable[[tuple[int, int]], SearchStrategy[Array]]:
+def _integers(most: int) -> Callable[[tuple[int, int]], SearchStrategy[Array]]:
     return lambda shape: hnp.arrays(np.float64, shape, elements=st.integers(0, most).map(float))
 
 
 def _counts(shape: tuple[int, int]) -> SearchStrategy[Array]:
-    return st.sampled_from([3, 100, 10**8]).flatmap(lambda most: _whole(most)(shape))
+    return st.sampled_from([3, 100, 10**8]).flatmap(lambda most: _integers(most)(shape))
 
 
 def _quarters(shape: tuple[int, int]) -> SearchStrategy[Array]:
@@ -92,7 +92,7 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
         "bernoulli",
         Bernoulli(0.5),
         lambda estimate, alpha: BernoulliColumns(estimate=estimate, alpha=alpha),
-        _columns(_whole(1)),
+        _columns(_integers(1)),
     ),
     BlockCase(
         "poisson",
@@ -106,7 +106,7 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
         lambda estimate, alpha: CategoryColumns(
             estimate=estimate, alpha=alpha, numbered=True, least=CATEGORIES
         ),
-        _columns(_whole(CATEGORIES - 1)),
+        _columns(_integers(CATEGORIES - 1)),
     ),
 )
 

@@ -14,10 +14,10 @@ from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.registry import FAMILIES
 from tamis.models.generative.block import ESTIMATES
 from tamis.models.generative.column_blocks import FASTER
-from tamis.testing import blocks as laws
 from tamis.testing import faces
-from tamis.testing.blocks import FAMILY_FACES, FASTER_BLOCKS, BlockCase, draw_columns
+from tamis.testing import family_columns as laws
 from tamis.testing.faces import FaceCase
+from tamis.testing.family_columns import FAMILY_FACES, FASTER_BLOCKS, BlockCase, draw_columns
 
 ONE_COLUMN = [name for name, family in FAMILIES.items() if isinstance(family, ConjugateFamily)]
 GENERIC = [name for name in ONE_COLUMN if name not in FASTER]
