@@ -111,28 +111,35 @@ class Search:
             raise ValueError("no point was evaluated yet, expected one: call observe and infer first")
         return self.point
 
-    def try_directions(self, *directions: Direction, decrement: float | None = None) -> "Search":
+    def try_directions(
+        self,
+        *directions: Direction,
+        decrement: float | None = None,
+        has_information: bool = False,
+        memory: Memory | None = None,
+    ) -> "Search":
         """Try a full step along the first of these; the decrement is its descent unless it is given."""
         point = self.accepted
         if np.isnan(point.decrement):
             decrement = directions[0].descent if decrement is None else decrement
-            point = replace(point, decrement=np.inf if np.isnan(decrement) else decrement)
+            decrement = np.inf if np.isnan(decrement) else decrement
+            point = Point(point.parameters, point.value, point.gradient, decrement)
         at = point.parameters + directions[0].vector
-        return replace(
-            self, at=at, request="gradient", point=point, directions=directions, length=1.0, trials=0
+        return Search(
+            at,
+            "gradient",
+            point,
+            self.iterations,
+            directions,
+            indefinite=self.indefinite,
+            has_information=has_information or self.has_information,
+            memory=memory,
         )
 
-    def accept(self, point: Point) -> "Search":
+    def accept(self, point: Point, request: Request = "gradient") -> "Search":
         """Go on from this point."""
         iterations = self.iterations + (self.point is not None)
-        return replace(
-            self,
-            at=point.parameters,
-            point=point,
-            iterations=iterations,
-            indefinite=None,
-            has_information=False,
-        )
+        return Search(point.parameters, request, point, iterations)
 
     def shorten(self, factor: float) -> "Search":
         """Try a shorter step along the same direction."""
@@ -197,7 +204,7 @@ class LineSearch(ABC):
         value = statistic.loss + loss
         trial = Point(search.at, value if np.isfinite(value) else np.inf, statistic.gradient + gradient)
         if search.point is None or self._is_lower(search, trial):
-            return self.choose_direction(search, search.accept(trial))
+            return self.choose_direction(search, trial)
         if search.trials + 1 < _HALVINGS:
             return search.shorten(0.5 if np.isfinite(trial.value) else 0.25)
         return self.change_direction(search)
@@ -213,8 +220,8 @@ class LineSearch(ABC):
         return trial.value <= promised + rounding and derivative <= -_OVERSHOOT * direction.derivative
 
     @abstractmethod
-    def choose_direction(self, before: Search, after: Search) -> Search:
-        """Choose a direction at the point that was accepted after a search, or ask for a matrix there."""
+    def choose_direction(self, search: Search, point: Point) -> Search:
+        """Accept the point under trial, and choose a direction there or ask for a matrix."""
 
     def use_matrix(self, search: Search, matrix: Array) -> Search:
         """Choose a direction by the matrix that was asked for, the prior's precision added."""
@@ -233,8 +240,8 @@ class Newton(LineSearch):
     that of its most negative curvature.
     """
 
-    def choose_direction(self, before: Search, after: Search) -> Search:
-        return replace(after, request="information" if self.response.is_canonical else "hessian")
+    def choose_direction(self, search: Search, point: Point) -> Search:
+        return search.accept(point, "information" if self.response.is_canonical else "hessian")
 
     def use_matrix(self, search: Search, matrix: Array) -> Search:
         gradient = search.accepted.gradient
@@ -244,13 +251,12 @@ class Newton(LineSearch):
                 step = factor.solve(gradient[:, None])[:, 0]
                 return search.try_directions(Direction.newton(step, gradient))
             return replace(search, request="information", indefinite=matrix)
-        search = replace(search, has_information=True)
         scoring = Direction.newton(solve_semidefinite(matrix, gradient), gradient)
         if search.indefinite is not None:
             bend = _find_negative_curvature(search.indefinite, matrix, gradient)
             if bend is not None and scoring.descent < _SADDLE * bend.descent:
-                return search.try_directions(bend, scoring)
-        return search.try_directions(scoring)
+                return search.try_directions(bend, scoring, has_information=True)
+        return search.try_directions(scoring, has_information=True)
 
     def change_direction(self, search: Search) -> Search:
         if len(search.directions) > 1:
@@ -366,15 +372,15 @@ class QuasiNewton(LineSearch):
         start = Search(point.parameters, point=replace(point, decrement=np.nan))
         return self._try_history(start, self.whitening.whiten_gradient(point.gradient), ())
 
-    def choose_direction(self, before: Search, after: Search) -> Search:
-        white, memory = self.whitening.whiten_gradient(after.accepted.gradient), before.memory
+    def choose_direction(self, search: Search, point: Point) -> Search:
+        white, memory = self.whitening.whiten_gradient(point.gradient), search.memory
         if memory is None:
-            return self._try_history(after, white, ())
-        history, step, change = memory.history, before.length * memory.direction, white - memory.gradient
+            return self._try_history(search.accept(point), white, ())
+        history, step, change = memory.history, search.length * memory.direction, white - memory.gradient
         product = float(step @ change)
         if product > 1e-12 * float(change @ change):
             history = (*history, (step, change, 1.0 / product))[-_MEMORY:]
-        return self._try_history(after, white, history)
+        return self._try_history(search.accept(point), white, history)
 
     def change_direction(self, search: Search) -> Search:
         if search.memory is None or not search.memory.history:
@@ -386,8 +392,8 @@ class QuasiNewton(LineSearch):
     ) -> Search:
         vector = -_multiply_inverse(white, history)
         direction = Direction(self.whitening.unwhiten_step(vector), -0.5 * float(white @ vector))
-        search = replace(search, memory=Memory(white, vector, history))
-        return search.try_directions(direction, decrement=0.5 * float(white @ white))
+        decrement, memory = 0.5 * float(white @ white), Memory(white, vector, history)
+        return search.try_directions(direction, decrement=decrement, memory=memory)
 
 
 def _multiply_inverse(gradient: Array, history: tuple[tuple[Array, Array, float], ...]) -> Array:
@@ -417,11 +423,10 @@ class TruncatedNewton(LineSearch):
     whitening: Whitening
     product: Callable[[Array], Callable[[Array], Array]]  # of the information at a point, prior included
 
-    def choose_direction(self, before: Search, after: Search) -> Search:
-        point = after.accepted
+    def choose_direction(self, search: Search, point: Point) -> Search:
         product = self.product(point.parameters)
         vector = self.whitening.unwhiten_step(self._solve(product, point.gradient))
-        return after.try_directions(Direction(vector, -0.5 * float(point.gradient @ vector)))
+        return search.accept(point).try_directions(Direction(vector, -0.5 * float(point.gradient @ vector)))
 
     def _solve(self, product: Callable[[Array], Array], gradient: Array) -> Array:
         """Newton's step in whitened coordinates, more exactly the nearer the mode is."""
