@@ -120,10 +120,10 @@ def make_features(other: Array) -> Array:
     return features
 
 
-def sum_squared_residuals(ratings: Ratings, factors: Factors) -> float:
-    """Σ w (rating − expected rating)²."""
+def sum_squared_residuals(ratings: Ratings, factors: Factors, targets: Array | None = None) -> float:
+    """Σ w (rating − expected rating)²; `targets` are those of the ratings by user, if they are known."""
     side = ratings.by_user
-    targets = compute_targets(ratings, side, factors)
+    targets = compute_targets(ratings, side, factors) if targets is None else targets
     squares = kernels.row_squares(
         side.indptr, side.others, side.weights, targets, factors.users, factors.items
     )

@@ -80,7 +80,7 @@ class Gibbs:
         item_prior = self._draw_prior(factors.items)
         items = draw_rows(ratings.by_item, other, users, precision, item_prior, self.rng)
         factors = replace(factors, users=users, items=items)
-        precision, rmse = self._draw_noise(ratings, factors)
+        precision, rmse = self._draw_noise(ratings, factors, own)
         return Draw(factors, precision, user_prior, item_prior, rmse)
 
     def objective(self, statistic: RatingsGiven[Draw]) -> float:
@@ -95,9 +95,11 @@ class Gibbs:
             precision = Cholesky.of(gaussian.covariance, "covariance of the factors").inverse()
             return RowPrior(gaussian.mean, precision)
 
-    def _draw_noise(self, ratings: Ratings, factors: Factors) -> tuple[float, float]:
+    def _draw_noise(
+        self, ratings: Ratings, factors: Factors, targets: Array | None = None
+    ) -> tuple[float, float]:
         """A draw of the noise's precision, and the error of the ratings."""
-        squares, weight = sum_squared_residuals(ratings, factors), ratings.total_weight
+        squares, weight = sum_squared_residuals(ratings, factors, targets), ratings.total_weight
         precision = float(self.rng.gamma(0.5 * (1.0 + weight), 2.0 / (1.0 + squares)))
         return precision, float(np.sqrt(squares / weight))
 
