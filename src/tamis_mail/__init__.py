@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as `typing` has it, which takes longer to load than to find out what a mailbox is
+TYPE_CHECKING = False  # importing `typing` takes longer than the rest of this module
 if TYPE_CHECKING:
     from tamis_mail.sieve import Receipt, Sieve
     from tamis_mail.verdict import Evidence, Verdict

@@ -1,8 +1,8 @@
 """a path → a file that is read or replaced safely: the one place of this package that writes files by name.
 
 A file is written under a random name beside its place (mode 600, O_EXCL, so that nothing planted there is
-followed), synced, and renamed. The writer holds a lock on it meanwhile. After a kill the lock is gone: the
-next writer of the same file sees that, and removes what was left.
+followed), synced, and renamed. The writer holds a lock on it meanwhile. A killed process loses its lock, so
+the next writer of the same file recognises leftover temporary files and removes them.
 """
 
 import os
@@ -32,9 +32,9 @@ class IrregularFileError(OSError):
 
 
 def is_there(path: str | os.PathLike[str]) -> bool:
-    """Whether something, if only a link, has this name; an error where that cannot be known.
+    """Whether a file or link of this name exists; raises an error if that cannot be known.
 
-    `os.path.lexists` says no of a file in a folder that may not be searched.
+    `os.path.lexists` returns False for a file in a folder without search permission.
     """
     try:
         os.lstat(path)
@@ -44,7 +44,7 @@ def is_there(path: str | os.PathLike[str]) -> bool:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file to read it: a FIFO would wait for a writer for ever, a device may act."""
+    """Open a regular file for reading; refuse a FIFO, which would block, and a device, which may act."""
     return open(path, "rb", opener=_open_descriptor)
 
 
@@ -66,7 +66,7 @@ def refuse_irregular(mode: int, path: str | os.PathLike[str]) -> None:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> None:
-    """Make the file hold these bytes: all of them, or what it held before.
+    """Replace the contents of a file atomically.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,9 +80,9 @@ def write_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) 
 
 @contextmanager
 def replace_file(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file to write; it takes the place of the old one when the block ends without an error.
+    """Open a temporary file for writing; it replaces the old file when the block ends without an error.
 
-    A link stays one: its target is replaced. What is no regular file (/dev/stdout) is written to as it is.
+    A link stays a link: its target is replaced. An irregular file (/dev/stdout) is written directly.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -96,14 +96,14 @@ def replace_file(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator
 
 
 class Temporary:
-    """A file of ours under a random name, locked as long as it is written."""
+    """A temporary file under a random name, locked while it is written."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
         self._handle = handle
 
     def move_to(self, target: Path, *, sync: bool = True) -> None:
-        """Give the finished file its name; with `sync`, on the disk before this returns."""
+        """Rename the finished file to its target; with `sync`, it is on disk before this returns."""
         if sync:
             os.fsync(self._handle)
         self.path.replace(target)
@@ -111,7 +111,7 @@ class Temporary:
             _sync_folder(target.parent)
 
     def close(self) -> None:
-        """Remove what was not moved, and release the lock."""
+        """Remove the file unless it was moved, and release the lock."""
         for ending in _ENDINGS:
             Path(f"{self.path}{ending}").unlink(missing_ok=True)
         os.close(self._handle)
@@ -119,7 +119,7 @@ class Temporary:
 
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Temporary]:
-    """Make an empty file on the same disk, which only its owner may read and which is gone at the end."""
+    """Create an empty file on the same disk, readable by its owner only; it is removed at the end."""
     _remove_leftovers(path)
     temporary = _create_beside(path)
     try:
@@ -134,7 +134,9 @@ def _create_beside(path: Path) -> Temporary:
         handle = os.open(temporary_path, _EXCLUSIVE, 0o600)
         try:
             _lock(handle, wait=True)
-            if os.fstat(handle).st_nlink:  # else another process took it for a leftover before the lock
+            if os.fstat(
+                handle
+            ).st_nlink:  # else another process removed it as a leftover before we had the lock
                 return Temporary(temporary_path, handle)
         except BaseException:
             os.close(handle)
@@ -148,7 +150,7 @@ def _prefix(path: Path) -> str:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove the temporary files of this path whose writers were killed: nobody holds their locks."""
+    """Remove temporary files of this path whose writers were killed, recognised by their free locks."""
     with suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208 (names only)
             if name.startswith(_prefix(path)) and name.endswith(_SUFFIX):
@@ -167,7 +169,7 @@ def _remove_unless_locked(path: Path) -> None:
 
 
 def _lock(handle: int, *, wait: bool) -> bool:
-    """Take the lock of a file; false if another process has it, or where there are no such locks."""
+    """Take the lock of a file; return False if another process has it, or if locks are not supported."""
     try:
         fcntl = import_module("fcntl")
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

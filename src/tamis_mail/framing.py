@@ -1,20 +1,20 @@
-"""What surrounds a message: the postmark before it in an mbox, and the size beyond which nothing is read.
+"""The frame of a message: the postmark line ("From ...") before it in an mbox, and its maximum size.
 
-The lowest layer, which readers of mailboxes and readers of messages share. It imports nothing, for a process
-that judges one message starts with it.
+Readers of mailboxes and of messages share this lowest layer. It imports nothing, because every process that
+judges one message loads it.
 """
 
 __all__ = ["LARGEST", "LARGEST_RAW", "exceeds_limit", "is_postmark"]
 
-LARGEST = 50_000_000  # bytes of a message that count; servers refuse larger mail
-LARGEST_RAW = 2 * LARGEST  # bytes that are read of it: CR LF at each line of an empty message is twice LF
+LARGEST = 50_000_000  # bytes of a message that are used; servers refuse larger mail
+LARGEST_RAW = 2 * LARGEST  # bytes that are read: with CR LF, a message of empty lines is twice as long
 _CALENDAR = frozenset(
     b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-)  # what C's ctime writes in every country
+)  # as C's ctime writes them in every locale
 
 
 def exceeds_limit(raw: bytes) -> bool:
-    """Whether a message has bytes that do not count, for it is larger than LARGEST.
+    """Whether a message is larger than LARGEST, so that its end is ignored.
 
     >>> exceeds_limit(b"Subject: short")
     False

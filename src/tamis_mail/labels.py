@@ -1,4 +1,4 @@
-"""the names of mail → what a store knows of each: spam, ham, and whatever else people sort by."""
+"""Labels of mail: spam, ham, and names that the user chooses."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ __all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "c
 
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
-GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail, which is some of either
-GUESS_UNITS = 16  # units into which a message is divided between them
+GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail whose label was estimated
+GUESS_UNITS = 16  # units into which a message is divided between the two guessed labels
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A kind of mail: its messages, their weight in units, and the weight that another filter lent."""
+    """A label: its messages, their weight in units, and the weight imported from another filter."""
 
     id: int  # the column of its counts
     name: str
@@ -23,7 +23,7 @@ class Label:
 
 
 def check_label(name: str) -> None:
-    """Refuse what cannot be the name of a label."""
+    """Raise ValueError unless the name can be a label."""
     if (
         name != name.strip()
         or not 0 < len(name) <= 40
@@ -32,4 +32,4 @@ def check_label(name: str) -> None:
     ):
         raise ValueError(f"{name[:60]!r} cannot be a label: give a short name, such as spam, ham or work")
     if name not in (SPAM, HAM) and name.lower() in (SPAM, HAM):
-        raise ValueError(f"{name!r} would be another label than {name.lower()!r}: write it so")
+        raise ValueError(f"{name!r} is not the label {name.lower()!r}: write it in lower case")

@@ -12,7 +12,7 @@ from tamis_mail.tokens import Tokens
 
 Numbers = NDArray[np.uint64]
 
-MAX_MESSAGES = 1 << 64 - KEY_BITS  # messages that one batch can tell apart
+MAX_MESSAGES = 1 << 64 - KEY_BITS  # per batch: the upper bits of a 64-bit number hold the message's index
 _KEY = np.uint64((1 << KEY_BITS) - 1)
 _MULTIPLIER = np.uint64(hashing.MULTIPLIER)
 _FINAL_MULTIPLIER = np.uint64(hashing.FINAL_MULTIPLIER)
@@ -34,7 +34,7 @@ class FeatureBatch:
 
 
 def views(keys: Numbers) -> NDArray[np.intp]:
-    """`hashing.view` of each key."""
+    """Compute `hashing.view` of each key."""
     return (keys & np.uint64((1 << hashing.VIEW_BITS) - 1)).astype(np.intp)
 
 
@@ -72,7 +72,7 @@ def _grams(messages: Sequence[Tokens]) -> Numbers:
 
 
 def _words(messages: Sequence[Tokens]) -> Iterator[Numbers]:
-    """The features of headers, marks and words, which are found in one pass, and of pairs."""
+    """Yield the features of headers, marks and words, which one pass finds, and of pairs."""
     count = len(messages)
     documents = [tokens.headers for tokens in messages]
     documents += [tokens.marks for tokens in messages]
@@ -104,7 +104,7 @@ def _words(messages: Sequence[Tokens]) -> Iterator[Numbers]:
 
 
 def _states(blocks: Numbers, starts: NDArray[np.intp], sizes: NDArray[np.intp], salts: Numbers) -> Numbers:
-    """The state of each token: its length, and its first blocks stirred in."""
+    """Compute the hash state of each token: its length, mixed with its first blocks."""
     states = sizes.astype(np.uint64) ^ salts
     states = _mix(blocks[starts] & _MASKS[np.minimum(sizes, hashing.BLOCK)], states)
     for begin in range(hashing.BLOCK, hashing.BLOCK * hashing.BLOCKS, hashing.BLOCK):
@@ -131,5 +131,5 @@ def _numbers(states: Numbers, view: int) -> Numbers:
 
 
 def _blocks(text: bytes) -> Numbers:
-    """(bytes,): the eight bytes that begin at each place, as a number; a view, nothing is copied."""
+    """(bytes,): the eight bytes that begin at each place, as a number; a view without a copy."""
     return np.ndarray((len(text) - hashing.BLOCK + 1,), "<u8", text, strides=(1,))

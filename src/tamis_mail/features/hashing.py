@@ -14,18 +14,18 @@ PAIR_DISTANCE = 1  # how far apart the words of a pair may be: experiments/0005-
 
 MASK = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
-FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # any odd number without a pattern
+FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
 SALTS = tuple(MULTIPLIER * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
 SHIFT = 64 - (KEY_BITS - VIEW_BITS)
 SPACE = 32  # bytes up to this one separate tokens
 _GAPS = bytes(max(code, SPACE) for code in range(256))
-BLOCK = 8  # bytes of a token that are stirred in at once
+BLOCK = 8  # bytes of a token that are mixed in at once
 BLOCKS = 5  # a token is known by its length and its first 40 bytes
 
 
 def hash_tokens(tokens: Tokens) -> set[int]:
-    """The numbers of the features of a message.
+    """Compute the numbers of the features of a message.
 
     >>> from tamis_mail.tokens import Tokens
     >>> numbers = hash_tokens(Tokens(head=b"From: a@b", headers=b"from:@b", words=b"see you soon", marks=b""))
@@ -44,7 +44,7 @@ def hash_tokens(tokens: Tokens) -> set[int]:
 
 
 def name_features(tokens: Tokens) -> dict[int, str]:
-    """The features of a message, and what a person may call each."""
+    """Compute the features of a message, each with a readable name."""
     names = {_number(state, GRAMS): _readable(gram) for state, gram in _grams(tokens.head).items()}
     names.update(_name_tokens(_split(tokens.headers), HEADERS))
     names.update(_name_tokens(_split(tokens.words) + _split(tokens.marks), WORDS))
@@ -56,12 +56,12 @@ def name_features(tokens: Tokens) -> dict[int, str]:
 
 
 def key(token: bytes, kind: int) -> int:
-    """The number of a token under a view (of a word, for example, that another filter had counted)."""
+    """Compute the number of a token under a view."""
     return _number(_state(token, kind), kind)
 
 
 def view(number: int) -> int:
-    """The view that a feature belongs to."""
+    """Return the view that a feature belongs to."""
     return number & ((1 << VIEW_BITS) - 1)
 
 
@@ -70,14 +70,14 @@ def _split(document: bytes) -> list[bytes]:
 
 
 def _grams(head: bytes) -> dict[int, bytes]:
-    """The n-grams by their state: every second, by a bit of the hash, since they overlap."""
+    """Return n-grams by hash state; a bit of the hash selects every second one, because they overlap."""
     grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
     states = ((_state(gram, GRAMS), gram) for gram in grams)
     return {state: gram for state, gram in states if state & 1}
 
 
 def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
-    """Words of a line that follow each other, at once or with up to PAIR_DISTANCE - 1 words between."""
+    """Return pairs of words of one line with at most PAIR_DISTANCE - 1 words between them."""
     pairs: set[tuple[bytes, bytes, int]] = set()
     for line in words.split(b"\n"):
         row = _split(line)
@@ -91,7 +91,7 @@ def _name_tokens(tokens: Iterable[bytes], kind: int) -> dict[int, str]:
 
 
 def _readable(token: bytes) -> str:
-    """The token as text of one line, without anything that could move a cursor."""
+    """Return the token as printable text on one line."""
     text = token.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
 

@@ -1,6 +1,6 @@
 """A path → messages: a message, an mbox, a Maildir, an MH folder, a tree of them, packed or not, or stdin.
 
-What a path holds is found by looking, not by its name. Nothing is held in memory but the message at hand.
+The kind of a mailbox is detected from its contents, not its name. Only one message is in memory at a time.
 """
 
 from tamis_mail.mailbox.labels import find_labelled_folders

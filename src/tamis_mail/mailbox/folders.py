@@ -1,10 +1,10 @@
-"""A folder → the files in it that may hold mail, in an order that is the same every time.
+"""A folder → the files in it that may hold mail, in a deterministic order.
 
 - A Maildir is its `cur` and `new`, by name and so by time; folders `.Junk` in it are other mailboxes, which
-  come after it if they are asked for.
+  come after it on request.
 - An MH folder is its numbered files, by number.
-- Any other folder is all its files and folders by name, down to the last, but for hidden ones.
-- A link that leads out of the folder that was named is not followed: it may be anything, such as a password.
+- Any other folder is all its files and folders by name, recursively, without hidden ones.
+- A link to a target outside the named folder is not followed: it could be any file, such as a password.
 """
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH110, PTH116, PTH118
@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterator
 
 __all__ = ["LeaveOut", "Place", "is_folder", "kind_of", "list_folder", "walk_files"]
 
-Place = tuple[str, str, bool]  # a path, how it is called, and whether it may be an mbox
-Note = Callable[[str, OSError], None]  # told what could not be looked into, by name
-# Given a path, its name and, if it is certain, why it is left out: whether it is left out.
+Place = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
+Note = Callable[[str, OSError], None]  # called with the name of what could not be read, and the error
+# Called with a path, its name and, if known, the reason to leave it out; returns whether it is left out.
 LeaveOut = Callable[[str, str, str | None], bool]
 
 
 def list_folder(path: str) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name."""
+    """List the entries of a folder by name."""
     with os.scandir(path) as scan:
         return sorted(scan, key=lambda entry: entry.name)
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder, or a link to one; a link to itself is neither, and no error."""
+    """Whether an entry is a folder or a link to one; False for a link to itself, which raises OSError."""
     try:
         return entry.is_dir()
     except OSError:
@@ -35,7 +35,7 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def kind_of(entries: list[os.DirEntry[str]]) -> str:
-    """What a folder with these entries is: "maildir", "mh" or "folder"."""
+    """Classify a folder by its entries: "maildir", "mh" or "folder"."""
     names = {entry.name: entry for entry in entries}
     if "cur" in names and "new" in names and is_folder(names["cur"]) and is_folder(names["new"]):
         return "maildir"
@@ -47,10 +47,12 @@ def kind_of(entries: list[os.DirEntry[str]]) -> str:
 def walk_files(
     root: str, name: str, report_error: Note, leave_out: LeaveOut, *, subfolders: bool = False
 ) -> Iterator[Place]:
-    """Each file under a folder, called by `name` and its path below; `leave_out` is asked about the rest."""
+    """Yield each file below a folder, named by `name` and its relative path, unless `leave_out` says so."""
     root_folder = _RootFolder(root)
     visited: set[tuple[int, int]] = set()
-    stack: list[tuple[str, str, bool]] = [(root, name, True)]  # a stack: trees can be deeper than calls can
+    stack: list[tuple[str, str, bool]] = [
+        (root, name, True)
+    ]  # a stack, because a tree can be deeper than the recursion limit
     while stack:
         path, display_name, is_directory = stack.pop()
         if not is_directory:
@@ -59,10 +61,10 @@ def walk_files(
         try:
             status = os.stat(path)
             entries = list_folder(path)
-        except OSError as error:  # it vanished, or may not be read
+        except OSError as error:  # it vanished, or reading is not permitted
             report_error(display_name, error)
             continue
-        if (status.st_dev, status.st_ino) in visited:  # a link back up
+        if (status.st_dev, status.st_ino) in visited:  # a link to a parent folder
             continue
         visited.add((status.st_dev, status.st_ino))
         kind = kind_of(entries)
@@ -90,7 +92,7 @@ def walk_files(
 
 
 class _RootFolder:
-    """Tells links that stay within a folder from those that lead out of it."""
+    """Distinguishes links to targets inside the root folder from links to targets outside."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.join(os.path.realpath(root), "")
@@ -100,13 +102,13 @@ class _RootFolder:
             return True
         target = os.path.realpath(entry.path)
         if not os.path.exists(target) or os.path.join(target, "").startswith(self._root):
-            return True  # one that leads nowhere is told of, or passed over, like a file that has vanished
+            return True  # a dangling link is handled like a file that has vanished
         leave_out(entry.path, _join(display_name, entry.name), "it is a link that leads out of the folder")
         return False
 
 
 def is_maildir(path: str) -> bool:
-    """Whether a folder has what a Maildir has; not if it cannot be looked into."""
+    """Whether a folder is a Maildir; False if it cannot be read."""
     try:
         return kind_of(list_folder(path)) == "maildir"
     except OSError:

@@ -1,12 +1,12 @@
 """The first bytes of a file → whether it can be mail, and if not, what it is.
 
-Mail begins with a header field or a postmark. A text without any header is taken for a message, too. All
-else is not: pictures, programs, databases, archives, and bytes that are no text.
+Mail begins with a header field or a postmark. A text without any header is also accepted as a message.
+Pictures, programs, databases, archives and binary data are not mail.
 """
 
 __all__ = ["HEAD", "describe_non_mail"]
 
-HEAD = 4096  # bytes that are looked at
+HEAD = 4096  # bytes that are examined
 
 _MAGIC = {
     b"SQLite format 3\0": "a tamis store or another SQLite database",
@@ -26,13 +26,13 @@ _MAGIC = {
 _TAR = b"ustar", 257
 # Control characters that text has: backspace to carriage return, and the escapes of ISO 2022.
 _CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
-_SHARE = 0.02  # of the bytes of a text are other control characters at most; of random bytes 9 % are
-_FEW = 10  # of them tell nothing
-_SHORTEST = 2  # characters of a field's name: of random bytes many lines begin with one and a colon
+_SHARE = 0.02  # maximum share of other control characters in a text; random bytes have 9 %
+_FEW = 10  # up to so many are accepted
+_SHORTEST = 2  # characters of a field's name; many lines of random bytes begin with one character and a colon
 
 
 def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
-    """What these first bytes are of, if not of mail; what was delivered as mail may be any binary data.
+    """Describe the first bytes of a file that is not mail, else None; delivered mail may be binary.
 
     >>> describe_non_mail(b"Subject: hello\\n"), describe_non_mail(b"no header"), describe_non_mail(b"GIF89a")
     (None, None, 'a picture (GIF)')
@@ -50,7 +50,7 @@ def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
 
 
 def _begins_with_field(head: bytes) -> bool:
-    """Whether there is a postmark or a header field before the first blank line, in whichever line."""
+    """Whether a line before the first blank line is a postmark or a header field."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").replace(b"\r\n", b"\n")
     if head.lstrip(b">").startswith(b"From "):
         return True

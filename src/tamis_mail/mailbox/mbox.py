@@ -1,13 +1,13 @@
 """Blocks of an mbox → messages, in the dialects mboxo, mboxrd, mboxcl and mboxcl2. No I/O.
 
 - A message begins after a postmark: a line "From …" with a time, a year and a day or month, at the very start
-  or after a blank line. "From now on we meet at 12:30" is none, though nobody wrote ">" before it.
-- It ends where its Content-Length says, if a postmark or the end follows exactly there, and else at the next
-  postmark. The blank line before a postmark belongs to neither.
-- A length that holds means that nothing was escaped (mboxcl2). Otherwise one ">" is taken off lines ">From ",
-  ">>From ", … (mboxrd; of what mboxo wrote it is the best guess).
+  or after a blank line. "From now on we meet at 12:30" is not a postmark, although it has no ">" before it.
+- It ends where its Content-Length says, if a postmark or the end of the file follows there; otherwise at the
+  next postmark. The blank line before a postmark belongs to neither message.
+- If the length is right, nothing was escaped (mboxcl2). Otherwise one ">" is removed from lines ">From ",
+  ">>From ", … (mboxrd; for mboxo, which is ambiguous, this is the best guess).
 
-There is one search for "From ", at 1 GB/s, and none for line ends, of which there are a hundred a message.
+The search is for "From ", at 1 GB/s, not for line ends, of which a message has a hundred.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tamis_mail.framing import is_postmark
 __all__ = ["BLOCK", "HEAD", "is_mbox", "split"]
 
 BLOCK = 1 << 20  # bytes read at a time
-HEAD = 4096  # bytes that tell an mbox from a message
+HEAD = 4096  # bytes that suffice to distinguish an mbox from a message
 _LINE = 1024  # no postmark is longer
 _HEADERS = 1 << 16  # a Content-Length further down is not looked for
 _DIGITS = 12  # of a Content-Length
@@ -28,19 +28,19 @@ _NEWLINE, _RETURN, _QUOTE = b"\n\r>"
 
 
 def is_mbox(head: bytes) -> bool:
-    """Whether these first bytes open with a postmark, behind blank lines and a byte order mark at most."""
+    """Whether these first bytes begin with a postmark, after optional blank lines and a byte order mark."""
     line, _, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").partition(b"\n")
-    # Where lines end in CR alone, all of it would be the postmark: such a file is one message.
+    # If lines end in CR alone, the whole file would be one line: such a file is one message.
     return line.startswith(_MARK) and b"\r" not in line[:-2] and is_postmark(line)
 
 
 def split(read: Callable[[int], bytes], largest: int) -> Iterator[tuple[bytes, int]]:
-    """Each message, cut to `largest` bytes, and where it ends; `is_mbox` has said yes to the beginning."""
+    """Yield each message, cut to `largest` bytes, and the offset of its end; `is_mbox(head)` must be true."""
     return _Window(read, largest).messages()
 
 
 class _Window:
-    """The part of the text that is in memory: from the current message on, and a block or more."""
+    """The part of the text in memory: the current message and at least one block after it."""
 
     __slots__ = ("_at_end", "_begin", "_buffer", "_largest", "_offset", "_read")
 
@@ -65,9 +65,9 @@ class _Window:
             yield raw, self._offset + (mark if mark >= 0 else len(self._buffer))
 
     def _grow(self, index: int) -> int:
-        """Read on, let go of what is before the current message; where `index` is now."""
+        """Read another block, drop the bytes before the current message, and return where `index` is now."""
         rest = self._buffer[self._begin :]
-        # By a share of what is held: each byte of a large message is copied a few times, not once a block.
+        # In proportion to the buffer: each byte of a large message is copied a few times, not once per block.
         block = self._read(max(BLOCK, len(rest) // 4))
         self._at_end = not block
         self._buffer = rest + block
@@ -77,13 +77,13 @@ class _Window:
         return index
 
     def _split_by_length(self) -> tuple[bytes, int] | None:
-        """The message and the mark after it (-1: none), if it has a Content-Length that is true."""
+        """Return the message and the mark after it (-1: none), if its Content-Length is correct."""
         body = self._body()
         place = self._buffer.find(b"ength:", self._begin, body)
         while place >= 0:
             colon = place + 6
             start = colon - len(_LENGTH)
-            # A window, not the line: of a line of many "ength:" each would be searched for its two ends.
+            # A fixed window, because a line of many "ength:" would be searched for its ends many times.
             line, newline, _ = self._buffer[colon : colon + _FIELD].partition(b"\n")
             value = line.strip()
             if (
@@ -106,7 +106,7 @@ class _Window:
         return None
 
     def _body(self) -> int:
-        """Where the headers end; the beginning, if they do not within reach."""
+        """Return the end of the headers; the beginning of the message, if no end is near."""
         while True:
             buffer, begin = self._buffer, self._begin
             line = buffer.find(b"\n", begin, begin + _HEADERS)
@@ -119,11 +119,11 @@ class _Window:
             self._grow(0)
 
     def _mark_after(self, end: int) -> int | None:
-        """The mark that follows this end, -1 if the text ends there too, None if neither is so."""
+        """Return the mark after this end, -1 if the text ends there, None if neither follows."""
         buffer = self._buffer
         if end > len(buffer):
             return None
-        for _ in range(2):  # the end of a last line that has none, and the blank line
+        for _ in range(2):  # the line end that a last line may lack, and the blank line
             end += 1 if buffer.startswith(b"\n", end) else 2 if buffer.startswith(b"\r\n", end) else 0
         if end == len(buffer):
             return -1
@@ -140,8 +140,8 @@ class _Window:
         )
 
     def _split_by_scan(self) -> tuple[bytes, int]:
-        """The message up to the next mark, and that mark (-1: none)."""
-        head = None  # what is kept of a message that is too large, once it is known to be
+        """Return the message up to the next mark, and that mark (-1: none)."""
+        head = None  # the kept beginning of a message that is too large
         has_escapes = False
         place = self._begin
         while True:
@@ -153,7 +153,7 @@ class _Window:
                 if place - self._begin > self._largest + _LINE:
                     if head is None:
                         head = self._buffer[self._begin : self._begin + self._largest]
-                    self._begin = place - _LINE  # enough to see a blank line before a mark
+                    self._begin = place - _LINE  # enough to find a blank line before a mark
                 place = self._grow(place)
                 continue
             place = mark + len(_MARK)
@@ -168,7 +168,7 @@ class _Window:
         return _unescape(raw) if has_escapes else raw
 
     def _end_before(self, mark: int) -> int | None:
-        """Where the message ends if a blank line is before this mark; None if none is."""
+        """Return the end of the message if a blank line precedes this mark, else None."""
         buffer, begin = self._buffer, self._begin
         end = mark - 1
         if end < begin or buffer[end] != _NEWLINE:
@@ -178,13 +178,13 @@ class _Window:
         return end if end == begin or buffer[end - 1] == _NEWLINE else None
 
     def _end_of_text(self) -> int:
-        """The end, or what is before a blank line there."""
+        """Return the end of the text without a final blank line."""
         end = self._end_before(len(self._buffer))
         return len(self._buffer) if end is None else end
 
 
 def _unescape(raw: bytes) -> bytes:
-    """One ">" fewer before each "From " that a line begins with, behind nothing but such."""
+    """Remove one ">" from each line that begins with ">From ", ">>From " and so on."""
     pieces, copied_to = [], 0
     place = raw.find(b">From ")
     while place >= 0:

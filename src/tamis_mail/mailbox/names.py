@@ -1,4 +1,4 @@
-"""The name of a folder or an mbox → whether people keep spam in it, or mail they wanted, or neither."""
+"""The name of a folder or an mbox → spam, ham (wanted mail), or neither."""
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH100, PTH119
 
@@ -31,7 +31,7 @@ _ENDINGS = (".gz", ".bz2", ".xz", ".mbox", ".mbx", ".sbd", ".eml", ".txt")
 
 
 def guess_label(path: str | os.PathLike[str]) -> str | None:
-    """ "spam" or "ham", by the name of the folder or mbox alone; None for Sent, Drafts, Trash and all others.
+    """Guess "spam" or "ham" from the name of a folder or mbox; None for Sent, Drafts, Trash and all others.
 
     >>> (
     ...     guess_label("Maildir/.Junk"),
@@ -45,20 +45,20 @@ def guess_label(path: str | os.PathLike[str]) -> str | None:
     if not words or not words.isdisjoint(_NEITHER):
         return None
     if not words.isdisjoint(_SPAM):
-        # "Correo no deseado" says no, and means spam.
+        # "Correo no deseado" contains "no" and means spam.
         return "ham" if not words.isdisjoint(_NOT) and "deseado" not in words else "spam"
     return None if words.isdisjoint(_HAM) else "ham"
 
 
 def is_neither(path: str | os.PathLike[str]) -> bool:
-    """Whether a name says what is neither spam nor mail that was received and wanted: Sent, Drafts, Trash."""
+    """Whether a name, such as Sent, Drafts or Trash, means neither spam nor wanted incoming mail."""
     return not _words(path).isdisjoint(_NEITHER)
 
 
 def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
-    """Why mail below a root that is learned under a label should not include this folder or mbox.
+    """Return why this folder or mbox should not be learned with its root under a label, or None.
 
-    The name of the root counts, too: all that lies in a folder Junk is spam, whatever the names below say.
+    The name of the root counts, too: everything in a folder Junk is spam, whatever the names below.
 
     >>> reason_to_leave_out("Mail/Junk", "Mail", "ham")
     'its name says spam'
@@ -74,7 +74,7 @@ def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
 
 
 def _words(path: str | os.PathLike[str]) -> frozenset[str]:
-    """The words of the last name in a path, in lower case."""
+    """Return the words of the last component of a path, in lower case."""
     name = os.path.basename(os.path.abspath(os.fspath(path)))
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
@@ -83,7 +83,7 @@ def _words(path: str | os.PathLike[str]) -> frozenset[str]:
 
 
 def _decode(name: str) -> str:
-    """The name as people see it: IMAP servers write "ind&AOk-sirable" (RFC 3501, modified UTF-7)."""
+    """Decode modified UTF-7, in which IMAP servers write folder names (RFC 3501): "ind&AOk-sirable"."""
     if "&" not in name or not name.isascii():
         return name
     try:

@@ -1,4 +1,4 @@
-"""Bytes and where they came from → a message: what every source gives, and the error if it cannot."""
+"""A message as bytes with its origin, which every source yields, and the error that sources raise."""
 
 from sys import getfilesystemencoding
 
@@ -6,21 +6,21 @@ __all__ = ["RawMessage", "SourceError", "path_bytes", "printable"]
 
 
 class SourceError(ValueError):
-    """What was given is no source of mail; the message says what was expected and what to do."""
+    """A path or stream that is not a source of mail; the text says what was expected and what to do."""
 
 
 class RawMessage:
     """One message, byte for byte; frozen.
 
-    Written out: a dataclass would import `inspect` and `re`, 10 ms of a process that reads one message.
+    Not a dataclass: that would import `inspect` and `re`, which takes 10 ms in a process for one message.
     """
 
     __slots__ = ("name", "path", "position", "raw")
 
     raw: bytes
-    name: str  # where it came from, fit to be printed: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
-    position: int  # bytes of the source read when this message ends, of `Source.size`
-    path: str  # of the file it is in, as the system has it; empty if there is none
+    name: str  # its origin, printable: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
+    position: int  # bytes of the source up to the end of this message, of `Source.size`
+    path: str  # of its file, as the system spells it; empty if there is no file
 
     def __init__(self, raw: bytes, name: str, position: int, path: str = "") -> None:
         assign = object.__setattr__
@@ -30,10 +30,10 @@ class RawMessage:
         assign(self, "path", path)
 
     def __setattr__(self, field: str, value: object) -> None:
-        raise AttributeError(f"a message is frozen: cannot set {field}")
+        raise AttributeError(f"a RawMessage is frozen: cannot set {field}")
 
     def __delattr__(self, field: str) -> None:
-        raise AttributeError(f"a message is frozen: cannot delete {field}")
+        raise AttributeError(f"a RawMessage is frozen: cannot delete {field}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RawMessage):
@@ -51,14 +51,14 @@ class RawMessage:
 
 
 def printable(name: str) -> str:
-    """The name on one line: a file's may hold newlines, terminal escapes and bytes that are no text."""
+    """Escape a name for printing: file names may hold newlines, terminal escapes and undecodable bytes."""
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def path_bytes(message: RawMessage) -> dict[str, str]:
-    """For JSON, the bytes of a path, in base64, if its name cannot be shown as it is.
+    """Return the path in base64 as a field for JSON, if its name cannot be printed unchanged; else {}.
 
     >>> (
     ...     path_bytes(RawMessage(b"", r"1\\n2", 0, "1" + chr(10) + "2")),

@@ -1,4 +1,4 @@
-"""A path, or stdin → a source: what kind of mailbox it is, how large, and its messages one by one."""
+"""A path, or stdin → a source: the kind of mailbox, its size, and its messages one by one."""
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH100, PTH112, PTH114, PTH115, PTH116, PTH118, PTH119, PTH120, PTH208
 
@@ -24,13 +24,13 @@ def open_source(
     subfolders: bool = False,
     other_paths: frozenset[str] = frozenset(),
 ) -> "Source":
-    """Look at what a path holds; None or "-" is stdin.
+    """Open a path as a source of mail; None or "-" is stdin.
 
-    Stdin is one message, byte for byte and however long, since it may have to be written out again; if there
-    may be `many` and it begins as an mbox does, it is read as one. Other messages are cut to `largest` bytes.
-    Below a folder that is said to have a `label`, folders and mboxes whose names say otherwise are left out.
-    With `subfolders`, the folders `.Name` of a Maildir are read after it, but for those whose real paths are
-    in `other_paths`.
+    Stdin is one message, byte for byte and of any length, because it may have to be written out again. With
+    `allow_mbox`, stdin that begins like an mbox is read as one. Messages of files are cut to `largest` bytes.
+    Below a folder with a `label`, folders and mboxes whose names contradict the label are left out. With
+    `subfolders`, the folders `.Name` of a Maildir are read after it, except those with a real path in
+    `other_paths`.
     """
     source_path = None if path is None else os.fspath(path)
     if source_path is None or source_path == "-":
@@ -58,7 +58,7 @@ def open_source(
 
 
 def is_mbox_file(path: str) -> bool:
-    """Whether a file is an mbox, by its first bytes; not if it cannot be read."""
+    """Whether a file is an mbox, by its first bytes; False if it cannot be read."""
     try:
         with File(path) as file:
             return mbox.is_mbox(Text(file).peek(mbox.HEAD))
@@ -67,7 +67,7 @@ def is_mbox_file(path: str) -> bool:
 
 
 class Source:
-    """Where messages come from; iterate as often as you like, but over stdin once."""
+    """An iterable of messages; stdin can be iterated only once."""
 
     __slots__ = (
         "_allow_mbox",
@@ -86,7 +86,7 @@ class Source:
 
     path: str  # as it was given
     kind: str  # "message", "mbox", "maildir", "mh", "folder", "stdin"
-    # Of the last time that it was read, name and reason of each file or folder below …
+    # Of the last iteration, name and reason of each file or folder …
     unread: list[tuple[str, str]]  # … that could not be read
     left_out: list[tuple[str, str]]  # … that was left out on purpose
     subfolders: list[str]  # names of folders of a Maildir that were read with it
@@ -169,12 +169,12 @@ class Source:
                         yield from _read_messages(text, name, path, may_be_mbox, largest, offset)
                     offset += file.size
             except (FileNotFoundError, IrregularFileError):
-                continue  # it vanished, as mail that is read or moved does, or is no file at all
+                continue  # it vanished, as mail does that is read or moved, or is no regular file
             except (OSError, SourceError) as error:
                 self.unread.append((name, printable(str(error))))
 
     def _reason_to_leave_out(self, path: str, head: bytes, may_be_mbox: bool) -> str | None:
-        # Whatever a Maildir or an MH folder holds was delivered there.
+        # The files of a Maildir or an MH folder were delivered there.
         description = kinds.describe_non_mail(head, is_delivered=not may_be_mbox)
         if description:
             return f"it is {description}, not mail"
@@ -217,7 +217,7 @@ def _verify_packed(path: str) -> None:
 def _read_messages(
     text: Text, name: str, path: str, may_be_mbox: bool, largest: int, offset: int
 ) -> Iterator[RawMessage]:
-    """The messages of one file, `passed` bytes into its source."""
+    """Yield the messages of one file, which begins at `offset` of its source."""
     if may_be_mbox and mbox.is_mbox(text.peek(mbox.HEAD)):
         for number, (raw, end) in enumerate(mbox.split(text.read, largest), 1):
             yield RawMessage(raw, f"{name}#{number}", offset + text.count_file_bytes(end), path)
@@ -234,9 +234,7 @@ def _open_file(path: str, size: int, largest: int | None) -> Source:
         if text.is_packed and kind == "mbox":
             text.verify_packed()
         elif text.is_packed:
-            text.read_all(
-                largest or LARGEST_RAW
-            )  # a message that is cut off is refused before others are read
+            text.read_all(largest or LARGEST_RAW)  # refuse a truncated message before others are read
     return Source(path, kind, size, largest=largest)
 
 
@@ -260,7 +258,7 @@ def _open_folder(
     )
     if source.kind == "folder" and not any(_may_be_mail(file) for file, _, _ in source.files([], [], [])):
         raise SourceError(
-            f"{printable(path)} is a folder with nothing in it that could be a message, expected mail files, "
+            f"{printable(path)} is a folder without any file that could be a message, expected mail files, "
             "an mbox, a Maildir or an MH folder: name the folder that holds them"
         )
     return source
@@ -273,7 +271,7 @@ def _may_be_mail(path: str) -> bool:
     except IrregularFileError:
         return False
     except (OSError, SourceError):
-        return True  # it is there, and reading it will say why not
+        return True  # it exists, and reading it will report the error
 
 
 def _size_of(path: str) -> int:
@@ -292,14 +290,16 @@ def _describe_mode(mode: int) -> str:
 
 def _describe_unreadable(path: str, error: OSError | ValueError) -> str:
     reason = getattr(error, "strerror", None) or str(error)
-    return f"{printable(path)} cannot be read ({reason}), expected mail that you may read: see who owns it"
+    return (
+        f"{printable(path)} cannot be read ({reason}), expected mail that you may read: check its permissions"
+    )
 
 
 def _describe_missing(path: str) -> str:
-    """What to say of a path that is not there: how far it goes, and what is there of a similar name."""
+    """Describe a path that does not exist, with an existing path of a similar name."""
     if os.path.islink(path):
         target = printable(os.readlink(path))
-        return f"{printable(path)} is a link to {target}, which does not exist: mend the link"
+        return f"{printable(path)} is a link to {target}, which does not exist: repair the link"
     fault = f"{printable(path)} does not exist, expected a message, an mbox or a folder of mail"
     missing = path.rstrip("/") or path
     while (parent := os.path.dirname(missing)) and not os.path.isdir(parent):

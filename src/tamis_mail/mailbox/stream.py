@@ -1,6 +1,6 @@
-"""A regular file → its text in blocks, unpacked if it is gzip, bzip2 or xz, which its first bytes tell.
+"""A regular file → its text in blocks, unpacked if its first bytes are those of gzip, bzip2 or xz.
 
-Only what `os.stat` calls a regular file is opened: a FIFO would wait for ever, a device may act when opened.
+Only regular files are opened: a FIFO would block for ever, and a device may act when opened.
 """
 # pathlib would cost a cold process 8 ms.
 # ruff: noqa: PTH116
@@ -16,12 +16,12 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 
 __all__ = ["File", "IrregularFileError", "Stdin", "Text", "is_packed"]
 
-_CHUNK = 1 << 16  # bytes of a file read first, and of a packed one each time
+_CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed file that are read at a time
 _BLOCK = 1 << 20
 # Mail shrinks to a third, the same newsletter over and over to a fiftieth, zeros to a thousandth.
 _RATIO = 200
-_HARMLESS = LARGEST_RAW + (2 << 20)  # bytes that may come out of however few: a message is cut below that
-_ENDLESS = 100 << 30  # no mailbox is this large
+_HARMLESS = LARGEST_RAW + (2 << 20)  # unpacked bytes that are always allowed: a message is cut below that
+_ENDLESS = 100 << 30  # bytes; no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -31,7 +31,7 @@ class IrregularFileError(OSError):
 
 
 class File:
-    """The bytes of a regular file as they are."""
+    """The bytes of a regular file."""
 
     __slots__ = ("_descriptor", "path", "size")
 
@@ -49,23 +49,23 @@ class File:
         os.close(self._descriptor)
 
     def read(self, limit: int) -> bytes:
-        """The next bytes, at least one unless there are no more."""
+        """Read the next bytes: at least one, except at the end."""
         return os.read(self._descriptor, limit)
 
 
 class Stdin:
-    """The bytes that are piped in; none, where a process was started without."""
+    """The bytes of standard input; none if the process has no standard input."""
 
     path = "stdin"
 
     def read(self, limit: int) -> bytes:
-        """The next bytes, at least one unless there are no more."""
+        """Read the next bytes: at least one, except at the end."""
         pipe = getattr(sys.stdin, "buffer", None)
         return b"" if pipe is None else bytes(pipe.read(limit))
 
 
 class Text:
-    """The text of a file: its bytes, or what they unpack to."""
+    """The text of a file: its bytes, or their unpacked form."""
 
     __slots__ = ("_head", "_read", "_unpacker")
 
@@ -82,20 +82,20 @@ class Text:
         self._read = file.read
 
     def peek(self, limit: int) -> bytes:
-        """The next bytes, which `read` will give again."""
+        """Return the next bytes without consuming them."""
         while len(self._head) < limit and (block := self._read(limit - len(self._head))):
             self._head += block
         return self._head[:limit]
 
     def read(self, limit: int) -> bytes:
-        """The next bytes, at least one unless there are no more."""
+        """Read the next bytes: at least one, except at the end."""
         if head := self._head:
             self._head = b""
             return head
         return self._read(limit)
 
     def read_all(self, limit: int | None) -> bytes:
-        """All that is left; at most so many bytes."""
+        """Read to the end, but at most `limit` bytes."""
         blocks, length = [], 0
         while (limit is None or length < limit) and (block := self.read(_BLOCK)):
             blocks.append(block)
@@ -104,21 +104,21 @@ class Text:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the text is unpacked from what the file holds."""
+        """Whether the file is compressed."""
         return self._unpacker is not None
 
     def verify_packed(self) -> None:
-        """Read a packed text to its end, which is all that tells whether it was cut off or damaged."""
+        """Read a packed text to its end, to find out whether it is truncated or damaged."""
         while self.is_packed and self.read(_BLOCK):
             pass
 
     def count_file_bytes(self, text_bytes: int) -> int:
-        """Bytes of the file that were read when `given` bytes of text were."""
+        """Return the bytes of the file that were read for the first `text_bytes` bytes of text."""
         return text_bytes if self._unpacker is None else self._unpacker.bytes_read
 
 
 class _Unpacker:
-    """The text of packed bytes, never more at a time than was asked for."""
+    """Unpacks bytes, never more at a time than requested."""
 
     __slots__ = (
         "_bytes_written",
@@ -150,15 +150,15 @@ class _Unpacker:
                 if not self._input:
                     raise SourceError(
                         f"{printable(self._file.path)} is cut off (it ends before its compressed text does), "
-                        "expected a whole compressed file: get it again, or unpack what can be saved of it"
+                        "expected a complete compressed file: get it again, or unpack the intact part"
                     )
             block, self._input = self._input, b""
             try:
                 text = self._decompressor.decompress(block, limit)
             except self._errors as error:
                 raise SourceError(
-                    f"{printable(self._file.path)} is damaged ({error}), expected a whole compressed file: "
-                    "unpack what can be saved of it and give that"
+                    f"{printable(self._file.path)} is damaged ({error}), expected an intact compressed "
+                    "file: unpack the part that can be saved, and name that"
                 ) from None
             if text:
                 self._bytes_written += len(text)
@@ -166,7 +166,7 @@ class _Unpacker:
                 return text
 
     def _find_next(self) -> bool:
-        """Whether another packed file is joined to this one; what else may follow is passed over."""
+        """Whether another packed file follows this one; other trailing bytes are ignored."""
         rest = self._decompressor.unused_data
         while len(rest) < len(self._magic) and (block := self._file.read(_CHUNK)):
             rest += block
@@ -188,7 +188,7 @@ class _Unpacker:
 
 
 class _Decompressor:
-    """How `bz2` and `lzma` are asked to unpack."""
+    """The interface of the decompressors of `bz2` and `lzma`."""
 
     eof: bool
     needs_input: bool
@@ -199,7 +199,7 @@ class _Decompressor:
 
 
 class _Gunzip(_Decompressor):
-    """zlib, asked as they are."""
+    """zlib with the same interface."""
 
     def __init__(self) -> None:
         self._decompressor = import_module("zlib").decompressobj(wbits=31)
@@ -210,13 +210,17 @@ class _Gunzip(_Decompressor):
     def decompress(self, block: bytes, limit: int, /) -> bytes:
         machine = self._decompressor
         text: bytes = machine.decompress(machine.unconsumed_tail + block, limit)
-        self.needs_input = not machine.unconsumed_tail and len(text) < limit  # else more may wait inside
+        self.needs_input = (
+            not machine.unconsumed_tail and len(text) < limit
+        )  # else more output may be pending
         self.eof = machine.eof
         self.unused_data = machine.unused_data
         return text
 
 
-_Format = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]  # a machine, and what it raises
+_Format = tuple[
+    Callable[[], _Decompressor], tuple[type[Exception], ...]
+]  # a decompressor, and the errors that it raises
 
 
 def _gzip() -> _Format:

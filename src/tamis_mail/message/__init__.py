@@ -1,6 +1,6 @@
-"""bytes → Message: what a message says, whoever wrote it and however badly.
+"""bytes → Message: the fields, parts and text of a message, however malformed.
 
-Any bytes are a message: nothing here raises, recurses, or takes more than linear time and bounded memory.
+Any bytes are a message: no function here raises or recurses, and time is linear and memory bounded.
 """
 
 from tamis_mail.message.canonical import canonical, digest

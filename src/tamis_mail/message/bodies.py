@@ -1,7 +1,7 @@
-"""Bytes of a part → the bytes that were meant → text: transfer encodings and charsets, however wrong.
+"""Bytes of a part → decoded bytes → text: transfer encodings and charsets, also wrong ones.
 
-No name that a sender wrote reaches `codecs.lookup`: it imports modules by name, remembers each name for ever,
-and has codecs that take quadratic time (punycode), warn (unicode_escape) or answer with bytes (base64).
+A name from a sender never reaches `codecs.lookup`, which imports modules by name and caches each name for
+ever. Only the codecs of `tamis.charsets` are used.
 """
 
 import re
@@ -12,17 +12,17 @@ from typing import Final
 
 from tamis.charsets import BYTE_ORDER_MARKS, CODECS, find_codec
 
-# In these, bytes of ASCII need not be letters of ASCII.
+# In these, bytes of ASCII need not be characters of ASCII.
 _NOT_ASCII: Final = frozenset(name for name in CODECS if name.startswith(("utf-7", "utf-16", "utf-32", "hz")))
 _ONE_BYTE: Final = ("cp12", "iso8859", "koi8", "mac-", "cp4", "cp7", "cp8", "kz", "ptcp", "hp", "tis")
-_LOOK = 4096  # bytes of a part that tell whether it is text
+_LOOK = 4096  # bytes of a part that are examined to find out whether it is text
 _RUNS = 1000  # pieces of base64, each with its own padding, that are joined
 _IN_BASE64 = bytes(sorted(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
 _NOT_BASE64 = bytes(set(range(256)) - set(_IN_BASE64))
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\f\r\x1b")) + b"\x7f"
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz \n"
 _BAD_ESCAPE = re.compile(rb"=(?![0-9A-Fa-f]{2}|\n|\Z)")
-# Rare: `re` makes them when they are first needed, and keeps them.
+# Rarely needed: `re` compiles them on first use and caches them.
 _GAP = rb"[A-Za-z,.] [A-Za-z]"
 _LOOSE_END = rb"=[ \t]+\n"
 _JAPANESE = rb"\x1b[$(][@B-DIJ]"
@@ -30,7 +30,7 @@ _UUENCODED = rb"(?:\A|\n)begin [0-7]{3,4} [^\n]{1,200}(?:\n[ -`]{1,62}(?=\n|\Z))
 
 
 def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
-    """The bytes before their transfer encoding; as they are, if they do not look encoded."""
+    """Decode a transfer encoding; return the bytes unchanged if they do not look encoded."""
     if encoding == "quoted-printable":
         return decode_quoted_printable(data, faults)
     if encoding == "base64":
@@ -39,7 +39,7 @@ def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
 
 
 def decode_quoted_printable(data: bytes, faults: set[str]) -> bytes:
-    """What quoted-printable says; an escape that is none stays as it is.
+    """Decode quoted-printable; an invalid escape stays unchanged.
 
     >>> decode_quoted_printable(b"caf=C3=A9 = 1=\\n !=", set())
     b'caf\\xc3\\xa9 = 1 !'
@@ -54,7 +54,7 @@ def decode_quoted_printable(data: bytes, faults: set[str]) -> bytes:
 
 
 def decode_base64(data: bytes, faults: set[str]) -> bytes:
-    """What base64 says, whatever is between it; the bytes as they are, if it is none.
+    """Decode base64 and skip other characters; return the bytes unchanged if they are not base64.
 
     >>> decode_base64(b"aGVs\\nbG8=", set()), decode_base64(b"hello, you!", set())
     (b'hello', b'hello, you!')
@@ -69,7 +69,7 @@ def decode_base64(data: bytes, faults: set[str]) -> bytes:
         return b""
     faults.add("base64")
     digits = compact.translate(None, _NOT_BASE64)
-    # Words with a space between them, or one sign in ten that base64 has not, are plain text.
+    # Words with spaces between them, or one character in ten outside base64, mean plain text.
     other_characters = len(compact) - len(digits)
     gaps = len(re.findall(_GAP, data[:_LOOK]))
     if (other_characters > 1 and other_characters * 10 > len(compact)) or (
@@ -78,19 +78,19 @@ def decode_base64(data: bytes, faults: set[str]) -> bytes:
         return data
     pieces = []
     for run in digits.split(b"=", _RUNS)[:_RUNS]:
-        if len(run) % 4 == 1:  # a letter that is one too many carries six bits, and is no byte
+        if len(run) % 4 == 1:  # a single extra character carries six bits, which is no byte
             run = run[:-1]
         pieces.append(a2b_base64(run + b"=" * (-len(run) % 4)))
     return b"".join(pieces)
 
 
 def size_of(data_length: int, lines: int, encoding: str) -> int:
-    """How many bytes a part has, without decoding it: for base64 without junk, exact but for padding."""
+    """Estimate the bytes of a part without decoding it; for clean base64, exact up to padding."""
     return (data_length - lines) * 3 // 4 if encoding == "base64" else data_length
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes that are declared text are none: a picture or an archive sent as HTML."""
+    """Whether bytes that are declared as text are binary, such as a picture sent as HTML."""
     look = data[:_LOOK]
     controls = len(look) - len(look.translate(None, _NO_TEXT))
     if (
@@ -103,7 +103,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
-    """Text by the charset that is declared, or by what it seems to be; never with a lone surrogate.
+    """Decode text by its declared or detected charset; the result has no lone surrogates.
 
     >>> decode_text("żółw".encode(), "", set()), decode_text(b"caf\\xe9", "utf-8", set())
     ('żółw', 'café')
@@ -125,7 +125,7 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
         text = _unicode_or_western(data, codec, faults)
     else:
         text = _decode_by(codec, data, faults)
-        if codec == "utf-7":  # the one codec here that lets half a pair through
+        if codec == "utf-7":  # the only codec here that returns lone surrogates
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if "\0" in text:
         faults.add("nul")
@@ -134,7 +134,7 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
 
 
 def remove_uuencoded(data: bytes, faults: set[str]) -> bytes:
-    """Text without the files that were pasted into it."""
+    """Remove uuencoded files from a text."""
     if b"begin " not in data:
         return data
 
@@ -156,7 +156,7 @@ def _unicode_or_western(data: bytes, codec: str, faults: set[str]) -> str:
     except UnicodeDecodeError:
         faults.add("charset")
         text = data.decode("utf-8", "replace")
-        # A character of UTF-8 is longer in bytes: if fewer are whole than broken, it is another charset.
+        # A character of UTF-8 has several bytes: if fewer are valid than invalid, it is another charset.
         if len(data) - len(text) < text.count("\ufffd"):
             text = _decode_by("cp1252", data, faults)
     else:
@@ -172,17 +172,17 @@ def _decode_by(codec: str, data: bytes, faults: set[str]) -> str:
         faults.add("charset")
     if not codec.startswith(_ONE_BYTE):
         return data.decode(codec, "replace")
-    # "replace" takes 500 ns for each byte that such a charset does not define; a table without holes takes 1.
+    # "replace" takes 500 ns per byte that the charset does not define; a complete table takes 1 ns.
     return charmap_decode(data, "strict", _table_of(codec))[0]
 
 
-@cache  # of a few dozen codecs: a message may have thousands of short texts, and a table takes 40 µs
+@cache  # a few dozen tables of 40 µs each; a message may have thousands of short texts
 def _table_of(codec: str) -> str:
     return bytes(range(256)).decode(codec, "replace")
 
 
 def _detect_utf16(look: bytes) -> str:
-    """UTF-16 without a mark, if every other byte of what was looked at is mostly zero."""
+    """Detect UTF-16 without a byte order mark: every other byte is mostly zero. Empty if it is not."""
     half = len(look) // 2
     if half < 4:
         return ""

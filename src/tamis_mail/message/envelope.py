@@ -1,8 +1,7 @@
-"""bytes → where the message begins, behind the lines that an mbox or a delivery agent wrote before it.
+"""bytes → the start of the message, after the lines that an mbox or a delivery agent put before it.
 
-A postmark is the line "From sender date" that separates the messages of an mbox. The sender of a message
-does not write it, so it is no part of the message. Neither are blank lines before the first field (procmail
-drops them) and byte order marks.
+A postmark is the line "From sender date" that separates the messages of an mbox. It is not part of the
+message. Neither are blank lines before the first field (procmail drops them) and byte order marks.
 """
 
 import re
@@ -16,7 +15,7 @@ _ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf|[\r\n]++|" + _POSTMARK + rb")*+")
 
 
 def envelope_end(raw: bytes, start: int = 0) -> int:
-    """The index behind blank lines and postmarks at `start`, however lines end; `start` if there are none.
+    """Return the index after blank lines and postmarks at `start`, for any line ends.
 
     >>> envelope_end(b"From ann@example.org Mon Jan  1 00:00:00 2024\\r\\nSubject: hello\\r\\n")
     47

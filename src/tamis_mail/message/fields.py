@@ -1,7 +1,7 @@
 """Header block → fields; a field → its text, or its value and parameters.
 
-A block is read as Latin-1, byte for byte, and each value gets its charset when it is decoded: a wrong byte in
-one field is wrong only there. A block ends at an empty line, or where what follows is no field.
+A block is read as Latin-1, byte for byte, and each value is decoded by its own charset, so that an invalid
+byte affects one field only. A block ends at an empty line, or where no field follows.
 """
 
 import re
@@ -19,7 +19,7 @@ PARAMETERS: Final = 100
 WORDS: Final = 100  # encoded words of a value that are decoded
 BLOCK: Final = 1 << 21  # bytes of a block that are read
 _SMALL = LONGEST  # a block in which no value is too long
-_BAD_LINES = 1000  # lines of a block that may be no field
+_BAD_LINES = 1000  # lines of a block that need not be fields
 
 _NAME = "[!-9;-~]"
 _BLOCK = re.compile(rf"(?:{_NAME}++[ \t]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)*+")
@@ -31,7 +31,7 @@ _KIND = re.compile(r"[ \"']?([a-z0-9][a-z0-9!#$&^_.+-]{0,60}) ?/ ?([a-z0-9*][a-z
 _TOKEN = re.compile(r"[a-z0-9][a-z0-9._+-]{0,40}")
 _SPACES = re.compile(r"[ \t\n\r\f\v]++")
 _CONTROLS = "[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
-_BLANKS = " \t\n\r\f\v"  # not what `str.strip` strips: in Latin-1, that would be halves of UTF-8
+_BLANKS = " \t\n\r\f\v"  # `str.strip` would also strip bytes of UTF-8 that were read as Latin-1
 
 Fields = list[tuple[str, str]]
 
@@ -39,9 +39,9 @@ Fields = list[tuple[str, str]]
 def read_fields(
     data: bytes, start: int, end: int, faults: set[str], limit: int = BLOCK
 ) -> tuple[Fields, int]:
-    """Fields (name in lower case, value as it was sent but unfolded), and where the body begins.
+    """Read fields (name in lower case, unfolded raw value), and return them with the start of the body.
 
-    `most` bytes are read, and no more than BLOCK; the fields behind them are passed over.
+    At most `limit` and BLOCK bytes are read; later fields are ignored.
     """
     if start >= end:
         return [], start
@@ -51,7 +51,7 @@ def read_fields(
     stop = end if blank < 0 else blank + 1
     block_end = stop
     limit = min(limit, BLOCK)
-    if stop - start > limit:  # what is beyond is passed over, from the end of a line if there is one
+    if stop - start > limit:  # the rest is ignored, from the end of a line if there is one
         faults.add("headers")
         if limit <= 0:
             return [], min(stop + 1, end)
@@ -74,9 +74,9 @@ def read_fields(
 
 
 def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:
-    """Fields of a block with lines in it that are none, and its length: such a line alone is passed over.
+    """Read a block with lines that are no fields; return its fields and its length.
 
-    If what comes after it is no field either, the empty line is missing, and the body begins.
+    A single such line is skipped. If no field follows it, the empty line is missing, and the body begins.
     """
     fields: Fields = []
     position, bad_lines = 0, 0
@@ -122,7 +122,7 @@ def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
 
 
 def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
-    """The text of a field: its charset, then its encoded words, `words` of them at most.
+    """Decode the text of a field: its charset, then at most `words` encoded words.
 
     >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
     'café!'
@@ -140,7 +140,7 @@ def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
 
 
 def _decode_words(value: str, faults: set[str], words: int) -> str:
-    """A character may be split between two words of one charset: they are joined before they are decoded."""
+    """Decode encoded words; neighbours of one charset are joined first, because a character may be split."""
     pieces: list[str] = []
     charset, data, last = "", b"", 0
     for match in islice(_WORD.finditer(value), words):
@@ -166,7 +166,7 @@ def _decode_bytes(value: str, faults: set[str]) -> str:
 
 
 def kind_of(value: str) -> str:
-    """The media type that a Content-Type says, or an empty string.
+    """Return the media type of a Content-Type, or an empty string.
 
     >>> kind_of(" Text/HTML; charset=utf-8")
     'text/html'
@@ -176,13 +176,13 @@ def kind_of(value: str) -> str:
 
 
 def token_of(value: str) -> str:
-    """The first word of a value, such as that of Content-Transfer-Encoding."""
+    """Return the first word of a value, such as that of Content-Transfer-Encoding."""
     match = _TOKEN.search(value[:200].lower())
     return match[0] if match else ""
 
 
 def parameters_of(value: str) -> Fields:
-    """Parameters as they are written, in order; a quoted string that is not closed ends with the value.
+    """Return the raw parameters in order; an unclosed quoted string ends with the value.
 
     >>> parameters_of('text/plain; charset="utf-8"; Name=a.txt')
     [('charset', 'utf-8'), ('name', 'a.txt')]
@@ -199,12 +199,12 @@ def parameters_of(value: str) -> Fields:
 
 
 def _unescape(quoted: str) -> str:
-    """Without the backslashes that quote what follows them: half the time that `re.sub` takes, or less."""
+    """Remove quoting backslashes, in at most half the time of `re.sub`."""
     return "\\".join([piece.replace("\\", "") for piece in quoted.split("\\\\")])
 
 
 def parameter(parameters: Fields, name: str, faults: set[str], words: int = WORDS) -> str:
-    """A parameter, decoded: in one piece, in RFC 2231's pieces (`name*0*=`), or empty."""
+    """Decode a parameter, also one in pieces by RFC 2231 (`name*0*=`); empty if there is none."""
     plain = [value for key, value in parameters if key == name]
     if len(plain) > 1:
         faults.add("duplicate-parameter")

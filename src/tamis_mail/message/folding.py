@@ -1,4 +1,4 @@
-"""Text → the text that its letters look like, and the names of the disguises it wore."""
+"""Text → normalised text, with look-alike characters replaced, and the names of the tricks that were used."""
 
 import re
 from collections.abc import Callable
@@ -12,16 +12,16 @@ _INVISIBLE: Final = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
-_LETTER: Final = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts with no use for invisible signs in words
-_MARKS: Final = 20  # signs in a row, neither letters nor ASCII, that stay: normalising is quadratic in marks
+_LETTER: Final = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts whose words need no invisible characters
+_MARKS: Final = 20  # consecutive non-ASCII marks that are kept: normalising is quadratic in their number
 # The only letters of Unicode that NFKC makes marks of (tests/mail/message/test_bounds.py looks at all).
 _LETTERS_TO_MARKS: Final = {0xFF9E: 0x3099, 0xFF9F: 0x309A}
-# It begins with the sign between, since there are fewer of them than of letters.
+# It begins with the separator, because separators are rarer than letters.
 _SPACED = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
 
 
 def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
-    """Lower case, all letters plain, invisible signs gone, and in words of mixed scripts look-alikes Latin.
+    """Return normalised text in lower case without invisible characters and look-alikes, and the tricks.
 
     >>> fold_text("V\\u0456agra Ｆｒｅｅ v i a g r a")
     ('viagra free v i a g r a', ('full-width', 'mixed-script', 'spaced-out'))
@@ -43,7 +43,7 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _remove_disguise(text: str, tricks: set[str]) -> str:
-    """Without signs that are not seen, or too many in a row: the set of signs tells whether there are any."""
+    """Remove invisible characters and excess marks; the set of characters decides what to search for."""
     tools = _tools()
     signs = "".join(set(text))
     if tools.invisible.search(signs):
@@ -56,12 +56,16 @@ def _remove_disguise(text: str, tricks: set[str]) -> str:
         tricks.add("full-width")
     if tools.mathematical.search(signs):
         tricks.add("math-letters")
-    if "\uff9e" in signs or "\uff9f" in signs:  # before marks are counted: normalising would make them later
+    if (
+        "\uff9e" in signs or "\uff9f" in signs
+    ):  # before marks are counted, because normalising would create marks
         text = text.translate(_LETTERS_TO_MARKS)
         signs += "\u3099"
     if any(map(tools.combining, signs)):
         text = tools.marks.sub(r"\1", text)
-    return text.replace("\ufdfa", "صلعم")  # a sentence of eighteen letters in one sign: its usual short form
+    return text.replace(
+        "\ufdfa", "صلعم"
+    )  # a sentence of eighteen letters in one character: its usual short form
 
 
 class _Tools(NamedTuple):
@@ -81,7 +85,7 @@ class _Tools(NamedTuple):
 
 @cache
 def _tools() -> _Tools:
-    """What text beyond ASCII needs, made when there is some: half of all mail has none."""
+    """Compile the patterns for non-ASCII text on first use: half of all mail has none."""
     from unicodedata import combining, normalize  # noqa: PLC0415 (not loaded for ASCII)
 
     latin = str.maketrans(_CYRILLIC[0] + _GREEK[0], _CYRILLIC[1] + _GREEK[1])
@@ -102,7 +106,7 @@ def _tools() -> _Tools:
 
 
 def _replace_look_alikes(match: re.Match[str]) -> str:
-    """A word that mixes scripts with its look-alikes in Latin; as it is, if some letter looks like none."""
+    """Replace look-alikes in a word of mixed scripts; unchanged if a letter has no Latin look-alike."""
     word = match[0]
     if word.isascii() or not _tools().mixed_script.search(word):
         return word

@@ -1,7 +1,7 @@
-"""HTML → Page: what it shows, what it hides, where it points, and by what tricks.
+"""HTML → Page: visible text, hidden text, links, images, and the tricks that were used.
 
-One pass over tags, each cut by one expression that always ends where it stopped reading, so that no byte is
-read twice whatever is left open. There is no tree: what hides text is a short stack of marks, and no more.
+One pass over the tags. Each is matched by one possessive expression, so that no byte is read twice, whatever
+is left unclosed. No tree is built: a short stack of marks records the elements that hide text.
 """
 
 import re
@@ -12,12 +12,12 @@ from tamis_mail.message.entities import decode_entities
 from tamis_mail.message.styles import WHITE, Colour, effect_of, is_same_colour
 from tamis_mail.message.values import Page
 
-TAGS: Final = 50_000  # that are looked at; of what follows, tags are cut out and the text is kept
+TAGS: Final = 50_000  # tags that are interpreted; later ones are removed and their text is kept
 LINKS: Final = 500
 ADDRESS: Final = 2000  # characters of an address
 _LONGEST: Final = 1 << 21  # characters of a page
 _MARKS: Final = 30  # elements within each other that hide text or show it again
-_QUOTED: Final = 20_000  # characters between quotes: an open quote must not swallow the page
+_QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
 _INLINE_NAMES = """
 a abbr acronym area audio b base bdi bdo big blink body cite code data del dfn em embed font frame head
@@ -45,8 +45,10 @@ _POINTS = {
     "img": "src",
     "input": "src",
 }
-_FILES = frozenset(_FILE_NAMES.split())  # what ends like a host and is none: report.pdf
-_UNCLOSED = frozenset(["p", "li", "option", "dt", "dd"])  # elements that the next of their name closes
+_FILES = frozenset(_FILE_NAMES.split())  # endings of file names that look like hosts: report.pdf
+_UNCLOSED = frozenset(
+    ["p", "li", "option", "dt", "dd"]
+)  # elements that the next element of the same name closes
 _PLAIN, _BREAKS, _GAPS, _POINTS_AT, _ODD = range(5)
 
 
@@ -61,7 +63,7 @@ class _Patterns(NamedTuple):
 
 @cache
 def _patterns() -> _Patterns:
-    """Made when there is a page: a message of plain text does not wait for it."""
+    """Compile the patterns on first use: a message of plain text needs none."""
     quoted = rf'"[^"]{{0,{_QUOTED}}}+"|\'[^\']{{0,{_QUOTED}}}+\''
     return _Patterns(
         re.compile(rf"<([a-zA-Z/!?][^\s<>/\"']*+)((?:[^<>\"']++|{quoted}|[\"'])*+)(>?)"),
@@ -80,7 +82,7 @@ def _patterns() -> _Patterns:
 
 @cache
 def _actions() -> dict[str, int]:
-    """What to do at a tag of a name (with `/` at its end tag)."""
+    """Map the name of a tag (with `/` for an end tag) to an action."""
     actions = dict.fromkeys(_INLINE, _PLAIN)
     actions |= dict.fromkeys(_BREAK, _BREAKS)
     actions |= dict.fromkeys(_GAP, _GAPS)
@@ -89,7 +91,7 @@ def _actions() -> dict[str, int]:
 
 
 def read_html(text: str, tags: int = TAGS) -> Page:
-    """Read a page; any text is one. After so many tags the rest is text with all other tags cut out.
+    """Read a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
@@ -112,7 +114,7 @@ def read_html(text: str, tags: int = TAGS) -> Page:
 
 
 class _PageReader:
-    """What is known of a page while it is read."""
+    """The state of a page while it is read."""
 
     def __init__(self) -> None:
         self.visible: list[str] = []
@@ -125,14 +127,14 @@ class _PageReader:
         self.boxes = 0  # of them, those whose end closes all within
         self.is_hidden = self.is_tiny = self.is_same_colour = False
         self.page: Colour = WHITE
-        self.has_background = False  # somewhere there is a background that a reader of tags cannot place
+        self.has_background = False  # some element has a background whose extent is unknown without a tree
         self.link: tuple[str, int] | None = None
 
     def remove_comments(self, text: str) -> str:
-        """Comments are cut out; what only Outlook shows of them is hidden text."""
+        """Remove comments; the content of conditional comments, which only Outlook shows, is hidden text."""
         pieces, last = [], 0
         while (start := text.find("<!--", last)) >= 0:
-            end = text.find("-->", start + 2)  # `<!-->` is a whole comment
+            end = text.find("-->", start + 2)  # `<!-->` is a complete comment
             if end < 0:
                 self.tricks.add("no-close")
                 break
@@ -147,7 +149,7 @@ class _PageReader:
         return "".join(pieces)
 
     def remove_scripts(self, text: str) -> str:
-        """Scripts and styles are cut out, from tag to end tag."""
+        """Remove scripts and styles, from tag to end tag."""
         pieces, last, open_element, start = [], 0, "", 0
         for match in _patterns().raw.finditer(text):
             name = match[2].lower()
@@ -207,7 +209,7 @@ class _PageReader:
         return self.finish()
 
     def follow(self, name: str) -> None:
-        """Count what is open since the first mark, and take back the marks whose elements are closed."""
+        """Count open elements since the first mark, and remove the marks of closed elements."""
         counts, marks = self.counts, self.marks
         if name[0] == "/":
             name = name[1:]
@@ -227,7 +229,7 @@ class _PageReader:
                 break
 
     def style(self, name: str, attributes: str) -> None:
-        """Start a mark, if an element hides what is in it or shows it again."""
+        """Push a mark if an element hides its content or shows it again."""
         effect = effect_of(attributes)
         before = (self.is_hidden, self.is_tiny, self.is_same_colour)
         is_hidden = self.is_hidden or effect.is_hidden or effect.is_visible is False
@@ -258,7 +260,7 @@ class _PageReader:
             self.tricks.add("invisible-ink")
 
     def point(self, name: str, attributes: str) -> None:
-        """Note where a tag points, and whether a link says that it leads elsewhere than it does."""
+        """Record the address of a tag, and whether the text of a link names another host than its address."""
         if self.link is not None and name in ("a", "/a"):
             address, start = self.link
             self.link = None
@@ -291,7 +293,7 @@ class _PageReader:
 
 
 def _lines(text: str) -> str:
-    """Text with one blank between words and one end of line between blocks."""
+    """Normalise text to one space between words and one line break between blocks."""
     return "\n".join([line for line in [" ".join(line.split()) for line in text.split("\n")] if line])
 
 
@@ -307,7 +309,7 @@ def _host(text: str) -> str:
 
 
 def _differs(text: str, address: str) -> bool:
-    """Whether the text of a link is a host that is neither its address's, nor above that, nor below."""
+    """Whether the text of a link is a host other than its address's host, a parent or a subdomain of it."""
     text = text.strip()[:300]
     if not address or "." not in text or " " in text or not address.lower().startswith(("http:", "https:")):
         return False

@@ -1,4 +1,4 @@
-"""Attributes of a tag → what they do to the text within: hide it, shrink it, or colour it."""
+"""Attributes of a tag → their effect on the text within: hidden, tiny, or coloured."""
 
 import re
 from functools import lru_cache
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from tamis_mail.message.entities import decode_entities
 
-_TINY = 2.0  # pixels: nobody reads letters of that size
-# `re` makes these when the first page is read, and keeps them: 1 ms that plain text does not need.
+_TINY = 2.0  # pixels: text of that size is unreadable
+# `re` compiles these on first use and caches them: plain text does not need that millisecond.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
 _COMMENT = r"/\*[^*]*+\*++/"
 _PROPERTIES = "display|visibility|font-size|opacity|color|background|background-color|mso-hide|text-indent"
@@ -22,7 +22,7 @@ Colour = tuple[int, int, int]
 
 
 class Effect(NamedTuple):
-    """What attributes say of the text within; None where they say nothing."""
+    """The effect of attributes on the text within; None where they have none."""
 
     is_hidden: bool = False
     is_visible: bool | None = None
@@ -36,7 +36,7 @@ WHITE: Colour = (255, 255, 255)
 
 
 def effect_of(attributes: str) -> Effect:
-    """What attributes, in lower case, do to the text within.
+    """Return the effect of attributes, given in lower case, on the text within.
 
     >>> effect_of(' style="display: none"').is_hidden, effect_of(' style="font-size:1px"').is_tiny
     (True, True)
@@ -45,7 +45,7 @@ def effect_of(attributes: str) -> Effect:
 
 
 def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
-    """Whether an eye takes two colours for one."""
+    """Whether two colours look the same."""
     return (
         left is not None
         and right is not None

@@ -1,8 +1,7 @@
 """Canonical bytes → Message: the tree of parts in one pass over the lines that may be boundaries.
 
-There is no recursion: what is open is a stack of frames, of a bounded depth. A boundary of an outer frame
-closes the inner ones, as readers do it. Where the bytes contradict themselves, what may be text is kept as it
-is.
+There is no recursion: open multiparts are a stack of frames of bounded depth. A boundary of an outer frame
+closes the inner frames, as mail programs do. Where the structure is contradictory, possible text is kept.
 """
 
 import re
@@ -31,7 +30,7 @@ PART_TEXT: Final = 1 << 20  # bytes of a part that are decoded
 MESSAGE_TEXT: Final = 1 << 22
 SHAPE: Final = 2000  # characters
 NAME: Final = 500
-_DASHES = 100_000  # lines that begin with two dashes that are looked at
+_DASHES = 100_000  # lines beginning with two dashes that are examined
 _BOUNDARY = 200  # bytes of a boundary that are compared; RFC 2046 allows 70
 
 _DASHED = re.compile(rb"\n--([^\n]{1,%d})" % _BOUNDARY)
@@ -41,7 +40,7 @@ _READABLE = ("text/", "message/", "multipart/")
 
 
 class _Frame:
-    """A multipart, or an embedded message, that is still open."""
+    """An open multipart or embedded message."""
 
     __slots__ = ("boundaries", "children", "kind", "length", "outer", "start")
 
@@ -50,7 +49,7 @@ class _Frame:
         self.boundaries = boundaries
         self.outer: dict[
             bytes, int
-        ] = {}  # its boundaries that an outer frame has, too, and the depth of that
+        ] = {}  # boundaries that an outer frame has, too, and the depth of that frame
         self.start = start  # of its body
         self.children: list[str] = []  # their shapes
         self.length = 0  # of these
@@ -65,7 +64,7 @@ class _Frame:
 
 
 class _Reader:
-    """What is known of a message while it is read."""
+    """The state of a message while it is read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -77,12 +76,12 @@ class _Reader:
         self.blocks = 0  # headers that were read
         self.root = _Frame("", (), 0)
         self.stack: list[_Frame] = [self.root]
-        self.depths: dict[bytes, int] = {}  # of the innermost open frame that has a boundary
+        self.depths: dict[bytes, int] = {}  # depth of the innermost open frame with a boundary
         self.leaf: tuple[Fields, str, int] | None = None  # fields, kind and start of the part that is open
-        self.body = 0  # where the body of what was opened last begins
+        self.body = 0  # start of the body of the part that was opened last
 
     def open(self, start: int, end: int, kind: str) -> Fields:
-        """Read the fields of a part and open it; `kind` is what it is if it does not say."""
+        """Read the fields of a part and open it; `kind` is its default media type."""
         top_fields: Fields | None = None
         while True:
             fields, self.body = read_fields(self.data, start, end, self.faults, self.headers)
@@ -123,7 +122,7 @@ class _Reader:
         self.close_leaf(end)
         while len(self.stack) > depth:
             frame = self.stack[-1]
-            if not frame.children:  # its boundary never came: what it holds is shown as it is
+            if not frame.children:  # its boundary never came: its content is one text part
                 self.faults.add("boundary")
                 self.leaf = ([], "text/plain", frame.start)
                 self.close_leaf(end)
@@ -131,7 +130,7 @@ class _Reader:
             self.stack[-1].add(frame.shape())
 
     def depth_of(self, line: bytes) -> tuple[int, bool]:
-        """Which open frame a line is a boundary of, and whether it is its last; 0 if it is none's."""
+        """Return the depth of the frame that a line is a boundary of (0: none), and if it is its last."""
         line = line.rstrip(b" \t")
         if line in self.depths:
             return self.depths[line], False
@@ -140,7 +139,7 @@ class _Reader:
         return 0, False
 
     def push(self, frame: _Frame) -> None:
-        """Open a frame. Its boundaries count before the same ones of the frames around it."""
+        """Open a frame. Its boundaries take precedence over equal ones of outer frames."""
         depths = self.depths
         frame.outer = {text: depths[text] for text in frame.boundaries if text in depths}
         depths.update(dict.fromkeys(frame.boundaries, len(self.stack)))
@@ -154,16 +153,16 @@ class _Reader:
         self.depths.update(frame.outer)
 
     def decode(self, value: str) -> str:
-        """Decode the value of a field, unless too many encoded words came before."""
+        """Decode the value of a field within the budget of encoded words."""
         return decode_value(value, self.faults, self._take_words(value))
 
     def parameter(self, parameters: Fields, name: str) -> str:
-        """Decode a parameter, unless too many encoded words came before."""
+        """Decode a parameter within the budget of encoded words."""
         words = min(sum(self._take_words(value) for key, value in parameters if key.startswith(name)), WORDS)
         return parameter(parameters, name, self.faults, words)
 
     def _take_words(self, value: str) -> int:
-        """How many encoded words of a value may be decoded; they are counted off."""
+        """Take the encoded words of a value from the budget; return how many may be decoded."""
         words = min(value.count("=?"), WORDS, self.words)
         self.words -= words
         return words
@@ -175,7 +174,7 @@ class _Reader:
         return False
 
     def _boundaries(self, value: str) -> tuple[bytes, ...]:
-        """All that are declared: one reader takes the first and another the last (CVE-2024-28054)."""
+        """Return all declared boundaries: programs differ in which they use (CVE-2024-28054)."""
         parameters = parameters_of(value)
         texts = [text for name, text in parameters if name == "boundary"]
         if len(texts) > 1:
@@ -218,13 +217,13 @@ class _Reader:
             self.faults.add("binary")
             return Part(kind, charset, encoding, name, disposition, size, "")
         text = decode_text(remove_uuencoded(decoded, self.faults), charset, self.faults)
-        if "\r" in text:  # that was encoded
+        if "\r" in text:  # from a transfer encoding
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return Part(kind, charset, encoding, name, disposition, size, text)
 
 
 def parse(canonical: bytes) -> Message:
-    """Read a message; any bytes are one.
+    """Parse a message; any bytes are accepted.
 
     >>> message = parse(b"Subject: =?utf-8?q?caf=C3=A9?=\\nContent-Type: text/html\\n\\n<b>body</b>")
     >>> message.headers[0], message.shape, message.parts[0].text
@@ -244,10 +243,10 @@ def parse(canonical: bytes) -> Message:
 
 
 def _walk(reader: _Reader, end: int) -> None:
-    """Go over the lines that begin with two dashes, and open and close what they are boundaries of.
+    """Open and close parts at the lines that are boundaries.
 
-    A part is opened when the next such line is known: its fields end there at the latest, so that no byte is
-    searched twice for the empty line after them.
+    A part is opened when the next line with two dashes is known: its fields end there at the latest, so that
+    no byte is searched twice for the empty line after them.
     """
     data = reader.data
     part_start = -1

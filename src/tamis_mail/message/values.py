@@ -1,4 +1,4 @@
-"""What is read of a message: its fields, its parts and its pages, as values."""
+"""The parsed form of a message: fields, parts and pages of HTML."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ class Part:
     disposition: str
     """`attachment`, `inline` or empty."""
     size: int
-    """Bytes after the transfer encoding was undone; estimated where nothing needed decoding."""
+    """Bytes after decoding; estimated where nothing was decoded."""
     text: str
-    """What it says, up to a bound; empty for what is no text."""
+    """The decoded text, up to a bound; empty if the part is not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message, read: all in it is bounded in length, depth and number, and every string can be encoded."""
+    """A parsed message of bounded length, depth and number of parts; every string can be encoded."""
 
     raw: bytes
     """The canonical bytes it was read from."""
@@ -36,16 +36,16 @@ class Message:
     shape: str
     """The tree, such as `multipart/alternative(text/plain,text/html)`."""
     faults: tuple[str, ...]
-    """Names of what was broken, sorted."""
+    """Names of the faults that were found, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page of HTML shows, what it hides and where it points."""
+    """The visible and hidden text of a page of HTML, and its addresses."""
 
     visible: str
     hidden: str
     links: tuple[str, ...]
     images: tuple[str, ...]
     tricks: tuple[str, ...]
-    """Names of the ways of obfuscation that were seen, sorted."""
+    """Names of the obfuscation tricks that were found, sorted."""

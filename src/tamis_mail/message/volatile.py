@@ -1,7 +1,7 @@
-"""Name of a field → whether it is the message's own, or a filter, a store or a reader wrote it over it.
+"""Name of a field → whether a filter, a store or a mail program added it to the message.
 
-What another filter thought is not evidence: it would be learned instead of the mail, and it changes from one
-delivery to the next. All names are in lower case; a name that ends in `*` stands for all that begin so.
+Verdicts of other filters are ignored: they would be learned instead of the mail, and they change from one
+delivery to the next. All names are in lower case; a name that ends in `*` stands for all with that prefix.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ x-yahoo-filtered-bulk x-gm-spam x-gm-phishy x-mras x-mailru-dmarc x-rim-spam* x-
 x-probable-spam*
 """
 
-# What stores, fetchers and readers write into a message that is theirs to keep.
+# Fields that stores, fetchers and mail programs add.
 STORAGE_FIELDS: Final = """
 status x-status x-uid x-uidl x-keywords x-imap* x-folder x-label x-mozilla* x-account-key x-evolution*
 content-length lines x-gnus* x-vm-* x-kmail* x-sylpheed* x-claws* x-getmail* x-fetchmail* x-offlineimap*
@@ -35,7 +35,7 @@ x-universally-unique-identifier x-uniform-type-identifier x-apple-mail-remote-at
 x-gm-thrid x-gm-msgid x-dovecot* x-sieve x-tb-* x-unsent-*
 """
 
-LONGEST: Final = 80  # bytes of a name that are looked at: no name above is half as long
+LONGEST: Final = 80  # bytes of a name that are compared: no name above is half as long
 
 VOLATILE_FIELDS: Final = tuple((VERDICT_FIELDS + STORAGE_FIELDS).split())
 _OLD = "x-old-"
@@ -51,7 +51,7 @@ _VOLATILE_NAMES, _VOLATILE_PREFIXES = _table(VOLATILE_FIELDS)
 
 
 def _plain(name: str | bytes) -> str:
-    """In lower case, without the marks of a renamed field (`X-Old-X-Spam-Flag`)."""
+    """Return the name in lower case, without the prefix of a renamed field (`X-Old-X-Spam-Flag`)."""
     if isinstance(name, bytes):
         name = name[:LONGEST].decode("latin-1")
     name = name[:LONGEST].rstrip(" \t").lower()
@@ -61,7 +61,7 @@ def _plain(name: str | bytes) -> str:
 
 
 def is_verdict_header(name: str | bytes) -> bool:
-    """Whether a field of this name is what some filter thought of the message.
+    """Whether a field of this name holds the verdict of a filter.
 
     >>> is_verdict_header("X-Spam-Status"), is_verdict_header(b"x-bogosity"), is_verdict_header("Subject")
     (True, True, False)
@@ -71,6 +71,6 @@ def is_verdict_header(name: str | bytes) -> bool:
 
 
 def is_volatile_header(name: str | bytes) -> bool:
-    """Whether a field of this name is not what was sent: a verdict, or a note of a store or a reader."""
+    """Whether a field of this name was added after sending: by a filter, a store or a mail program."""
     plain = _plain(name)
     return plain in _VOLATILE_NAMES or plain.startswith(_VOLATILE_PREFIXES)

@@ -1,4 +1,4 @@
-"""mail ↔ what is remembered of it: `Sieve`, the three verbs."""
+"""`Sieve`: sort, learn and forget mail."""
 
 from tamis_mail.sieve.sieve import Sieve
 from tamis_mail.sieve.transaction import Receipt

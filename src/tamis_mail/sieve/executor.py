@@ -1,4 +1,4 @@
-"""jobs → results: by this process where messages are few, else by others, which stay for the next mailbox."""
+"""jobs → results: in this process for few messages, else in worker processes that are kept for the next."""
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
@@ -12,22 +12,22 @@ __all__ = ["Executor", "RunJobs", "batches", "run_locally"]
 
 RunJobs = Callable[
     [str, Iterable[tuple[Any, ...]]], Iterator[Any]
-]  # the name of a job, its inputs → its results
+]  # the name of a job and its inputs → its results
 
-_FEW = 150  # messages that are done before other processes have started …
+_FEW = 150  # messages that are processed before workers have started …
 _SMALL = 4 << 20  # … if they have fewer bytes than this
-_LARGE = 32 << 20  # bytes of a batch: a few large messages are enough of one
+_LARGE = 32 << 20  # bytes of a batch: a few large messages suffice
 _JOBS = "tamis_mail.sieve.jobs"
 
 
 def run_locally(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Do jobs in this process."""
+    """Run jobs in this process."""
     function = getattr(import_module(_JOBS), job)
     return (function(*arguments) for arguments in inputs)
 
 
 def batches(messages: Iterable[bytes], max_messages: int, max_bytes: int = _LARGE) -> Iterator[list[bytes]]:
-    """The messages, so many or so large at a time."""
+    """Group messages into batches of limited number and size."""
     batch: list[bytes] = []
     size = 0
     for raw in messages:
@@ -41,13 +41,13 @@ def batches(messages: Iterable[bytes], max_messages: int, max_bytes: int = _LARG
 
 
 class Executor:
-    """Whoever is at hand."""
+    """Runs jobs in worker processes, or in this one when there is little work."""
 
     def __init__(self) -> None:
         self._pool: Pool | None = None
 
     def prepare(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], RunJobs]:
-        """The messages, and who will do the jobs that they make."""
+        """Return the messages, and the function that runs their jobs."""
         rest = iter(messages)
         first: list[bytes] = []
         size = 0
@@ -67,17 +67,17 @@ class Executor:
 
     def _run_in_pool(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         if self._pool is None:
-            raise AssertionError("asked for work after the pool was closed")
+            raise AssertionError("a job was submitted after the pool was closed")
         try:
             yield from self._pool.map(getattr(import_module(_JOBS), job), inputs)
-        except GeneratorExit:  # who has had enough may ask for something else
+        except GeneratorExit:  # the caller stops early; the pool stays usable
             raise
-        except BaseException:  # who interrupts this does not wait for what is under way
+        except BaseException:  # after an interrupt, do not wait for running jobs
             self.close(at_once=True)
             raise
 
     def close(self, *, at_once: bool = False) -> None:
-        """Let the others go."""
+        """Stop the workers."""
         if self._pool is not None:
             self._pool.close(at_once=at_once)
             self._pool = None

@@ -1,13 +1,12 @@
-"""unlabelled mail + what is known → which of it is surely spam, and which surely ham.
+"""unlabelled mail and a store → the messages that are confidently spam or ham.
 
-The classifier whose labels are given and the mixture whose labels are not are one model: a message without
-a label counts as what it is thought to be. One step of EM, of the surest messages only, and as many of
-either kind: with all messages, or with further steps, one kind swallows the other when few labels are known
-(experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such step, 97.7 % with two of
-all).
+A classifier with labels and a mixture without are one model: a message without a label counts by its
+responsibilities. This is one step of EM, restricted to the most confident messages, equally many of either
+class: with all messages, or with more steps, one class absorbs the other when few labels are known
+(experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such step, 97.7 % with two steps
+of all messages).
 
-Earlier guesses do not count for later ones: what is guessed of some mail depends on that mail and on what was
-labelled, and nothing more is guessed when the same mail comes again.
+Guesses are based on labelled mail only, so that the same mail gives the same guesses when it comes again.
 """
 
 from collections.abc import Sequence
@@ -21,12 +20,12 @@ from tamis_mail.store import Store
 
 __all__ = ["guess_spam_units"]
 
-_PART = 0.1  # of the messages, that are taken on either side at most
-_SURE = 0.9  # the least probability of what is taken
+_PART = 0.1  # maximum share of messages that are used, per class
+_SURE = 0.9  # minimum probability of a message that is used
 
 
 def guess_spam_units(features: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
-    """How many of GUESS_UNITS parts of each message are spam; None where nothing sure can be said."""
+    """Return the responsibility of spam for each message in GUESS_UNITS; None if it is not confident."""
     probability = np.array([one.probability for one in judge_features(features, store, with_guesses=False)])
     order = np.argsort(probability, kind="stable")
     hams, spams = np.count_nonzero(probability <= 1 - _SURE), np.count_nonzero(probability >= _SURE)

@@ -1,4 +1,4 @@
-"""messages → counts, or → verdicts, a batch at a time: what a worker does."""
+"""messages → counts, or → verdicts, per batch: the jobs of a worker process."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ __all__ = ["Change", "count", "digest_messages", "extract_features", "judge", "j
 
 Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
 
-_AT_ONCE = 32  # messages whose features are found together: more do not fit into the processor's cache
+_AT_ONCE = 32  # messages whose features are computed together: more do not fit into the processor's cache
 
 
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> Table:
-    """The sum of what each message (in canonical form) changes."""
+    """Sum the changes of counts of messages in canonical form."""
     features = extract_features(messages)
     messages_by_change: dict[Change, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
@@ -39,7 +39,7 @@ def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> 
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
-    """The verdicts, without their evidence, by the store at a path."""
+    """Judge messages by the store at a path, without evidence."""
     features = extract_features([canonical(raw) for raw in messages])
     with Store(path, readonly=True) as store, store.snapshot():
         return judge_features(features, store)
@@ -48,7 +48,7 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
 def judge_features(
     features: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True
 ) -> list[Judgement]:
-    """The verdicts on messages of which the features are given; by labelled mail alone, if asked for."""
+    """Judge messages by their features; without guesses, by labelled mail only."""
     rule = Rule.of(store)
     if not with_guesses:
         rule = replace(rule, guessed=0.0)
@@ -60,13 +60,13 @@ def judge_features(
 
 
 def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
-    """The digest and the features of each message."""
+    """Return the digest and the features of each message."""
     plain = [canonical(raw) for raw in messages]
     return [digest(raw) for raw in plain], extract_features(plain)
 
 
 def extract_features(messages: Sequence[bytes]) -> list[arrays.Numbers]:
-    """The features of each message, in canonical form."""
+    """Compute the features of each message in canonical form."""
     features: list[arrays.Numbers] = []
     for start in range(0, len(messages), _AT_ONCE):
         batch = arrays.hash_tokens([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])

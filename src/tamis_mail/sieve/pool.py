@@ -1,8 +1,8 @@
-"""jobs → results, in order, by processes of our own, one for each core.
+"""jobs → results, in order, in worker processes, one per core.
 
-The interpreter runs one thread at a time, and reading mail is its work; so there are processes. They are
-programs of their own (`tamis_mail.sieve.worker`), not made by `multiprocessing`: that would run
-the caller's script again in each of them.
+Parsing mail is work of the interpreter, which runs one thread at a time; so processes are used. They run
+`tamis_mail.sieve.worker` and are not made by `multiprocessing`, which would run the caller's script again
+in each of them.
 """
 
 import os
@@ -20,12 +20,12 @@ __all__ = ["Pool", "WorkerError", "count_cores"]
 
 
 def count_cores() -> int:
-    """How many cores this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def send(stream: IO[bytes], value: object) -> None:
-    """Write one thing to the other side."""
+    """Write one value to the other process."""
     data = pickle.dumps(value, protocol=5)
     stream.write(len(data).to_bytes(8, "little"))
     stream.write(data)
@@ -33,9 +33,9 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Read one thing from the other side; EOFError when that has gone."""
+    """Read one value from the other process; EOFError if it has ended."""
     size = int.from_bytes(_read_exactly(stream, 8), "little")
-    return pickle.loads(_read_exactly(stream, size))  # the other side is our own child, or our parent
+    return pickle.loads(_read_exactly(stream, size))  # the other process is our child or our parent
 
 
 def _read_exactly(stream: IO[bytes], size: int) -> bytes:
@@ -46,18 +46,18 @@ def _read_exactly(stream: IO[bytes], size: int) -> bytes:
 
 
 class WorkerError(Exception):
-    """A process that helped has ended before its work was done."""
+    """A worker process that ended before its job was done."""
 
 
 class Pool:
-    """Workers that begin when the first job comes, and end with the pool."""
+    """Worker processes that live as long as the pool."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._threads = ThreadPoolExecutor(size)
         self._workers: list[subprocess.Popen[bytes]] = []
-        for _ in range(size):  # all at once, so that they load while the first messages are read
+        for _ in range(size):  # started at once, so that they load while the first messages are read
             worker = _start()
             self._workers.append(worker)
             self._idle.put(worker)
@@ -69,7 +69,7 @@ class Pool:
         self.close(at_once=kind is not None)
 
     def close(self, *, at_once: bool = False) -> None:
-        """Let the workers end what they do, or not."""
+        """Stop the workers, after their current jobs or at once."""
         for worker in self._workers:
             if at_once:
                 worker.kill()
@@ -85,7 +85,7 @@ class Pool:
                         stream.close()
 
     def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """job(*input) for each input, in order, a few inputs ahead of what has been taken."""
+        """Yield job(*input) for each input, in order; a few inputs are processed ahead."""
         waiting: deque[Future[Any]] = deque()
         for arguments in inputs:
             waiting.append(self._threads.submit(self._run_job, job, arguments))
@@ -103,8 +103,8 @@ class Pool:
             succeeded, result = receive(worker.stdout)
         except (EOFError, OSError, ValueError) as error:
             raise WorkerError(
-                "a process that helped was killed, perhaps for want of memory: "
-                "nothing is half-written, run it again"
+                "a worker process was killed, perhaps for lack of memory: "
+                "nothing is half-written, run the command again"
             ) from error
         finally:
             self._idle.put(worker)
@@ -114,7 +114,7 @@ class Pool:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A worker that finds modules where we do, and not in whatever folder we are in."""
+    """Start a worker with our module path, without the current folder."""
     begin = f"import sys; sys.path[:] = {sys.path!r}; from tamis_mail.sieve.worker import main; main()"
     command = [sys.executable, "-P", "-c", begin]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

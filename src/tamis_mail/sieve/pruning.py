@@ -1,9 +1,9 @@
-"""a store and a bound → the store without stale words that no verdict needs.
+"""a store and a bound → the store without old features that hardly change verdicts.
 
-A view's score is a mean of weights, so to drop features that each weigh at most e, whatever the message,
-moves it by at most e, and the log-odds by at most e times the scales of the views that were pruned. Only
-what was seen once, and has decayed since, goes: a common word that tells nothing must stay, or it would
-seem rare when it comes again. Headers stay, by which a store knows what mail it has seen at all.
+The score of a view is a mean of weights, so dropping features of weight at most e changes it by at most e,
+and the log-odds by at most e times the scales of the pruned views. Only features that were seen once, and
+have decayed since, are dropped: a common word of weight zero must stay, or it would seem rare when it comes
+again. Headers stay, because they measure how familiar a message is.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ __all__ = ["prune"]
 
 
 def prune(store: Store, bound: float, progress: maintenance.Progress | None = None) -> maintenance.Pruned:
-    """Drop words and pairs seen once that, all together, move log-odds by no more than `bound`."""
+    """Drop words and pairs seen once that together change log-odds by at most `bound`."""
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
     rule, unit = Rule.of(store), store.unit()
@@ -41,7 +41,7 @@ def prune(store: Store, bound: float, progress: maintenance.Progress | None = No
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):
                 spams, hams = one.messages[kind], other.messages[kind]
-                if not (spams and hams):  # nothing can be said of this yet, and later much
+                if not (spams and hams):  # without messages of both classes, weights are unknown
                     is_negligible[:] = False
                     continue
                 rows = np.flatnonzero(is_negligible & (kinds == kind) & (s + h > 0))

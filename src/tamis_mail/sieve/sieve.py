@@ -1,10 +1,10 @@
-"""mail → verdicts, and labels → what the store remembers: three verbs, for one message or for many.
+"""The filter: sort, learn and forget, for one message or for many.
 
     sort(raw) -> Verdict            spam, ham or unsure, a probability, and the evidence
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
-    forget(raw) -> Receipt          exact: the store is as if the message had never come
+    forget(raw) -> Receipt          exact: the store is as if the message had never been learned
 
-All that a surface does, it does by these.
+Surfaces use these verbs only.
 """
 
 import os
@@ -25,11 +25,11 @@ from tamis_mail.verdict import Evidence, Rule, Verdict, judge
 
 __all__ = ["Receipt", "Sieve"]
 
-Progress = Callable[[int], None]  # called now and then with the number of messages that are done
+Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
-_LEARNED = 5000  # messages of a transaction: two seconds or so of work that a kill may cost
-_SORTED = 1000  # messages that are judged together: each batch reads most of a small store
-_GUESSED = 8000  # messages that are guessed together: each tells something of the others
+_LEARNED = 5000  # messages per transaction: about two seconds of work, which a kill may lose
+_SORTED = 1000  # messages per job: each batch reads most of a small store
+_GUESSED = 8000  # messages that are guessed together: the most confident of them are used
 
 
 class Sieve:
@@ -56,11 +56,11 @@ class Sieve:
     def open(
         cls, path: str | os.PathLike[str] | None = None, *, create: bool = True, readonly: bool = False
     ) -> "Sieve":
-        """Open the store at a path (by default the user's own), which is made if it is not there."""
+        """Open the store at a path (default: the user's own); it is created if it does not exist."""
         return cls(Store(default_path() if path is None else path, create=create, readonly=readonly))
 
     def close(self) -> None:
-        """Close the store, and let go of the processes that helped."""
+        """Close the store and stop the worker processes."""
         self._executor.close()
         self.store.close()
 
@@ -82,7 +82,7 @@ class Sieve:
         return judge(counts, labels, rule, unit, lambda: features.name_features(read))
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
-        """Learn that a message is of a label."""
+        """Learn that a message has a label."""
         check_label(label)
         return self._change([raw], label, source, run_locally)[0]
 
@@ -95,7 +95,7 @@ class Sieve:
     def sort_many(self, messages: Iterable[bytes], *, processes: int | None = None) -> Iterator[Verdict]:
         """Judge messages, in order, on all cores.
 
-        A verdict's evidence is found when it is asked for, by what the store knows then.
+        The evidence of a verdict is computed on access, by the store's counts at that time.
         """
         waiting: deque[list[bytes]] = deque()
         path = str(self.store.path)
@@ -122,10 +122,10 @@ class Sieve:
         processes: int | None = None,
         progress: Progress | None = None,
     ) -> Counter[str]:
-        """Learn messages of one label, on all cores; how many were learned, moved or known.
+        """Learn messages of one label, on all cores; return how many were learned, moved or known.
 
-        Some thousand messages make a transaction: whatever is interrupted, a message is learned once or not
-        at all, and to do it all again does the rest.
+        A transaction has some thousand messages. After an interrupt, each message is learned once or not at
+        all, and running it again learns the rest.
         """
         check_label(label)
         return self._change_many(messages, label, source, processes, progress)
@@ -138,11 +138,11 @@ class Sieve:
         processes: int | None = None,
         progress: Progress | None = None,
     ) -> Counter[str]:
-        """Learn from messages of which nobody has said what they are: how many were guessed, unsure or known.
+        """Learn from messages without labels; return how many were guessed, unsure or known.
 
-        The surest count as much as they are thought to be spam, and ham (a step of EM); the others are left.
-        Guesses rest on labelled mail alone, so that nothing more is guessed when the same mail comes again.
-        To learn one with its label later moves it, to forget it takes all of it away.
+        The most confident messages count by their probabilities of spam and ham (one step of EM); the others
+        are ignored. Guesses are based on labelled mail only, so that the same mail gives the same guesses.
+        Learning a guessed message with a label moves it; forgetting removes it exactly.
         """
         kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
         if len(kinds) < 2:
@@ -159,10 +159,10 @@ class Sieve:
         return actions
 
     def _guess(self, batch: list[bytes], source: str, run_jobs: RunJobs) -> Counter[str]:
-        """Guess what messages are of which nobody has said it, in one transaction.
+        """Guess the labels of messages in one transaction.
 
-        Those that were guessed before are weighed again beside the others, so that the same mail is never
-        guessed twice over, but nothing becomes of them.
+        Messages that were guessed before take part in the selection, so that the same mail gives the same
+        guesses, but they are not counted again.
         """
         with self.store.transaction() as writer:
             transaction = Transaction(self.store, writer, source)
@@ -189,7 +189,7 @@ class Sieve:
     def forget_many(
         self, messages: Iterable[bytes], *, processes: int | None = None, progress: Progress | None = None
     ) -> Counter[str]:
-        """Forget messages; how many were forgotten, or unknown."""
+        """Forget messages; return how many were forgotten or unknown."""
         return self._change_many(messages, None, "", processes, progress)
 
     def _change_many(
@@ -204,10 +204,10 @@ class Sieve:
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
         max_messages = max(
             _LEARNED // max(1, len(self.store.labels()) // 2), JOB
-        )  # counts of many labels are wide
+        )  # a table of counts has a column per label
         for batch in batches(
             raw_messages, max_messages
-        ):  # read before the store is locked: a source may be slow
+        ):  # read before the store is locked, because a source may be slow
             actions.update(receipt.action for receipt in self._change(batch, label, source, run_jobs))
             if progress:
                 progress(actions.total())

@@ -1,7 +1,7 @@
-"""messages and a label → one transaction: the journal as each message is read, the counts as they are made.
+"""messages and a label → one transaction on the store: journal entries and counts.
 
-While this process reads and notes messages, others count those that it has noted; nothing is in the store
-before all is.
+This process reads messages and writes the journal while workers count the messages before. Nothing is visible
+in the store until the transaction is complete.
 """
 
 import time
@@ -27,7 +27,7 @@ BYTES = 4 << 20  # … or so many bytes
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a message: learned, moved, known already, forgotten, or unknown and so not forgotten."""
+    """The outcome for a message: learned, moved, known, forgotten, or unknown (not forgotten)."""
 
     action: str
     label: str | None
@@ -36,7 +36,7 @@ class Receipt:
 
 
 class Transaction:
-    """What a transaction changes."""
+    """Learns and forgets messages; `run` writes the counts."""
 
     def __init__(self, store: Store, writer: Writer, source: str) -> None:
         self._store = store
@@ -44,11 +44,11 @@ class Transaction:
         self._source = source
         self._unit, self._era, self._now = store.unit(), store.era(), int(time.time())
         self._work: list[tuple[bytes, Change]] = []
-        self._bytes = 0  # of the messages that were noted and not yet given to be counted
-        self._pruned: list[tuple[bytes, Change]] = []  # to be taken from counts of which some may have gone
+        self._bytes = 0  # of the messages that wait to be counted
+        self._pruned: list[tuple[bytes, Change]] = []  # to be subtracted from pruned counts
 
     def learn(self, raw: bytes, label: str) -> Receipt:
-        """Note that a message is of a label."""
+        """Record that a message has a label."""
         plain = canonical(raw)
         name = digest(plain)
         old = self._store.find(name)
@@ -62,7 +62,7 @@ class Transaction:
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
 
     def guess(self, plain: bytes, share: int) -> None:
-        """Note that a message, in canonical form, is spam by so many GUESS_UNITS."""
+        """Record that a message in canonical form is spam by so many GUESS_UNITS."""
         units = (share * self._unit, (GUESS_UNITS - share) * self._unit)
         likelier = int(units[0] < units[1])
         label, weight, rest = GUESSED_LABELS[likelier], units[likelier], units[1 - likelier]
@@ -72,7 +72,7 @@ class Transaction:
         )
 
     def forget(self, raw: bytes) -> Receipt:
-        """Note that a message is to be forgotten."""
+        """Record that a message is forgotten."""
         plain = canonical(raw)
         name = digest(plain)
         old = self._store.find(name)
@@ -90,14 +90,14 @@ class Transaction:
         if old.version != tokens.VERSION:
             raise StoreError(
                 f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
-                f"this tamis, of version {tokens.VERSION}, cannot take back: learn your mail into a new store"
+                f"this tamis, of version {tokens.VERSION}, cannot subtract: learn your mail into a new store"
             )
         self._writer.remove(old.digest)
         work = self._pruned if self._era else self._work
         work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))
 
     def run(self, steps: Iterable[Receipt], run_jobs: RunJobs) -> list[Receipt]:
-        """Take the steps, one by one, and count meanwhile; the receipts."""
+        """Process the steps one by one while workers count; return the receipts."""
         receipts: list[Receipt] = []
 
         def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":

@@ -1,7 +1,7 @@
-"""jobs on standard input → results on standard output: the other end of `pool`.
+"""jobs on standard input → results on standard output: the program of a worker of `pool`.
 
-Results are written to a copy of the output, so that nothing a job may print gets between them. An interrupt
-from the keyboard reaches the whole group of processes; the parent alone answers it.
+Results are written to a copy of the output, so that output of a job cannot mix with them. An interrupt from
+the keyboard reaches all processes of the group; only the parent handles it.
 """
 
 import gc
@@ -13,8 +13,8 @@ from tamis_mail.sieve.pool import receive, send
 
 
 def main() -> None:
-    """Do jobs until there are no more."""
-    gc.disable()  # nothing here makes cycles, and looking for them takes a tenth of the time
+    """Run jobs until the input ends."""
+    gc.disable()  # no job makes reference cycles, and collecting takes a tenth of the time
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -25,7 +25,7 @@ def main() -> None:
             return
         try:
             answer = (True, job(*arguments))
-        except Exception as error:  # noqa: BLE001 (told to the parent, which raises it)
+        except Exception as error:  # noqa: BLE001 (sent to the parent, which raises it)
             answer = (False, error)
         try:
             send(answers, answer)

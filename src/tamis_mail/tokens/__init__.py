@@ -1,15 +1,15 @@
-"""a message → its tokens: what a person would point at, as bytes, in four documents.
+"""a message → its tokens, as bytes, in four documents.
 
-- `head`: the first bytes of the header block, tidied; its n-grams are a view of their own, for which
-  nothing need be understood.
+- `head`: the first bytes of the header block, cleaned; its n-grams are a view of their own, which needs no
+  parsing.
 - `headers`: tokens of header fields, each with the field's name before it: `subject:offer`,
   `from:@shop.example`, `received:192.0.2`.
-- `words`: the words of the body in order, a line for each paragraph-like piece, so that neighbours can be
+- `words`: the words of the body in order, one line per paragraph-like piece, so that neighbours can be
   paired.
-- `marks`: what else the body tells: hosts, file names, the shape of the MIME tree, hidden words, tricks.
+- `marks`: other properties of the body: hosts, file names, the shape of the MIME tree, hidden words, tricks.
 
-Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. What
-a store has counted is these tokens, so VERSION changes whenever any message's tokens do; `tests/mail/tokens`
+Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
+store counts these tokens, so VERSION changes whenever the tokens of any message change; `tests/mail/tokens`
 keeps golden files.
 """
 
@@ -34,7 +34,7 @@ class Tokens:
 
 
 def read(message: Message) -> Tokens:
-    """The tokens of a message.
+    """Compute the tokens of a message.
 
     >>> from tamis_mail.message import parse
     >>> tokens = read(parse(b"Subject: Cheap watches!!\\n\\nBuy at http://shop.example/watch now"))

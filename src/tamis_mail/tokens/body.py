@@ -8,8 +8,10 @@ from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, sp
 
 __all__ = ["read"]
 
-_TEXT = 12_000  # characters of a message whose words are read: more tell nothing new, and cost a store
-_TAGS = 250  # of a page whose meaning is looked at: the head of a page tells, and tags are dear
+_TEXT = (
+    12_000  # characters of a message whose words are read: more add little information and enlarge the store
+)
+_TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and tags take time
 _PAGE = 60_000  # characters of a page that are read
 _HIDDEN = 200  # hidden words that are read
 _LINKS = 60
@@ -24,7 +26,7 @@ _NAME_WORD = re.compile(r"[^\W_]{2,40}")
 
 
 def read(message: Message) -> tuple[bytes, str]:
-    """The words of all parts (what one mail program does not show, another may), and the marks."""
+    """Return the words of all parts, because mail programs differ in which they show, and the marks."""
     marks = [f"shape:{message.shape[:100]}", f"size~{len(message.raw).bit_length()}"]
     marks += [f"fault~{fault}" for fault in message.faults]
     documents: list[bytes] = []
@@ -44,7 +46,7 @@ def read(message: Message) -> tuple[bytes, str]:
 
 
 def _text(part: Part) -> tuple[str, list[str]]:
-    """What a part says, folded, and what it marks."""
+    """Return the folded text of a part, and its marks."""
     links: tuple[str, ...] = ()
     marks: list[str] = []
     text = part.text[:_TEXT]
@@ -77,9 +79,9 @@ def _page(page: Page) -> list[str]:
     return marks
 
 
-@lru_cache(4096)  # the mail of a list or a shop has the same links at its foot
+@lru_cache(4096)  # messages of one list or shop have the same links at the end
 def _link(link: str) -> tuple[str, ...]:
-    """The host of a link and the domains above, how it is written, and the words of its path."""
+    """Return marks of a link: its host and parent domains, its form, and the words of its path."""
     scheme, colon, rest = link.partition("://")
     if not colon:
         scheme, rest = ("www", link) if link.startswith("www.") else (link.partition(":")[0][:12], "")

@@ -1,7 +1,6 @@
-"""the raw header block → its beginning without what differs in every message: times, queue numbers.
+"""the raw header block → its beginning, without values that are unique: times and queue numbers.
 
-Its n-grams tell programs, routes and manners apart without anything being understood. What is never the
-same twice teaches nothing and fills a store.
+Its n-grams distinguish programs and routes without parsing. Unique values would only enlarge the store.
 """
 
 import re
@@ -9,14 +8,14 @@ import re
 __all__ = ["read"]
 
 LONGEST = 1500  # bytes: experiments/0005-mail-views
-_ENOUGH = 8000  # bytes of the block that are looked at
+_ENOUGH = 8000  # bytes of the block that are read
 _FOLD = re.compile(rb"\n[ \t]+")
 _QUEUE = re.compile(rb"\bid [^ ;]+")
 _DIGITS = bytes(ord("9") if ord("0") <= code <= ord("9") else code for code in range(256))
 
 
 def read(raw: bytes) -> bytes:
-    """The beginning of the tidied header block.
+    """Return the beginning of the cleaned header block.
 
     >>> read(
     ...     b"Received: from a by b id 4711; Fri, 23 Aug 2002 11:14:11 -0400\\nSubject: hi\\n there\\n\\nbody"

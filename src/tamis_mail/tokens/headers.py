@@ -1,8 +1,8 @@
 """header fields → tokens, each with the name of its field before it.
 
-Fields that filters write never come here (`message.canonical` removes them). Of the Received lines only the
-oldest count: the newest are one's own servers', the same for all mail, and absent when mail is judged
-before it is delivered.
+Fields that filters write never come here (`message.canonical` removes them). Only the oldest Received lines
+are used: the newest are those of the user's own servers, the same for all mail, and absent when mail is
+judged before delivery.
 """
 
 import re
@@ -35,7 +35,7 @@ _DIGITS = re.compile(r"[0-9]+")
 _DOMAIN = re.compile(r"\bd=([\w.\-]{1,200})")
 _EXCLAMATION = re.compile(r"[!?$]{2,}|[!?$]")
 
-# Signatures, keys and faces differ in every message: that they are there is all they tell.
+# Signatures, keys and faces differ in every message: only their presence is used.
 _PRESENCE_ONLY = frozenset(
     [
         "arc-authentication-results",
@@ -64,7 +64,7 @@ _PRESENCE_ONLY = frozenset(
         "x-received",
     ]
 )
-_UNCACHED = frozenset(("date", "message-id", "subject"))  # fields that are hardly ever the same twice
+_UNCACHED = frozenset(("date", "message-id", "subject"))  # fields that are almost never the same twice
 _ADDRESS_FIELDS = frozenset(
     [
         "bcc",
@@ -88,7 +88,7 @@ _ADDRESS_FIELDS = frozenset(
 
 
 def read(fields: Sequence[tuple[str, str]]) -> str:
-    """The tokens of the header fields, in order, with spaces between.
+    """Return the tokens of the header fields, in order, separated by spaces.
 
     >>> read([("from", "Ann <ann@mail.example.com>"), ("date", "Fri, 23 Aug 2002 23:10:22 +0800")]).split()[
     ...     :4
@@ -144,10 +144,10 @@ def _address(name: str, value: str, tokens: list[str]) -> None:
 
 
 def _addresses(value: str) -> list[tuple[int, int]]:
-    """Where the addresses of a value begin and end.
+    """Return the start and end of each address in a value.
 
-    An expression for all of an address would read on from each letter of a long word, to see whether an at
-    sign follows. Here each character before an at sign is read once.
+    A pattern for a complete address would scan a long word again from each letter, to find an at sign. Here
+    each character before an at sign is read once.
     """
     places: list[tuple[int, int]] = []
     end = 0
@@ -180,7 +180,7 @@ def _subject(name: str, value: str, tokens: list[str]) -> None:
 
 
 def _identity(name: str, value: str, tokens: list[str]) -> None:
-    """Programs make message ids in their own ways: the shape tells which."""
+    """Add the shape of a message id, which identifies the program that made it."""
     local, _, domain = value.strip(" <>").lower()[:300].rpartition("@")
     tokens.append(f"{name}~" + _DIGITS.sub("9", _LETTERS.sub("a", local)).replace(" ", "")[:LONGEST])
     tokens += [f"{name}:@{host}" for host in hosts(domain)]
@@ -202,7 +202,7 @@ def _content(name: str, value: str, tokens: list[str]) -> None:
 
 
 def _product(name: str, value: str, tokens: list[str]) -> None:
-    """A program's name counts as one token, and word by word."""
+    """Add the name of a program as one token, and its words."""
     tokens.append(f"{name}=" + "_".join(value.lower()[:100].split()))
     _plain(name, value, tokens)
 
@@ -224,7 +224,7 @@ def _hop(value: str) -> str:
     return " ".join(tokens)
 
 
-_cached_field = lru_cache(4096)(_field)  # mail of one list, shop or friend has most fields in common
+_cached_field = lru_cache(4096)(_field)  # messages of one sender have most fields in common
 
 _READERS: dict[str, Callable[[str, str, list[str]], None]] = {
     "subject": _subject,

@@ -1,16 +1,16 @@
-"""text → words, in any script: the one place that says where a word begins and ends."""
+"""text → words, in any script: the only definition of a word."""
 
 import re
 
 __all__ = ["hosts", "networks", "separate_words", "split"]
 
-LONGEST = 40  # letters of a token: what is longer is no word, and all that is known of it is how it begins
+LONGEST = 40  # letters of a token: only the beginning of a longer one is used
 _KEPT = "$!"
 _ASCII = bytes(
     code if chr(code).isalnum() or chr(code) in _KEPT or code >= 128 else 32 for code in range(256)
 )
 _FOREIGN_MARKS = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
-# Scripts written without spaces: each two letters that follow each other are a token.
+# Scripts without spaces between words: each pair of consecutive letters is a token.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]+"
@@ -18,7 +18,7 @@ _UNSPACED = re.compile(
 
 
 def separate_words(text: str) -> bytes:
-    """Folded text as words with spaces between.
+    """Separate the words of folded text by spaces.
 
     >>> separate_words("see you, at noon!\\nbye")
     b'see you  at noon! bye'
@@ -31,7 +31,7 @@ def separate_words(text: str) -> bytes:
 
 
 def split(text: str) -> list[str]:
-    """The words of folded text."""
+    """Return the words of folded text."""
     return separate_words(text).decode().split()
 
 
@@ -43,7 +43,7 @@ def _pairs(run: re.Match[str]) -> str:
 
 
 def hosts(name: str) -> list[str]:
-    """A host and the domains it lies in, without the last label alone.
+    """Return a host and its parent domains, without the top-level domain.
 
     >>> hosts("www.shop.example.com")
     ['www.shop.example.com', 'shop.example.com', 'example.com']
@@ -56,7 +56,7 @@ def hosts(name: str) -> list[str]:
 
 
 def networks(address: str) -> list[str]:
-    """An address in numbers, and the networks it lies in.
+    """Return a numeric address and its networks.
 
     >>> networks("192.0.2.7")
     ['192.0.2.7', '192.0', '192.0.2']

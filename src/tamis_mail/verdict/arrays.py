@@ -1,4 +1,4 @@
-"""the counts of many messages' features → their judgements, in NumPy: the same as `judging`, to rounding."""
+"""Counts of the features of many messages → their judgements, in NumPy; equal to `judging` up to rounding."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from tamis_mail.verdict.verdict import Judgement
 
 __all__ = ["judge_many", "log_odds", "scores", "side_counts", "weigh"]
 
-# One side of a question: how many messages of it have each feature, and how many it has in all, by view.
+# One side of a comparison: the number of its messages that have each feature, and of all of them by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
 
 
@@ -58,7 +58,7 @@ def judge_many(
 
 
 def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:
-    """(messages,): the scores of the views, each times its scale."""
+    """(messages,): the sum of the scores of the views, each times its scale."""
     total: NDArray[np.float64] = view_scores @ np.array([view.scale for view in rule.views])
     return total
 
@@ -74,7 +74,7 @@ def scores(
     spam: Side,
     rest: Side,
 ) -> NDArray[np.float64]:
-    """(messages, views): what each view says, before its scale."""
+    """(messages, views): the score of each view, before its scale."""
     return _scores(
         kinds, rows, owners, messages, distinct, rule, _count_side(counts, spam), _count_side(counts, rest)
     )
@@ -115,7 +115,7 @@ def _scores(
 
 
 def side_counts(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> NDArray[np.float64]:
-    """`Side.count` of each row."""
+    """Compute `Side.count` of each row."""
     total = np.zeros(len(counts))
     for column, worth in side.columns:
         total += worth * counts[:, column]
@@ -129,7 +129,7 @@ def weigh(
     spams: float | NDArray[np.float64],
     hams: float | NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """`View.weigh` of many features, all of them seen."""
+    """Compute `View.weigh` of many features with nonzero counts."""
     rate = (s + h) / (spams + hams) if view.pooled else np.float64(0.5)
     worth = view.prior if view.pooled else 2 * view.prior
     found: NDArray[np.float64] = np.log((s + worth * rate) / (spams + worth)) - np.log(

@@ -1,4 +1,4 @@
-"""the counts of one message's features → its verdict, in plain Python; the meaning of `arrays`."""
+"""Counts of the features of one message → its verdict, in plain Python; the reference for `arrays`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, isfinite
@@ -10,9 +10,9 @@ from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictErro
 
 __all__ = ["HEADER_LENGTH", "decide", "judge", "list_other_labels", "refuse_negative", "shrinkage", "sigmoid"]
 
-HEADER_LENGTH = "(length of the headers)"  # what the length of the head says, whatever is in it
+HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of grams, whatever they are
 _IMPOSSIBLE_COUNTS = (
-    "the counts of the store make no sense, so nothing is said of the message: look for damage with "
+    "the counts of the store are impossible, so the message was not judged: look for damage with "
     "tamis store check"
 )
 
@@ -24,7 +24,7 @@ def judge(
     unit: int,
     names: Callable[[], Mapping[int, str]],
 ) -> Verdict:
-    """The verdict on a message of which each feature's counts are given, by label."""
+    """Judge a message, given the counts of each of its features by label."""
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     pairs = {key: (spam.count(row), rest.count(row)) for key, row in counts.items()}
@@ -61,7 +61,7 @@ def judge(
 
 
 def list_other_labels(labels: Sequence[Label]) -> list[str]:
-    """What a message may be that is not spam."""
+    """List the labels other than spam that have messages; ham if there are none."""
     names = [
         label.name
         for label in labels
@@ -73,8 +73,8 @@ def list_other_labels(labels: Sequence[Label]) -> list[str]:
 def decide(
     log_odds: float, other_labels: Sequence[str], log_odds_of_labels: Mapping[str, float], rule: Rule
 ) -> Judgement:
-    """The judgement from the log-odds of spam and, if there are several other labels, of each of these."""
-    if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # else NaN would be called ham
+    """Decide by the log-odds of spam and, if there are several other labels, by the log-odds of each."""
+    if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # else NaN would be judged as ham
         raise VerdictError(_IMPOSSIBLE_COUNTS)
     probability = sigmoid(log_odds)
     posterior = _softmax([log_odds_of_labels.get(name, 0.0) for name in other_labels])
@@ -91,19 +91,19 @@ def decide(
 
 
 def refuse_negative(smallest: float) -> None:
-    """Refuse counts below zero, which a damaged store may have."""
+    """Raise VerdictError for negative counts, which a damaged store may have."""
     if smallest < 0:
         raise VerdictError(_IMPOSSIBLE_COUNTS)
 
 
 def shrinkage(spams: float, hams: float, rule: Rule) -> float:
-    """How much may be claimed after so many messages."""
+    """Return the factor by which log-odds shrink when few messages of either class were learned."""
     smallest = min(spams, hams)
     return smallest / (smallest + rule.patience) if smallest > 0 else 0.0
 
 
 def sigmoid(log_odds: float) -> float:
-    """1 / (1 + e**-x), which neither end overflows."""
+    """Compute 1 / (1 + e**-x) without overflow."""
     if log_odds >= 0:
         return 1 / (1 + exp(-log_odds))
     return exp(log_odds) / (1 + exp(log_odds))
@@ -119,9 +119,10 @@ def _softmax(scores: Sequence[float]) -> list[float]:
 def _contributions(
     counts: Mapping[int, tuple[float, float]], rule: Rule, spams: Sequence[float], hams: Sequence[float]
 ) -> tuple[dict[int, float], float]:
-    """What each feature adds to the log-odds, and what the views add whatever their features are.
+    """Return the contribution of each feature to the log-odds, and the sum of the intercepts of the views.
 
-    Given are the messages of either side that have each feature, and all messages of either side, by view.
+    `counts` holds the messages of either side that have each feature; `spams` and `hams` are all messages of
+    either side, by view.
     """
     sizes = [0] * len(VIEWS)
     for key in counts:
@@ -130,7 +131,9 @@ def _contributions(
         view_rule.scale * shrinkage(spams[kind], hams[kind], rule)
         for kind, view_rule in enumerate(rule.views)
     ]
-    cache: dict[tuple[int, float, float], float] = {}  # most were seen once or twice: few weights differ
+    cache: dict[
+        tuple[int, float, float], float
+    ] = {}  # most features were seen once or twice: there are few distinct weights
     contributions = {}
     familiar = 0
     for key, (s, h) in counts.items():

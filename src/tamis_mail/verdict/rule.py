@@ -1,15 +1,15 @@
-"""counts → log-odds: how the views of a message are weighed. Constants are from experiments/0005-mail-views.
+"""counts → log-odds: naive Bayes per view. Constants are from experiments/0005-mail-views.
 
-A feature that s of Ns spam messages have and h of Nh others weighs log P(feature | spam) - log P(feature |
-ham), each probability the posterior mean of a Beta prior worth `prior` messages: centred on the feature's
-overall rate where `pooled`, on one half where not. A view's score is the mean of its weights: features of
-one view repeat each other, so their sum would claim too much. To the mean belong `reluctance` features that
-nobody saw, so that a view with few features tells little; they weigh `doubt`, and every feature that is
-there weighs `tilt` more than its counts say (a message with hardly any headers is more often ham than
-counts tell, one with all of them less often). The log-odds are the views' scores, each times its scale, and
-all times m / (m + patience), m the smaller class's messages: who has seen little claims little. What a view
-has whatever its features are counts by k / (k + acquaintance), k the grams and headers of the message
-that were ever seen: of a message of which nothing is known, nothing is said.
+A feature that s of Ns spam messages have and h of Nh others has the weight log P(feature | spam) - log
+P(feature | ham). Each probability is the posterior mean under a Beta prior of `prior` messages, centred on
+the feature's overall rate if `pooled`, else on one half. The score of a view is the mean of its weights:
+features of one view are correlated, so that their sum would be overconfident. The mean includes `reluctance`
+unseen features of weight `doubt`, so that a view with few features has little influence, and adds `tilt` to
+the weight of each present feature (a message with few headers is more often ham than its counts imply, one
+with many less often). The log-odds are the sum of the scores, each times its scale, all times m / (m +
+patience), where m is the number of messages of the smaller class. The intercept, which does not depend on
+the features' counts, is multiplied by k / (k + acquaintance), where k is the number of known grams and
+headers of the message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ __all__ = ["RULE", "Rule", "RuleError", "Side", "View", "questions", "sides"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much a view counts, and how its features are weighed."""
+    """The scale of a view and the parameters of its weights."""
 
     scale: float
     prior: float
@@ -36,7 +36,7 @@ class View:
     doubt: float = 0.0
 
     def weigh(self, spam: float, ham: float, spams: float, hams: float) -> float:
-        """What its counts say of a feature that `spam` of `spams` and `ham` of `hams` messages have."""
+        """Return the weight of a feature that `spam` of `spams` and `ham` of `hams` messages have."""
         if spam + ham <= 0:
             return 0.0
         rate = (spam + ham) / (spams + hams) if self.pooled else 0.5
@@ -44,24 +44,24 @@ class View:
         return log((spam + worth * rate) / (spams + worth)) - log((ham + worth * rate) / (hams + worth))
 
     def intercept(self, features: int) -> float:
-        """The part of the score that so many features have whatever they are."""
+        """Return the part of the score that depends only on the number of features."""
         return (features * self.tilt + self.reluctance * self.doubt) / (features + self.reluctance)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """All that turns counts into a verdict."""
+    """All parameters of the verdict."""
 
     views: tuple[View, View, View, View]
     patience: float
     acquaintance: float
-    spam: float  # the probability from which a message is called spam
-    ham: float  # the probability up to which it is called ham
-    guessed: float  # the weight of a message whose label was guessed, against one whose label is known
+    spam: float  # minimum probability of a verdict of spam
+    ham: float  # maximum probability of a verdict of ham
+    guessed: float  # weight of a message with a guessed label, relative to a labelled one
 
     @classmethod
     def of(cls, store: "Settings") -> "Rule":
-        """The rule that was tuned for a store, or the default."""
+        """Read the rule that was tuned for a store, or return the default."""
         text = store.setting("rule")
         if not text:
             return RULE
@@ -76,28 +76,28 @@ class Rule:
         return cls((one, two, three, four), **fields)
 
     def to_json(self) -> str:
-        """As `of` reads it."""
+        """Write the rule in the form that `of` reads."""
         return str(import_module("json").dumps(asdict(self)))
 
     def with_scales(self, scales: Sequence[float]) -> "Rule":
-        """With other scales of the views."""
+        """Return the rule with other scales of the views."""
         one, two, three, four = (replace(view, scale=s) for view, s in zip(self.views, scales, strict=True))
         return replace(self, views=(one, two, three, four))
 
 
 class RuleError(Exception):
-    """A tuned rule that makes no sense."""
+    """A tuned rule that is invalid."""
 
 
 class Settings(Protocol):
-    """What a rule is read from: a store, as far as this page need know."""
+    """The part of a store that a rule is read from."""
 
     def setting(self, name: str, /) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a question: its columns of counts, the worth of a unit in each, its messages by view."""
+    """One side of a comparison: its columns of counts with the value of a unit, and its messages by view."""
 
     columns: tuple[tuple[int, float], ...]
     messages: tuple[float, float, float, float]
@@ -107,7 +107,7 @@ class Side:
 
 
 def questions(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Spam or one of the others? And, if these are several, each of them or one of the rest?"""
+    """Yield the comparisons: spam against the others and, if these are several, each against the rest."""
     yield SPAM, [*names]
     if len(names) > 1:
         for name in names:
@@ -116,7 +116,7 @@ def questions(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class OneVersusRest:
-    """The question whether mail that is not spam is of one label, or of one of all the others."""
+    """The comparison of one label with all others that are not spam."""
 
     name: str
     own: Side
@@ -126,10 +126,10 @@ class OneVersusRest:
 def one_versus_rest(
     labels: Sequence[Label], names: Sequence[str], unit: int
 ) -> tuple[Side, list[OneVersusRest]]:
-    """All known labels as one side, and a contest for each, if there are several.
+    """Return all labels as one side and, if there are several, a comparison of each with the rest.
 
-    What the others have is what all have less a label's own, so that the work is linear in their number.
-    Units are powers of two: the differences are exact.
+    The counts of the rest are those of all labels minus the label's own, so that the work is linear in the
+    number of labels. Units are powers of two, so the differences are exact.
     """
     all_labels = _side(labels, set(names), "", unit, 0.0)
     if len(names) < 2:
@@ -146,7 +146,7 @@ def one_versus_rest(
 def sides(
     labels: Sequence[Label], chosen: str, against: Sequence[str], unit: int, guessed: float
 ) -> tuple[Side, Side]:
-    """A label on one side, others on the other; guessed mail is on a side if the question is spam."""
+    """Return a label and its opponents as sides; guessed mail is included if the label is spam."""
     guesses = GUESSED_LABELS if chosen == SPAM else ("", "")
     return (
         _side(labels, {chosen}, guesses[0], unit, guessed),

@@ -1,4 +1,4 @@
-"""log-odds and their evidence → a verdict that a person can read."""
+"""A verdict: label, probability, and the evidence of each token."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ __all__ = ["Evidence", "Judgement", "Verdict", "VerdictError"]
 
 
 class VerdictError(Exception):
-    """Counts of which no probability can be made; the message is one line for the person who asked."""
+    """Counts that yield no probability; the text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One feature of a message, and what it adds to the log-odds of spam.
+    """The contribution of one feature of a message to the log-odds of spam.
 
     `spam` and `ham` are the weights of the learned messages of either kind that have it.
     """
@@ -36,7 +36,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a message is, how sure that is, and why."""
+    """The label of a message, its probability, and the evidence."""
 
     judgement: Judgement
     _explain: Callable[[], tuple[Evidence, ...]] = field(repr=False, compare=False)
@@ -63,5 +63,5 @@ class Verdict:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What speaks for spam and against, strongest first; the contributions sum to the log-odds."""
+        """The contributions of tokens, strongest first; they sum to the log-odds."""
         return self._explain()

@@ -260,7 +260,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_a_folder_without_mail_is_refused(tmp_path: Path, entry: str | None) -> None:
     if entry:
         (tmp_path / entry).write_bytes(b"\x89PNG\r\n\x1a\n")
-    assert "nothing in it that could be a message" in refusal(tmp_path)
+    assert "without any file that could be a message" in refusal(tmp_path)
 
 
 def test_a_letter_is_frozen_and_can_be_sent_to_another_process() -> None:

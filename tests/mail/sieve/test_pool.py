@@ -108,7 +108,7 @@ def test_a_worker_that_is_killed_is_told_of(tmp_path: Path) -> None:
     with Pool(2) as pool:
         for worker in pool._workers:
             worker.kill()
-        with pytest.raises(WorkerError, match="run it again"):
+        with pytest.raises(WorkerError, match="worker process was killed"):
             list(pool.map(double, ((n,) for n in range(20))))
 
 
@@ -171,7 +171,7 @@ def test_messages_may_be_large_and_many(tmp_path: Path) -> None:
 def test_what_cannot_be_a_label_is_refused(tmp_path: Path, label: str) -> None:
     with (
         Sieve.open(tmp_path / "store") as sieve,
-        pytest.raises(ValueError, match=r"cannot be a label|would be another label"),
+        pytest.raises(ValueError, match=r"cannot be a label|is not the label"),
     ):
         sieve.learn(b"Subject: x\n\ny", label)
 

@@ -145,7 +145,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "a label that is none": (
         lambda data: changed(data, b"label", lambda line: b'label 0 "Ham"\n'),
-        "would be another label than 'ham'",
+        "is not the label 'ham'",
     ),
     "a short message": (
         lambda data: changed(data, b"message", lambda line: b"message 00 1\n"),
