@@ -23,7 +23,14 @@ from tamis.families.normalizers import log_dirichlet_ratio, log_gamma_normalizer
 class ConjugateFamily(Family):
     """A family of one column, and its conjugate prior.
 
-    A prior is a weight (*batch,) and a total (*batch, k); so is what it becomes after data.
+    A prior is a weight (*batch,) and a total (*batch, k); so is the posterior, their sum with a statistic's.
+
+    >>> from tamis.families import Poisson
+    >>> calls, weight, total = Poisson(1.0), np.array(2.0), np.array([6.0])  # two hours of three calls each
+    >>> float(calls.prior_mean(weight, total).rate), float(calls.prior_mode(weight, total).rate)
+    (3.0, 2.5)
+    >>> calls.log_predictive(weight, total, np.array([0.0, 3.0])).round(3).tolist()
+    [-2.433, -1.703]
     """
 
     fixed: ClassVar[tuple[str, ...]] = ()  # parameters that are given and never inferred
