@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
-from tamis.families.family import Family, Tallied
+from tamis.families.family import Family, TallyFamily
 from tamis.families.normalizers import log_dirichlet_ratio, log_gamma_normalizer, log_gamma_ratio
 
 
@@ -82,7 +82,7 @@ class ConjugateFamily(Family):
         return np.asarray((weight >= 0) & (total >= 0).all(axis=-1))
 
 
-class RateFamily(Tallied, ConjugateFamily):
+class RateFamily(TallyFamily, ConjugateFamily):
     """A family of one parameter, its `rate`, and perhaps fixed ones: the conjugate prior is a gamma."""
 
     extra_events: ClassVar[float] = 1.0  # by which the shape of the prior exceeds its events
@@ -116,7 +116,7 @@ class RateFamily(Tallied, ConjugateFamily):
         return replace(member, rate=rate)  # type: ignore[no-any-return]
 
 
-class ProbabilityFamily(Tallied, ConjugateFamily):
+class ProbabilityFamily(TallyFamily, ConjugateFamily):
     """A family of one parameter, its `probability`, and perhaps fixed ones: the conjugate prior is a beta."""
 
     extra_successes: ClassVar[float] = 1.0  # by which the first parameter of the prior exceeds its successes
