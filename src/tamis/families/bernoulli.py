@@ -15,7 +15,7 @@ from tamis.families.stirling import deviance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bernoulli(ProbabilityFamily):
-    """A coin that shows 1 with the given probability; 0 and 1 are probabilities too, with η = ∓∞.
+    """A coin that shows 1 with the given probability, which may be 0 or 1, with η = ∓∞.
 
     >>> coin = Bernoulli(0.5).fit(Bernoulli(0.5).observe([1] * 55 + [0] * 45))
     >>> coin.probability.tolist(), round(float(Bernoulli(0.3).natural[0]), 3)

@@ -11,15 +11,15 @@ from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.counts import is_count
-from tamis.families.family import Tallied, check_statistic, log_or_minus_infinity
+from tamis.families.family import TallyFamily, check_statistic, log_or_minus_infinity
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Categorical(Tallied, ConjugateFamily):
-    """A category 0 … K−1, each of the given probability; 0 is a probability too.
+class Categorical(TallyFamily, ConjugateFamily):
+    """A category 0 … K−1, each of the given probability, which may be 0.
 
     Full: T(x) is one-hot, η = log p, one per category. `minimal=True`: the last category is the reference,
     T(x) leaves it out, and η = log(p / p of the last). See `tamis.families.simplex` for probabilities of 0.

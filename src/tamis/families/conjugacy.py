@@ -16,14 +16,21 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tamis.arrays import Array
-from tamis.families.family import Family, Tallied
+from tamis.families.family import Family, TallyFamily
 from tamis.families.normalizers import log_dirichlet_ratio, log_gamma_normalizer, log_gamma_ratio
 
 
 class ConjugateFamily(Family):
     """A family of one column, and its conjugate prior.
 
-    A prior is a weight (*batch,) and a total (*batch, k); so is what it becomes after data.
+    A prior is a weight (*batch,) and a total (*batch, k); so is the posterior, their sum with a statistic's.
+
+    >>> from tamis.families import Poisson
+    >>> calls, weight, total = Poisson(1.0), np.array(2.0), np.array([6.0])  # two hours of three calls each
+    >>> float(calls.prior_mean(weight, total).rate), float(calls.prior_mode(weight, total).rate)
+    (3.0, 2.5)
+    >>> calls.log_predictive(weight, total, np.array([0.0, 3.0])).round(3).tolist()
+    [-2.433, -1.703]
     """
 
     fixed: ClassVar[tuple[str, ...]] = ()  # parameters that are given and never inferred
@@ -75,7 +82,7 @@ class ConjugateFamily(Family):
         return np.asarray((weight >= 0) & (total >= 0).all(axis=-1))
 
 
-class RateFamily(Tallied, ConjugateFamily):
+class RateFamily(TallyFamily, ConjugateFamily):
     """A family of one parameter, its `rate`, and perhaps fixed ones: the conjugate prior is a gamma."""
 
     extra_events: ClassVar[float] = 1.0  # by which the shape of the prior exceeds its events
@@ -109,7 +116,7 @@ class RateFamily(Tallied, ConjugateFamily):
         return replace(member, rate=rate)  # type: ignore[no-any-return]
 
 
-class ProbabilityFamily(Tallied, ConjugateFamily):
+class ProbabilityFamily(TallyFamily, ConjugateFamily):
     """A family of one parameter, its `probability`, and perhaps fixed ones: the conjugate prior is a beta."""
 
     extra_successes: ClassVar[float] = 1.0  # by which the first parameter of the prior exceeds its successes

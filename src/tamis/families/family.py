@@ -1,9 +1,9 @@
 """What an exponential family is: p(x | η) = h(x) exp(η·T(x) − A(η)), and all that follows from it.
 
-A family's file gives h, T, A, ∇A and its inverse, and how to draw a sample; this file derives the rest.
+A family's file defines h, T, A, ∇A and its inverse, and how to draw a sample; this file derives the rest.
 An object is one member of the family, or a batch of them: its parameters may be arrays, and x is broadcast
 against them. Where the derived formula would cancel (a Gaussian with a large mean) or meet 0 · ∞ (a
-probability of 0), the family's own file says it in the usual parameters instead; the laws hold both to agree.
+probability of 0), the family's own file computes it from the usual parameters; the laws hold both to agree.
 """
 
 import operator
@@ -88,7 +88,7 @@ class Family(ABC):
         """Draws (*shape, *event), for a shape that ends in the batch's."""
 
     def mean_log_base(self) -> Array:
-        """E[log h(x)] (*batch,): 0 unless the family says otherwise."""
+        """E[log h(x)] (*batch,); 0 here, where h(x) is 1."""
         return np.zeros(self.batch)
 
     def log_density(self, x: ArrayLike) -> Array:
@@ -142,8 +142,8 @@ def bregman_divergence(member: Family, other: Family) -> Array:
     )
 
 
-class Tallied(Family):
-    """A family whose statistic is the plain one: how much was seen, and ΣT(x)."""
+class TallyFamily(Family):
+    """A family whose statistic is a `Tally`: the weight, and ΣT(x)."""
 
     def observe(self, x: object, weights: object = None, by: object = None) -> Tally:
         values = floats(np.asarray(x), "x")

@@ -19,7 +19,7 @@ class Geometric(ProbabilityFamily):
     """How many trials fail before the first that succeeds: 0, 1, 2, …, each success of the given probability.
 
     The successful trial is not counted (some books, and scipy.stats.geom, count it: theirs is x + 1).
-    A probability of 1 is one too: always 0, with η = −∞.
+    At a probability of 1 the count is always 0, and η = −∞.
 
     >>> tries = Geometric(0.5).fit(Geometric(0.5).observe([0, 3, 6]))
     >>> tries.probability.tolist(), tries.mean_parameters.tolist()

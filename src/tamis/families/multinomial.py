@@ -10,7 +10,7 @@ from scipy import special
 from tamis.arrays import Array, floats
 from tamis.families import simplex
 from tamis.families.counts import is_count, log_poisson, mean_log_poisson
-from tamis.families.family import Tallied, check_statistic, freeze_parameter
+from tamis.families.family import TallyFamily, check_statistic, freeze_parameter
 from tamis.families.stirling import deviance
 from tamis.stats import Tally
 
@@ -18,8 +18,8 @@ _MOST_DRAWN = 2.0**63 - 1024.0  # the largest float64 that is an int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Multinomial(Tallied):
-    """How often each of K categories came up in so many trials; 0 is a probability too.
+class Multinomial(TallyFamily):
+    """How often each of K categories came up in so many trials; a probability may be 0.
 
     Counts are independent Poisson counts given their sum, which is how density and entropy are computed.
     Full: T(x) = x, η = log p. `minimal=True`: the last category is the reference, T(x) leaves it out,

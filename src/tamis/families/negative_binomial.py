@@ -27,8 +27,8 @@ class NegativeBinomial(ProbabilityFamily):
 
     The size is given and never inferred; it need not be whole. A size of 1 is the geometric family, and with
     a growing size the counts become those of a Poisson. SciPy's nbinom(n, p) has n = size and p =
-    probability. A probability of 1 is one too: always 0, with η = −∞. (As a predictive
-    distribution it is `tamis.conjugate.NegativeBinomial`.)
+    probability. At a probability of 1 the count is always 0, and η = −∞. (As a predictive distribution it is
+    `tamis.conjugate.NegativeBinomial`.)
 
     >>> visits = NegativeBinomial(size=2).fit(NegativeBinomial(size=2).observe([0, 3, 9]))
     >>> round(float(visits.probability), 4), round(float(visits.density(4)), 4)

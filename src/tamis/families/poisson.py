@@ -16,7 +16,7 @@ from tamis.families.stirling import deviance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Poisson(RateFamily):
-    """Counts 0, 1, 2, … with the given mean; a rate of 0 is one too: always 0, with η = −∞.
+    """Counts 0, 1, 2, … with the given mean. At a rate of 0 the count is always 0, and η = −∞.
 
     >>> calls = Poisson(1).fit(Poisson(1).observe([2, 0, 4]))
     >>> calls.rate.tolist(), round(float(calls.density(2)), 4)

@@ -1,4 +1,4 @@
-"""log Γ without its bulk: what a ratio of gamma functions comes to once its large terms have met on paper.
+"""log Γ without its large terms: ratios of gamma functions in which these are cancelled on paper.
 
 log Γ(x) = x log x − x + remainder(x). At x = 1e12 the first two terms are 2.7e13, of which a float keeps no
 more than 4e-3, and the remainder is −13. In every evidence, predictive density and divergence of this package

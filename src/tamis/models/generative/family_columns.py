@@ -1,13 +1,14 @@
 """numbers → ΣT(x) by class → a member of any family with a conjugate prior, for each column.
 
 This is the block of every family that has none of its own: it takes all that it needs from the family. The
-blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and keep more digits where a
-variance is small beside a mean; the law `tamis.testing.family_columns` holds them equal to this one.
+blocks of Gaussian, Bernoulli, Poisson and categorical columns are faster, and that of Gaussian columns keeps
+more digits where a variance is small beside a mean. A law in `tamis.testing.family_columns` holds them equal
+to this one.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,17 +33,29 @@ class FamilyColumns(Block[Array, Tally]):
     `family` is any member of it: fixed parameters, as the size of a negative binomial, are taken from it, and
     it stands for a class of which nothing is known. The prior, unless one is given, is the family's default,
     worth `alpha` observations.
+
+    >>> from tamis.families import Exponential
+    >>> block = FamilyColumns(family=Exponential(1.0), estimate="mle")
+    >>> statistic = block.observe(np.array([[2.0], [4.0], [np.nan], [9.0]]), Labels.of(["a", "a", "a", "b"]))
+    >>> statistic.weight.value.tolist(), statistic.total.value.tolist()
+    ([[2.0], [1.0]], [[[6.0]], [[9.0]]])
+    >>> waits: Any = block.infer(statistic, Keys(("a", "b")))
+    >>> (
+    ...     [one.rate.round(3).tolist() for one in waits.members],
+    ...     waits.scores(np.array([[3.0]])).round(3).tolist(),
+    ... )
+    ([[0.333], [0.111]], [[-2.099, -2.531]])
     """
 
     kind: ClassVar[str] = "family"
 
-    family: ConjugateFamily = field(kw_only=True)
+    family: ConjugateFamily
     alpha: float = 1.0
     prior: Tally | None = None  # pseudo-observations: one for all columns, or one for each
 
     @property
     def terms(self) -> int:
-        """Of T(x) of one value."""
+        """How many numbers T(x) of one value has."""
         return int(self.family.natural.shape[-1])
 
     def encode(self, table: Table, learn: bool = True) -> Array:
