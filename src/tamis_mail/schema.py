@@ -1,8 +1,8 @@
-"""what a store may hold: the type and the range of every column and every setting, in one description.
+"""The contents of a store: the type and the range of every column and every setting.
 
-Whatever reads a store or a part of one from outside (`open`, `check`, `restore`, `import`, the rule of the
-verdict) compares it with this page. The tables themselves are made by the migrations (`store.database`), and
-`tests/mail/store/test_schema.py` holds the two to each other.
+Every reader of a store or of a part of one (`open`, `check`, `restore`, `import`, the rule of the verdict)
+validates against this module. The tables are created by the migrations (`store.database`);
+`tests/mail/store/test_schema.py` compares the two.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,20 +27,20 @@ __all__ = [
     "parse_rule",
 ]
 
-ROOM = 1 << 62  # no sum of counts is larger: the sum of two such sums still has 64 bits
-MOST_EPOCHS = 40  # 2**40 per message leaves 23 bits of a count to tell how many messages
-MOST_LABELS = 1000  # people have a dozen; memory grows with the product of labels and features
-MOST_RUNS = 1000  # runs are merged as they gather: a store of 10**9 features has about 80
-_MOST = 10**9  # of numbers that count operations of a person: prunings, versions, generations
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999, which have a calendar
-LONGEST_SOURCE = 1 << 12  # characters of the name of a mailbox, of which more are not written
+ROOM = 1 << 62  # bound of a sum of counts: the sum of two still fits into 64 bits
+MOST_EPOCHS = 40  # 2**40 per message leaves 23 bits of a count for the number of messages
+MOST_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
+MOST_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
+_MOST = 10**9  # bound of numbers of operations: prunings, versions, generations
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999
+LONGEST_SOURCE = 1 << 12  # characters of the name of a mailbox that are written
 _LONGEST_SETTING = 1 << 12
 _LONGEST_RULE = 1 << 12  # a rule that `tune` writes has about 600 characters
 
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A whole number of a range."""
+    """An integer in a range."""
 
     low: int
     high: int
@@ -52,17 +52,17 @@ class Integer:
         return type(value) is int and self.low <= value <= self.high
 
     def accepts_digits(self, text: str) -> bool:
-        """Whether the text is such a number in decimal digits, as settings are kept."""
+        """Whether the text is such a number in decimal digits, the form of settings."""
         return text.isascii() and text.isdigit() and len(text) <= 19 and self.accepts(int(text))
 
     def violation(self, column: str) -> str:
-        """The condition, in SQL, that a value is something else."""
+        """Return the SQL condition that a value is invalid."""
         return f"(typeof({column}) <> 'integer' OR {column} NOT BETWEEN {self.low} AND {self.high})"
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of at most so many characters."""
+    """Text of limited length."""
 
     longest: int
 
@@ -78,7 +78,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Bytes, so many at least and at most."""
+    """Bytes of limited length."""
 
     shortest: int
     longest: int
@@ -97,7 +97,7 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A finite number of a range."""
+    """A finite number in a range."""
 
     low: float
     high: float
@@ -120,7 +120,7 @@ class Truth:
         return isinstance(value, bool)
 
 
-_SUM = Integer(-ROOM, ROOM)  # of counts: below zero is damage that `check` names with its feature
+_SUM = Integer(-ROOM, ROOM)  # of counts: a negative sum is damage, which `check` reports with its feature
 _WEIGHT = Integer(0, ROOM)
 
 TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
@@ -159,8 +159,8 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
 
 _NUMBERS = {"epoch": Integer(0, MOST_EPOCHS), "era": Integer(0, _MOST), "tokens": Integer(0, _MOST)}
 
-# Divisors (prior, reluctance, acquaintance) are not zero. The bounds are far beyond what `tune` can fit, and
-# so narrow that no log-odds overflow.
+# Divisors (prior, reluctance, acquaintance) are positive. The bounds are far beyond the values that `tune`
+# can fit, and narrow enough that log-odds do not overflow.
 _VIEW: dict[str, Real | Truth] = {
     "scale": Real(0, 1e4),
     "prior": Real(1e-9, 1e6),
@@ -180,7 +180,7 @@ _VIEWS = 4
 
 
 def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
-    """Say which of these columns of a row holds what it may not, or nothing."""
+    """Describe the first invalid value among these columns of a row, or return None."""
     kinds = TABLES[table]
     for column, value in values.items():
         if not kinds[column].accepts(value):
@@ -189,7 +189,7 @@ def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
 
 
 def find_label_fault(name: str) -> str | None:
-    """Say why this cannot be the name of a label, or nothing."""
+    """Describe why this cannot be the name of a label, or return None."""
     if name not in GUESSED_LABELS:
         try:
             check_label(name)
@@ -199,13 +199,13 @@ def find_label_fault(name: str) -> str | None:
 
 
 def find_setting_fault(name: object, value: object) -> str | None:
-    """Say what is wrong with a setting, or nothing. Settings of other names are kept as they are."""
+    """Describe what is wrong with a setting, or return None. Settings of unknown names are valid."""
     fault = find_row_fault("setting", {"name": name, "value": value})
     if fault or not isinstance(name, str) or not isinstance(value, str):
         return fault
     if name in _NUMBERS and not _NUMBERS[name].accepts_digits(value):
         return f"the setting {name!r} is {_short(value)}, expected {_NUMBERS[name]}"
-    if name == "rule" and value:  # an empty one stands for the default
+    if name == "rule" and value:  # an empty rule means the default
         try:
             parse_rule(value)
         except ValueError as error:
@@ -214,7 +214,7 @@ def find_setting_fault(name: object, value: object) -> str | None:
 
 
 def parse_rule(text: str) -> dict[str, Any]:
-    """Read a rule from JSON: all of its numbers are there, finite and in their ranges.
+    """Read a rule from JSON; all of its numbers must be present, finite and in range.
 
     >>> parse_rule("[NaN]")
     Traceback (most recent call last):
@@ -252,10 +252,10 @@ def _refuse_values(values: Mapping[str, object], kinds: Mapping[str, Real | Trut
 
 
 def _short(value: object) -> str:
-    """The value on one short line, in ASCII: it may come from a stranger."""
+    """Format an untrusted value on one short line, in ASCII."""
     if isinstance(value, int) and abs(value) >= 1 << 64:
         return f"a number of {value.bit_length()} bits"
-    if isinstance(value, list | dict):  # not printed: it may be nested without end
+    if isinstance(value, list | dict):  # not printed, because it may be nested deeply
         return "a list" if isinstance(value, list) else "an object"
     text = ascii(value[:60] if isinstance(value, str | bytes) else value)
     return text if len(text) <= 60 else f"{text[:57]}..."

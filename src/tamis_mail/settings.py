@@ -1,15 +1,15 @@
-"""the environment → where things are: the store of a person who does not say which."""
+"""the environment → the default path of the store."""
 
 import os
 from pathlib import Path
 
 __all__ = ["STORE", "default_path"]
 
-STORE = "TAMIS_STORE"  # the variable that names the store
+STORE = "TAMIS_STORE"  # the environment variable with the path of the store
 
 
 def default_path() -> Path:
-    """$TAMIS_STORE, or mail.tamis where the user's programs keep their data."""
+    """Return $TAMIS_STORE, or tamis/mail.tamis in the user's data folder."""
     store_path = os.environ.get(STORE)
     if store_path:
         return Path(store_path).expanduser()

@@ -184,7 +184,7 @@ def test_a_report_means_one_thing_by_a_miss(mailbox: Path, capsys: pytest.Captur
     pages = (capsys.readouterr().out, Path("tamis-report.html").read_text(encoding="utf-8"))
     for text in pages:
         assert "spam missed" not in text
-        assert "thought likelier to be what they are not" in " ".join(text.split())
+        assert "more probable label is wrong" in " ".join(text.split())
     assert f"\nmisses          {misses:>7}" in pages[0]
     assert f"\n{misses} misses, " in pages[0]
     assert f"<dt>misses</dt><dd>{misses}</dd>" in pages[1]

@@ -1,6 +1,5 @@
-"""a labelled mailbox → how well it can be sorted, in numbers and pictures, and a rule that sorts it better.
+"""a labelled mailbox → an evaluation of the filter in numbers and charts, and a rule tuned to the mailbox.
 
-All is done in memory, by the counts that a store would hold and the arithmetic that a store is judged by;
-nobody's store is touched. Counts subtract: a fold, or a single message, is judged by all but itself for the
-price of having counted once.
+Everything happens in memory, with the counts and the arithmetic of a store; no store is changed. Counts can
+be subtracted, so each fold, or each message, is judged by all others after one pass over the mail.
 """

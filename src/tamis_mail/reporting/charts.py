@@ -1,4 +1,4 @@
-"""a report → its pictures: ROC curve, calibration, probabilities by class, learning curve."""
+"""a report → its charts: ROC curve, calibration, probabilities by class, learning curve."""
 
 from collections.abc import Sequence
 from math import floor, isnan, log10, sqrt
@@ -11,14 +11,16 @@ from tamis_mail.reporting.svg import Axis, Chart, format_number
 __all__ = ["calibration", "curve", "histogram", "roc"]
 
 _TENTHS = [(tenth / 10, format_number(tenth / 10)) for tenth in range(0, 11, 2)]
-_APART = 0.1  # of the axis between two labels
-_SURE = 1.96  # standard deviations to either side of 95 %
+_APART = 0.1  # minimum distance of two tick labels, as a share of the axis
+_SURE = 1.96  # standard deviations of a 95 % interval
 
 
 def roc(report: Report) -> str:
-    """Spam caught against ham lost; the axis of ham is logarithmic, since a filter lives at its left end."""
+    """True against false positive rate; the latter is logarithmic, because small rates matter."""
     hams = max(1, report.study.measures.ham)
-    smallest = 10.0 ** min(-1, floor(log10(0.5 / hams)))  # half a message, where a logarithm has no zero
+    smallest = 10.0 ** min(
+        -1, floor(log10(0.5 / hams))
+    )  # half a message stands for zero on the logarithmic axis
     ticks = [
         (smallest, "0"),
         *((10.0**power, _share(power)) for power in range(round(log10(smallest)) + 1, 1)),
@@ -57,28 +59,28 @@ def roc(report: Report) -> str:
 
 
 def calibration(report: Report) -> str:
-    """How often it was spam, where so much was said; with what chance alone would do (Wilson, 95 %)."""
+    """Observed share of spam against predicted probability, with 95 % intervals (Wilson)."""
     chart = Chart(
         "Calibration",
-        "How often messages were spam against the probability of spam that was said; "
+        "Observed share of spam against the predicted probability of spam; "
         f"mean difference {_number(report.study.measures.calibration_error)}.",
-        Axis("probability of spam that was said", _TENTHS),
-        Axis("share that was spam", _TENTHS),
+        Axis("predicted probability of spam", _TENTHS),
+        Axis("observed share of spam", _TENTHS),
     )
     chart.line([(0, 0), (1, 1)], "guide")
     largest = max((one.messages for one in report.bins), default=1)
     for one in report.bins:
         low, high = _wilson(one.spam, one.messages)
-        chart.whisker(one.said, low, high, "main")
-        tooltip = f"said {one.said:.3f}, came true {one.came_true:.3f}, {one.messages} messages"
-        chart.point(one.said, one.came_true, "main", tooltip, 3 + 4 * sqrt(one.messages / largest))
+        chart.whisker(one.predicted, low, high, "main")
+        tooltip = f"predicted {one.predicted:.3f}, observed {one.observed:.3f}, {one.messages} messages"
+        chart.point(one.predicted, one.observed, "main", tooltip, 3 + 4 * sqrt(one.messages / largest))
     chart.legend("main", "messages, and a 95 % interval")
-    chart.legend("guide", "as said")
+    chart.legend("guide", "perfect calibration")
     return chart.draw()
 
 
 def histogram(report: Report) -> str:
-    """Messages by what was said of them: spam upwards, ham downwards; in square roots, to show few."""
+    """Histogram of probabilities: spam upwards, ham downwards; a square-root scale shows small numbers."""
     p = report.probabilities
     edges = np.linspace(0, 1, 21)
     spam, _ = np.histogram(p[report.is_spam], edges)
@@ -138,7 +140,7 @@ def curve(report: Report) -> str:
 
 
 def _choose_ticks(numbers: Sequence[int]) -> list[int]:
-    """As many as can be read beside each other on a logarithmic axis; the last among them."""
+    """Choose ticks that are legible beside each other on a logarithmic axis; always the last."""
     if not numbers:
         return []
     span = log10(max(numbers[-1], 2) / numbers[0]) or 1.0
@@ -160,13 +162,13 @@ def _steps(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _round_up(number: int) -> int:
-    """To 1, 2 or 4 times a power of ten, which have quarters that can be read."""
+    """Round up to 1, 2, 4 or 8 times a power of ten, whose quarters are short numbers."""
     unit: int = 10 ** max(0, len(str(number)) - 1)
     return next(part for part in (unit, 2 * unit, 4 * unit, 8 * unit, 10 * unit) if part >= number)
 
 
 def _short(number: int) -> str:
-    """As narrow as an axis asks for.
+    """Format a number for an axis.
 
     >>> _short(400), _short(20000), _short(2500)
     ('400', '20k', '2.5k')

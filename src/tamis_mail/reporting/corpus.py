@@ -1,7 +1,7 @@
 """labelled messages → a corpus: which message has which feature, as arrays of dense numbers.
 
 Features are numbered in the order of their keys. A message that lies in several places is one message, as in
-a store; one that lies among spam and among ham tells nothing, and is left out.
+a store; one that is among spam and among ham is left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ Numbers = NDArray[np.intp]
 _LABELS = {SPAM: True, HAM: False}  # the rows of a statistic, and whether each is spam
 _JOB = 100  # messages of a worker's job …
 _BYTES = 8 << 20  # … or so many bytes
-_AT_ONCE = 1 << 24  # occurrences that are spread out at once: some 0.5 GB
+_AT_ONCE = 1 << 24  # occurrences that are expanded at once: about 0.5 GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Corpus:
     ids: NDArray[np.int32]  # (occurrences,): rows of `keys`
     starts: Numbers  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
     is_spam: NDArray[np.bool_]  # (messages,)
-    places: Numbers  # (messages,): which of the messages it was
+    places: Numbers  # (messages,): index among all messages that were read
     digests: tuple[bytes, ...]
-    again: int  # messages that were there before, under the same label
+    again: int  # duplicates under the same label
     disputed: int  # messages that are among spam and among ham
 
     def __len__(self) -> int:
@@ -91,12 +91,12 @@ class Corpus:
         )
 
     def features_of(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-        """The keys of one message's features, and their rows."""
+        """Return the keys of the features of one message, and their rows."""
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
     def _pieces(self, messages: Numbers) -> list[Numbers]:
-        """Messages in as many parts as memory asks for."""
+        """Split messages into parts that fit into memory."""
         occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
         return np.array_split(messages, 1 + occurrences // _AT_ONCE)
 
@@ -123,7 +123,7 @@ def read(
     processes: int | None = None,
     seen: Callable[[RawMessage], None] = lambda _: None,
 ) -> Corpus:
-    """Read messages, on all cores if there are many; `seen` is told of each."""
+    """Read messages, on all cores if there are many; `seen` is called with each."""
     marks: list[bool] = []
 
     def read_raw() -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""paths, or nothing → labelled messages, which can be read again."""
+"""paths, or nothing → labelled messages, which can be iterated repeatedly."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,18 +14,18 @@ __all__ = ["Labelled", "Part", "open_labelled"]
 
 @dataclass(frozen=True)
 class Part:
-    """Letters of one label; iterate as often as you like."""
+    """Letters of one label; can be iterated repeatedly."""
 
     name: str
     messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # and whether each is spam
-    size: Callable[[], int]  # what the position of its last message nears
-    unread: Callable[[], Sequence[tuple[str, str]]]  # names and reasons, of what could not be read last time
-    source: Source | None = None  # whose messages they are; none for the sample
+    size: Callable[[], int]  # the upper bound of the position of a message
+    unread: Callable[[], Sequence[tuple[str, str]]]  # names of files that could not be read, and reasons
+    source: Source | None = None  # None for the sample
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Mail of which somebody said what it is."""
+    """Labelled mail in several parts."""
 
     name: str
     parts: tuple[Part, ...]
@@ -43,9 +43,9 @@ def open_labelled(
     seed: int = 2026,
     advice: str = "name them with --spam PATH and --ham PATH",
 ) -> Labelled:
-    """The mail that is named; else that of the folders below a root whose names tell; else the sample.
+    """Open the named mail, else the folders below a root whose names imply a label, else the sample.
 
-    `advice` is what a command can do about a root that has not both kinds.
+    `advice` is part of the error message for a root without both labels.
     """
     if root is not None and (spam or ham):
         raise ValueError(
@@ -68,7 +68,7 @@ def open_labelled(
 
 
 def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
-    open_source(root)  # a path that is not there, or holds no mail, says so itself
+    open_source(root)  # raises an error for a path without mail
     mailboxes = find_labelled_folders(root)
     missing = {SPAM, HAM} - {label for _, label in mailboxes}
     if missing:
@@ -81,11 +81,11 @@ def _find_mailboxes(root: str, advice: str) -> list[tuple[str, str]]:
 
 
 def _part(path: str, label: str, *, subfolders: bool = True) -> Part:
-    source: Source = open_source(path, label=label, subfolders=subfolders)
-    if source.kind == "stdin":
+    if path == "-":
         raise SourceError(
             "standard input was given, expected mail that can be read twice: save it to a file, and name that"
         )
+    source: Source = open_source(path, label=label, subfolders=subfolders)
 
     def messages() -> Iterator[tuple[RawMessage, bool]]:
         return ((message, label == SPAM) for message in source)

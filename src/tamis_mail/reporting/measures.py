@@ -1,4 +1,4 @@
-"""log-odds and what the messages are → how good that was: the numbers of a report."""
+"""log-odds and true labels → the measures of a report: ROC area, log-loss, calibration and others."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ class Measures:
 
     messages: int
     spam: int
-    right: int  # on the likelier side, whatever the thresholds; even odds are ham
-    ham_called_spam: int  # by the verdict, and so by the thresholds
+    right: int  # the more probable label is the true one; equal odds count as ham
+    ham_called_spam: int  # by the verdict, with its thresholds
     spam_called_ham: int  # likewise
     unsure: int  # likewise
-    roc_area: float  # the chance that a spam is thought likelier to be spam than a ham; NaN without both
-    log_loss: float  # nats a message
+    roc_area: float  # probability that a spam scores above a ham; NaN without both classes
+    log_loss: float  # nats per message
     brier: float
-    calibration_error: float  # mean of |said − came true| over the bins, each as much as it holds
+    calibration_error: float  # mean of |predicted − observed| over the bins, weighted by their messages
 
     @property
     def accuracy(self) -> float:
@@ -36,7 +36,7 @@ class Measures:
 
     @property
     def misses(self) -> int:
-        """Messages that are thought likelier to be what they are not; all reports mean this by the word."""
+        """Messages whose more probable label is wrong."""
         return self.messages - self.right
 
     @property
@@ -46,21 +46,22 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Messages of which about the same was said."""
+    """Messages with similar predicted probability (one calibration bin)."""
 
     low: float
     high: float
     messages: int
     spam: int
-    said: float  # mean probability
+    predicted: float  # mean probability of spam
 
     @property
-    def came_true(self) -> float:
+    def observed(self) -> float:
+        """The share of spam."""
         return self.spam / self.messages
 
 
 def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
-    """All of them."""
+    """Compute all measures."""
     p = probabilities(log_odds)
     calibration_bins = bins(p, is_spam)
     n = len(p)
@@ -74,26 +75,26 @@ def measure(log_odds: Floats, is_spam: Marks, rule: Rule) -> Measures:
         roc_area(log_odds, is_spam),
         float(log_losses(log_odds, is_spam).mean()) if n else float("nan"),
         float(np.square(p - is_spam).mean()) if n else float("nan"),
-        sum(one.messages * abs(one.said - one.came_true) for one in calibration_bins) / n
+        sum(one.messages * abs(one.predicted - one.observed) for one in calibration_bins) / n
         if n
         else float("nan"),
     )
 
 
 def probabilities(log_odds: Floats) -> Floats:
-    """Of spam; neither end overflows."""
+    """Probabilities of spam, without overflow."""
     found: Floats = np.exp(-np.logaddexp(0, -log_odds))
     return found
 
 
 def log_losses(log_odds: Floats, is_spam: Marks) -> Floats:
-    """(messages,): minus the log of the probability that was given to what each is."""
+    """(messages,): minus the log-probability of the true label."""
     found: Floats = np.logaddexp(0, np.where(is_spam, -log_odds, log_odds))
     return found
 
 
 def roc_area(log_odds: Floats, is_spam: Marks) -> float:
-    """By ranks, ties counted half."""
+    """Compute the ROC area by ranks; ties count half."""
     spams = int(is_spam.sum())
     hams = len(is_spam) - spams
     if not spams or not hams:
@@ -104,16 +105,16 @@ def roc_area(log_odds: Floats, is_spam: Marks) -> float:
 
 
 def roc_curve(log_odds: Floats, is_spam: Marks) -> list[tuple[float, float]]:
-    """Shares of ham and of spam that score above a threshold, for every threshold, from none to all."""
+    """Return false and true positive rates for every threshold, from none to all."""
     order = np.argsort(-log_odds, kind="stable")
-    is_last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot tell ties apart
+    is_last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot separate ties
     spam, ham = np.cumsum(is_spam[order])[is_last], np.cumsum(~is_spam[order])[is_last]
     rates = zip((ham / max(1, ham[-1])).tolist(), (spam / max(1, spam[-1])).tolist(), strict=True)
     return [(0.0, 0.0), *rates]
 
 
 def bins(p: Floats, is_spam: Marks) -> list[Bin]:
-    """Ten of equal width; those that hold nothing are left out."""
+    """Return ten calibration bins of equal width, without empty ones."""
     numbers = np.minimum((p * _BINS).astype(np.intp), _BINS - 1)
     filled = []
     for number in range(_BINS):

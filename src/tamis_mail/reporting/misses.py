@@ -1,4 +1,4 @@
-"""a study, and the messages again → the messages it was wrong about, and what misled it."""
+"""a study and its messages → the misclassified messages with their evidence."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _TOP = 6  # tokens of each
 
 @dataclass(frozen=True)
 class Miss:
-    """A message that was thought likelier to be what it is not."""
+    """A message whose more probable label is wrong."""
 
     name: str
     path_bytes: Mapping[str, str]  # for JSON: the path, if its name cannot be shown as it is
@@ -32,8 +32,8 @@ class Miss:
     called: str
     probability: float
     log_odds: float
-    views: tuple[tuple[str, float], ...]  # what each view adds to the log-odds
-    evidence: tuple[Evidence, ...]  # the strongest that can be read, runs of bytes left out
+    views: tuple[tuple[str, float], ...]  # the contribution of each view to the log-odds
+    evidence: tuple[Evidence, ...]  # the strongest readable evidence, without n-grams of bytes
 
     @property
     def label(self) -> str:
@@ -43,7 +43,7 @@ class Miss:
 def misses(
     study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessage, bool]], limit: int = _MOST
 ) -> list[Miss]:
-    """The worst first. Letters are read again, up to the last that is asked for."""
+    """Return the misses, the worst first. Letters are read again, up to the last that is asked for."""
     is_spam = corpus.is_spam[study.judged]
     wrong = np.flatnonzero((study.log_odds > 0) != is_spam)
     worst = wrong[np.argsort(-np.abs(study.log_odds[wrong]), kind="stable")][:limit]
@@ -68,14 +68,14 @@ def misses(
 
 
 def subject_of(raw: bytes) -> str:
-    """The subject on one line, without anything that could move a cursor."""
+    """Return the subject as printable text on one line."""
     values = [value for name, value in parse(canonical(raw)).headers if name == "subject"]
     text = " ".join((values or [""])[0].split())
     return "".join(c if c.isprintable() else "·" for c in text)
 
 
 def is_readable(one: Evidence) -> bool:
-    """Whether a person can make something of it; a run of five bytes is none."""
+    """Whether a person can read it; n-grams of bytes are not readable."""
     return one.view != features.VIEWS[features.GRAMS] or one.token == HEADER_LENGTH
 
 

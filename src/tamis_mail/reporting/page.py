@@ -1,7 +1,7 @@
-"""a report → one page of HTML that needs nothing else: no script, no font, no picture from elsewhere.
+"""a report → one self-contained page of HTML, without scripts, fonts or external pictures.
 
-Mail is written by strangers: every text of theirs goes through `svg.escape_text`. The page says so to the
-browser too, which would otherwise be the last to know: its policy lets nothing load and nothing run.
+Mail is untrusted: all its text goes through `svg.escape_text`. In addition, the content security policy of
+the page forbids loading and running anything.
 """
 
 import os
@@ -21,7 +21,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 
 
 def page(report: Report, version: str = "") -> str:
-    """The page, which ends with a line break."""
+    """Return the page, with a final line break."""
     pictures = (
         ("ROC curve", charts.roc),
         ("Calibration", charts.calibration),
@@ -60,7 +60,7 @@ as the mail.</footer>
 
 
 def refuse_unless_writable(path: str | os.PathLike[str]) -> None:
-    """Say before the work is done that its page could not be written."""
+    """Raise ValueError early if the page could not be written."""
     target = Path(path)
     if target.is_dir():
         reason = "is a folder"
@@ -77,7 +77,7 @@ def refuse_unless_writable(path: str | os.PathLike[str]) -> None:
 
 
 def write(text: str, path: str | os.PathLike[str]) -> None:
-    """Put the page where it was asked for: all of it, or what was there before; for its owner's eyes only."""
+    """Write the page atomically, readable by its owner only."""
     write_file(path, text.encode("utf-8"))
 
 
@@ -104,14 +104,14 @@ def _numbers(report: Report) -> str:
     measures = report.study.measures
     rows = [
         ("accuracy", f"{100 * measures.accuracy:.1f} %", f"{measures.right:,} of {measures.messages:,}"),
-        ("misses", f"{measures.misses:,}", "thought likelier to be what they are not"),
+        ("misses", f"{measures.misses:,}", "the more probable label is wrong"),
         ("ham called spam", f"{measures.ham_called_spam:,}", f"of {measures.ham:,} ham, by the verdict"),
         ("spam called ham", f"{measures.spam_called_ham:,}", f"of {measures.spam:,} spam, by the verdict"),
         ("unsure", f"{measures.unsure:,}", f"{report.study.rule.ham:g} < p < {report.study.rule.spam:g}"),
         ("ROC area", f"{measures.roc_area:.4f}", "1 is perfect, 0.5 is chance"),
-        ("log-loss", f"{measures.log_loss:.4f}", "nats a message"),
+        ("log-loss", f"{measures.log_loss:.4f}", "nats per message"),
         ("Brier score", f"{measures.brier:.4f}", "0 is perfect"),
-        ("calibration error", f"{measures.calibration_error:.3f}", "said against came true"),
+        ("calibration error", f"{measures.calibration_error:.3f}", "predicted against observed"),
     ]
     cells = "\n".join(
         f"<div><dt>{name}</dt><dd>{value.replace('nan', '–')}</dd><small>{escape_text(note)}</small></div>"
@@ -124,13 +124,13 @@ def _misses(report: Report) -> str:
     messages = report.study.measures.messages
     total = report.study.measures.misses
     if not total:
-        note = "None: every message was on its own side of one half."
+        note = "None: for every message, the more probable label is right."
         return f'<section class="wide"><h2>Misses</h2><p>{note}</p></section>'
     limit_note = "" if len(report.misses) == total else f" The worst {len(report.misses)} are shown."
     parts = "\n".join(_miss(miss) for miss in report.misses)
     return (
         f'<section class="wide"><h2>Misses</h2><p class="soft">{total:,} of {messages:,} messages '
-        f"were thought likelier to be what they are not.{limit_note} Bars to the right speak for spam, "
+        f"have a wrong more probable label.{limit_note} Bars to the right are evidence for spam, "
         f"to the left against it.</p>\n{parts}\n</section>"
     )
 
@@ -153,7 +153,7 @@ def _miss(miss: Miss) -> str:
 
 
 def _track(share: float, tooltip: str) -> str:
-    """A bar from the middle, to the right for spam."""
+    """Draw a bar from the middle, to the right for spam."""
     start, kind = (50.0, "spam") if share > 0 else (50 + 50 * share, "ham")
     place = f'x="{start:.1f}" y="1" width="{abs(50 * share):.1f}" height="8"'
     return (
@@ -166,13 +166,13 @@ def _track(share: float, tooltip: str) -> str:
 def _table(report: Report) -> str:
     rows = "\n".join(
         f'<tr><td>{one.low:.1f} – {one.high:.1f}</td><td class="number">{one.messages:,}</td>'
-        f'<td class="number">{one.said:.3f}</td><td class="number">{one.came_true:.3f}</td></tr>'
+        f'<td class="number">{one.predicted:.3f}</td><td class="number">{one.observed:.3f}</td></tr>'
         for one in report.bins
     )
     return (
         '<section class="wide"><h2>Calibration, in numbers</h2><table><thead><tr>'
         '<th scope="col">probability of spam</th><th scope="col" class="number">messages</th>'
-        '<th scope="col" class="number">said</th>'
-        '<th scope="col" class="number">came true</th></tr></thead>'
+        '<th scope="col" class="number">predicted</th>'
+        '<th scope="col" class="number">observed</th></tr></thead>'
         f"<tbody>\n{rows}\n</tbody></table></section>"
     )

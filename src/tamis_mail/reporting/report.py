@@ -1,4 +1,4 @@
-"""labelled mail → a report: a study, its misses and all its numbers, ready to be printed or drawn."""
+"""labelled mail → a report: a study, its misses and its measures, ready to be printed or drawn."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _FOLDS = 10
 
 @dataclass(frozen=True)
 class Report:
-    """What is to be told of a mailbox."""
+    """The evaluation of a mailbox."""
 
     name: str
     messages: int
@@ -54,7 +54,7 @@ class Report:
         return bins(self.probabilities, self.is_spam)
 
     def sizes(self) -> str:
-        """How many were learned, asked and judged, in words."""
+        """Describe how many messages were learned, validated and judged."""
         study = self.study
         if self.folds:
             return f"{self.folds} folds: each judged by what the others teach, {study.learned:,} messages"
@@ -64,7 +64,7 @@ class Report:
         )
 
     def smoothing(self) -> str:
-        """What the validation chose, in words; nothing if there was none."""
+        """Describe the smoothing that validation chose; empty if there was no validation."""
         if not self.study.tried:
             return ""
         prior, scale = self.study.factors
@@ -74,7 +74,7 @@ class Report:
         return f"priors × {prior:g}, scales × {scale:g}, log-loss {loss:.4f} on the validation"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs; what is not a number is None."""
+        """Return the report for JSON; NaN becomes None."""
         study, measures = self.study, self.study.measures
         report = {
             "mail": {
@@ -100,7 +100,17 @@ class Report:
                 {"prior": prior, "scale": scale, "log_loss": loss} for prior, scale, loss in study.tried
             ],
             "curve": [asdict(point) for point in study.curve],
-            "calibration": [{**asdict(one), "came_true": one.came_true} for one in self.bins],
+            "calibration": [
+                {
+                    "low": one.low,
+                    "high": one.high,
+                    "messages": one.messages,
+                    "spam": one.spam,
+                    "said": one.predicted,
+                    "came_true": one.observed,
+                }
+                for one in self.bins
+            ],
             "roc": [{"ham": ham, "spam": spam} for ham, spam in self.roc],
             "misses": [
                 {
@@ -129,7 +139,7 @@ def report(
     seed: int = 0,
     seen: Callable[[RawMessage], None] = lambda _: None,
 ) -> Report:
-    """Read mail, study it, and look at what went wrong; by ten folds, unless `sizes` asks for a split."""
+    """Read mail, evaluate it and explain misses; by ten folds, unless `sizes` requests a split."""
     corpus: Corpus = read(mail, seen=seen)
     if sizes is None and folds is None:
         folds = max(2, min(_FOLDS, len(corpus)))
@@ -149,7 +159,7 @@ def report(
 
 
 def _numbers(value: Any) -> Any:
-    """The same without NaN, which is no JSON."""
+    """Replace NaN, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: _numbers(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

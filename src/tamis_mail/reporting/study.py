@@ -1,4 +1,4 @@
-"""a corpus → what came of judging messages that were not learned: by a split into three, or by folds."""
+"""a corpus → judgements of messages that were not learned, by a split into three or by cross-validation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +15,21 @@ from tamis_mail.verdict.rule import RULE, Rule, View
 
 __all__ = ["Point", "Study", "list_smoothings", "shuffle_stratified", "study_folds", "study_split"]
 
-_FACTORS = (1.0, 0.5, 2.0, 0.25, 4.0)  # of prior and of scale; the default first, so that it wins a tie
-_LEAST = 6  # messages that can be split at all
-_CURVE_FOLDS = 5  # of which the learning curve is the mean
-_FIRST = 8  # messages at which it begins
+_FACTORS = (
+    1.0,
+    0.5,
+    2.0,
+    0.25,
+    4.0,
+)  # factors of prior and scale; the default is first, so that it wins ties
+_LEAST = 6  # minimum messages of a split
+_CURVE_FOLDS = 5  # folds that the learning curve is averaged over
+_FIRST = 8  # messages of its first point
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How well messages were judged by those who had learned so many."""
+    """A point of the learning curve."""
 
     learned: int
     roc_area: float
@@ -32,13 +38,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Study:
-    """Messages that were judged by others, the rule they were judged by, and how it grew."""
+    """Judgements of held-out messages, the rule, and the learning curve."""
 
     way: str  # "split" or "folds"
     rule: Rule
-    factors: tuple[float, float]  # of prior and scale, against the default
-    learned: int  # messages, on the mean
-    validated: int  # messages that chose the rule
+    factors: tuple[float, float]  # factors of prior and scale, relative to the default
+    learned: int  # messages, on average
+    validated: int  # messages of the validation set
     unused: int
     judged: Numbers  # (messages,): numbers in the corpus
     log_odds: Floats
@@ -49,7 +55,7 @@ class Study:
 
 
 def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
-    """A random order in which every stretch has its share of spam."""
+    """Return a random order in which every interval has the same share of spam."""
     rng = np.random.default_rng(seed)
     place = np.empty(len(is_spam))
     for label in (True, False):
@@ -59,7 +65,7 @@ def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
 
 
 def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), seed: int = 0) -> Study:
-    """The recipe: learn some, choose the smoothing by others, look at the rest once."""
+    """Learn a training set, choose the smoothing by a validation set, and judge a test set once."""
     _refuse_unless_both(corpus)
     order = shuffle_stratified(corpus.is_spam, seed)
     training_size, validation_size, test_size = _scale_sizes(sizes, len(corpus))
@@ -86,7 +92,7 @@ def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), see
 
 
 def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RULE) -> Study:
-    """Judge each fold by all the others: count once, and take the fold's own counts away."""
+    """Judge each fold by all others: count once, and subtract the counts of the fold."""
     _refuse_unless_both(corpus)
     if not 2 <= folds <= len(corpus):
         raise ValueError(
@@ -118,7 +124,7 @@ def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule = RUL
 
 
 def list_smoothings() -> Iterator[tuple[float, float, Rule]]:
-    """What validation chooses from: factors of the prior strengths and of the scales, and the rule."""
+    """Yield the candidates of validation: factors of the prior strengths and of the scales, and the rule."""
     for prior in _FACTORS:
         stronger = [replace(view, prior=view.prior * prior) for view in RULE.views]
         for scale in _FACTORS:
@@ -129,10 +135,11 @@ def list_smoothings() -> Iterator[tuple[float, float, Rule]]:
 def _choose_rule(
     corpus: Corpus, validation: Numbers, statistic: Tally
 ) -> tuple[Rule, tuple[float, float], tuple[tuple[float, float, float], ...]]:
-    """The smoothing with the least log-loss on the validation; a priori, a doubling is one deviation away.
+    """Choose the smoothing of least log-loss on the validation set, with a prior on its factors.
 
-    Without that prior, fifty messages that happen to be told apart would ask for the largest scale there is:
-    on the sample mailbox, four times the default, and so twice the log-loss on the test.
+    In the prior, a factor of two is one standard deviation. Without it, fifty messages that happen to be
+    separable would select the largest scale: on the sample mailbox, four times the default, which doubles the
+    log-loss on the test set.
     """
     best, factors, least_loss = RULE, (1.0, 1.0), float("inf")
     losses = []
@@ -150,7 +157,7 @@ def _choose_rule(
 
 
 def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule) -> tuple[Point, ...]:
-    """ROC area and accuracy after ever more messages, the mean over the parts."""
+    """Compute ROC area and accuracy for growing training sets, averaged over the parts."""
     largest = min(len(training) for training, _ in parts)
     sizes = sorted({min(_FIRST << step, largest) for step in range(40)})
     measures = np.zeros((len(parts), len(sizes), 2))
@@ -162,7 +169,7 @@ def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule)
             start = size
             result = measure(corpus.log_odds(test, statistic, rule), corpus.is_spam[test], rule)
             measures[row, column] = result.roc_area, result.accuracy
-    # without both kinds among the judged there is no ROC area
+    # a test set of one class has no ROC area
     is_defined = ~np.isnan(measures[:, 0, 0])
     areas = measures[is_defined, :, 0].mean(axis=0) if is_defined.any() else np.full(len(sizes), np.nan)
     means = zip(sizes, areas.tolist(), measures[:, :, 1].mean(axis=0).tolist(), strict=True)
@@ -170,7 +177,7 @@ def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule)
 
 
 def _scale_sizes(sizes: tuple[int, int, int], messages: int) -> tuple[int, int, int]:
-    """The split for so many messages: as asked for, or in proportion."""
+    """Return the requested sizes, or proportionally smaller ones for few messages."""
     share = min(1.0, messages / sum(sizes))
     validation, test = (max(1, round(size * share)) for size in sizes[1:])
     return min(sizes[0], messages - validation - test), validation, test

@@ -1,7 +1,7 @@
 """numbers → SVG: axes, lines, points and bars, as text that any browser draws; no library, no script.
 
-Colours are classes, which the page's style sheet paints for light and for dark. Whatever text comes in is
-escape_text here, once, so that nothing from a message can be read as markup.
+Colours are classes that the page's style sheet defines for light and dark themes. All text is escaped here,
+so that nothing from a message can be read as markup.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 22, 14, 46
 
 
 def escape_text(text: str) -> str:
-    """Text for an element or an attribute; what no page may hold, such as control characters, is a dot."""
+    """Escape text for an element or an attribute; control characters become dots."""
     return escape("".join(c if c.isprintable() else "·" for c in text), quote=True)
 
 
 def format_number(number: float, digits: int = 3) -> str:
-    """A number as short as it can be.
+    """Format a number without trailing zeros.
 
     >>> format_number(0.25), format_number(0.0), format_number(1234.0)
     ('0.25', '0', '1234')
@@ -30,7 +30,7 @@ def format_number(number: float, digits: int = 3) -> str:
 
 
 class Axis:
-    """Places along one side of a chart."""
+    """An axis: title, ticks and scale."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Axis:
 
 
 class Chart:
-    """A drawing that grows by what is put on it."""
+    """A chart with lines, points, bars and a legend."""
 
     def __init__(self, title: str, description: str, x: Axis, y: Axis) -> None:
         self._title = title
@@ -95,7 +95,7 @@ class Chart:
         self._legend.append((kind, text))
 
     def draw(self) -> str:
-        """The chart, and what its colours mean below it."""
+        """Return the chart as SVG, with its legend below."""
         body = "".join([*self._grid(), *self._parts])
         svg = (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape_text(self._description)}">'

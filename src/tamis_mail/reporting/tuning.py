@@ -1,12 +1,12 @@
-"""a corpus → scales of the views that fit it: Bayesian logistic regression on what each view says.
+"""a corpus → scales of the views that fit it: Bayesian logistic regression on the scores of the views.
 
-Each message is judged by all the others (`Corpus.left_out`), so a view's score is what it would have said of
-a new message. The prior is a Gaussian about the default scales, with deviations in proportion to them: a
-little mail changes little. Scales are not negative: no view is evidence for its own opposite.
+Each message is scored by all others (`Corpus.leave_one_out`), as a new message would be. The prior is
+Gaussian with its mean at the default scales and standard deviations in proportion to them, so that little
+mail changes little. Scales are not negative.
 
     minimise  Σ log(1 + exp(∓ z·w)) + Σ ((w - w₀) / (width · w₀))² / 2,   w ≥ 0
 
-The sum is convex, Newton's steps find its one minimum, and the curvature there is Laplace's posterior.
+The objective is convex; Newton's method finds its minimum, and the Hessian there gives the Laplace posterior.
 """
 
 from dataclasses import dataclass, replace
@@ -25,19 +25,19 @@ __all__ = ["Fit", "Tuning", "fit", "tune", "with_thresholds"]
 
 Floats = NDArray[np.float64]
 
-_WIDTH = 0.5  # of the prior, against the default scale: a scale is thought to be right within a factor of two
+_WIDTH = 0.5  # standard deviation of the prior, relative to the default scale
 _FOLDS = 10
-_STEPS = 100  # Newton needs ten
+_STEPS = 100  # maximum Newton iterations; ten suffice
 _STILL = 1e-10
-_LEAST = 20  # messages of either kind, below which nothing is told
-_LOST = 0.001  # share of ham that may be called spam, by the threshold that is offered
-_PASSED = 0.01  # share of spam that may be called ham
-_CAUTION = 1.5  # log-odds that are always asked for (0.82, 0.18): tomorrow's mail is not quite today's
+_LEAST = 20  # minimum messages of either class
+_LOST = 0.001  # share of ham above the suggested threshold of spam
+_PASSED = 0.01  # share of spam below the suggested threshold of ham
+_CAUTION = 1.5  # minimum log-odds of a threshold (0.82, 0.18), because future mail differs
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The posterior of the scales, by Laplace."""
+    """The Laplace posterior of the scales."""
 
     scales: Floats  # (views,)
     deviations: Floats  # (views,); 0 where a scale is held at 0
@@ -45,22 +45,22 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """A rule for a mailbox, and whether it is better than the one before."""
+    """A rule for a mailbox, and its comparison with the previous one."""
 
     before: Rule
     after: Rule
     fit: Fit
-    was: Measures  # by the rule before, each message by the others
-    would_be: Measures  # by scales that were fitted without its fold
-    gain: float  # mean log-loss that is saved
+    was: Measures  # by the previous rule, leave-one-out
+    would_be: Measures  # by scales that were fitted without the message's fold
+    gain: float  # decrease of the mean log-loss
     chance: float  # standard error of the gain
     offered: tuple[
         float | None, float | None
-    ]  # thresholds of spam and ham; None if there is too little to tell
+    ]  # suggested thresholds of spam and ham; None with too little mail
 
     @property
     def is_better(self) -> bool:
-        """By more than chance alone would often do."""
+        """Whether the gain exceeds its standard error."""
         return self.gain > self.chance
 
 
@@ -98,13 +98,13 @@ def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0) -> Tuning:
 
 
 def with_thresholds(rule: Rule, offered: tuple[float | None, float | None]) -> Rule:
-    """The rule with the thresholds that could be told."""
+    """Return the rule with the suggested thresholds that are known."""
     spam, ham = offered
     return replace(rule, spam=rule.spam if spam is None else spam, ham=rule.ham if ham is None else ham)
 
 
 def _round_probability(log_odds: float) -> float | None:
-    """As a probability with as many digits as it takes; None for what no message reaches."""
+    """Convert log-odds to a probability of two significant digits; None if they are infinite."""
     if not np.isfinite(log_odds):
         return None
     p = float(probabilities(np.array(log_odds)))
@@ -112,7 +112,7 @@ def _round_probability(log_odds: float) -> float | None:
 
 
 def fit(scores: Floats, is_spam: NDArray[np.bool_], centre: Floats, width: float = _WIDTH) -> Fit:
-    """The scales of the greatest posterior density."""
+    """Find the posterior mode of the scales."""
     precision = 1 / np.square(width * centre)
     signs = np.where(is_spam, 1.0, -1.0)
 

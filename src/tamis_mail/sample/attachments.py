@@ -1,6 +1,6 @@
-"""A kind of file and a seed → its octets: small, valid where a viewer would look, harmless everywhere.
+"""A kind of file and a seed → its octets: small, harmless, and valid for viewers.
 
-Pictures and archives are stored, not deflated: what zlib makes of the same bytes depends on its version.
+Pictures and archives are stored, not deflated, because the output of zlib depends on its version.
 """
 
 import struct
@@ -29,7 +29,7 @@ def octets(kind: str, dice: Dice) -> bytes:
 
 
 def _pdf(dice: Dice) -> bytes:
-    """Objects and a trailer, without the cross references: readers repair it, and there is little to read."""
+    """Objects and a trailer, without cross references, which viewers reconstruct."""
     text = f"BT /F1 12 Tf 72 720 Td (Document {dice.digits(8)}) Tj ET"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -56,7 +56,7 @@ def _png(dice: Dice) -> bytes:
 
 
 def _jpg(dice: Dice) -> bytes:
-    """A grey mosaic: of each block only the mean, as a step from the block before it."""
+    """A grey mosaic: only the mean of each block, as a difference to the previous block."""
     columns, rows = dice.draw_between(3, 6), dice.draw_between(2, 4)
     bits, level = "", 0
     for _ in range(columns * rows):

@@ -1,4 +1,4 @@
-"""Recipe and dice → one raw message: who wrote it and with what, form and charset, and what went wrong."""
+"""Recipe and dice → one raw message: sender, program, form, charset and faults."""
 
 import re
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ __all__ = ["compose"]
 
 _ME = "Mirelle Tavast"
 _PRIVATE, _WORK, _LISTS = "mirelle@tavast.example", "m.tavast@quillmoor.example", "mtavast@example.org"
-_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # told to the writer, not copied
+_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # handled by the composer, not copied
 
 _CHARSETS = {
     "en": ("utf-8", "utf-8", "iso-8859-1", "windows-1252"),
@@ -48,12 +48,12 @@ _ZONES = {
     "ko": 540,
 }
 _ENGLISH_ZONES = (0, 0, 60, 60, -300)
-_GAP = re.compile(r"\n[ \n]*\n(?! )")  # what a choice of nothing leaves behind
+_GAP = re.compile(r"\n[ \n]*\n(?! )")  # gaps left by empty choices
 
 
 @dataclass(frozen=True)
 class _Manner:
-    """How this one message is put."""
+    """The program, charset, encoding and tricks of one message."""
 
     writer: Writer
     charset: str
@@ -63,7 +63,7 @@ class _Manner:
 
 
 def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
-    """The message that came at `when`; with another `turn` the same recipe is about something else."""
+    """Compose the message that arrives at `when`; another `turn` selects other alternatives of the recipe."""
     bindings = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
     slots = Slots(dice, recipe.language, when, turn, bindings)
     sender_template = recipe.header("From", "{contact}")
@@ -73,7 +73,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
     if sender_template.startswith("{") and sender_template.endswith(
         "}"
-    ):  # somebody she knows: the draft is signed by no other
+    ):  # a known contact signs with his own name
         slots.bind(first=first_name)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
@@ -108,7 +108,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
 
 
 def _zone(language: str, address: str) -> int:
-    """Minutes east of Greenwich; whoever writes in English may live anywhere, but does not move."""
+    """Minutes east of Greenwich; writers of English live anywhere, each in a fixed zone."""
     return Dice(f"zone of {address}").pick(_ENGLISH_ZONES) if language == "en" else _ZONES.get(language, 60)
 
 
@@ -131,14 +131,14 @@ def _manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
         charset = "utf-8"
     encoding = dice.pick(recipe.options.get("encoding", writer.encodings))
     if charset == "iso-2022-jp":
-        encoding = "8bit"  # seven bits are what it was made for
+        encoding = "8bit"  # it is a seven-bit charset
     return _Manner(
         writer, charset, encoding, dice.chance(0.5) or charset in {"iso-2022-jp", "koi8-r"}, trick_names
     )
 
 
 def _recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
-    """The To header, and the mailbox it came to in the end."""
+    """The To header, and the mailbox of delivery."""
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
     kind = slots.fill(recipe.header("To", default))
     if kind == "work":
@@ -186,7 +186,7 @@ def _content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Dr
 
 
 def _text(text: str, subtype: str, manner: _Manner) -> Part:
-    """ASCII goes as it is when its lines are short enough for any server."""
+    """Make a text part; long lines get a transfer encoding."""
     charset, encoding = manner.charset, manner.encoding
     if text.isascii() and encoding == "8bit":
         charset = "us-ascii" if charset != "utf-8" else charset
@@ -201,7 +201,7 @@ def _file(description: str, dice: Dice) -> Part:
 
 
 def _image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
-    """The whole message is a picture that is a link; the body's first address is where it leads."""
+    """A message that is only a linked picture; the link is the first address of the body."""
     address = next(line.partition(" => ")[2] for line in body.split("\n") if line.startswith("-> "))
     identity = f"{dice.token(12)}@{draft.domain}"
     page = f'<html><body><a href="{address}"><img src="cid:{identity}" border="0"></a></body></html>\n'
@@ -240,7 +240,7 @@ def _calendar(summary: str, draft: Draft, dice: Dice) -> str:
 
 
 def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
-    """What kits get wrong. Half of them get nothing wrong."""
+    """Add a fault that spam kits make; half of the messages get none."""
     fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
     kind = part.headers[0][1]
     if fault == "unclosed" and kind.startswith("multipart"):

@@ -1,6 +1,6 @@
 """Seed → choices, the same on every machine and under every Python.
 
-Of `random.Random` only `random()` and the seeding are promised never to change; `choice` and `shuffle` may.
+Of `random.Random`, only `random()` and the seeding are guaranteed to be stable across versions of Python.
 """
 
 import random
@@ -15,7 +15,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Dice:
-    """Choices from a seed; each message has its own, so that a new text leaves the others alone."""
+    """Choices from a seed; each message has its own, so that a new text does not change the others."""
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random
@@ -33,7 +33,7 @@ class Dice:
         return items[self.draw_below(len(items))]
 
     def pick_several(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` items without repeats, in drawn order."""
+        """Draw `count` items without repeats."""
         pool = list(items)
         return [pool.pop(self.draw_below(len(pool))) for _ in range(min(count, len(pool)))]
 

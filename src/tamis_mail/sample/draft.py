@@ -1,4 +1,4 @@
-"""A draft → what the receiving side puts on top of it: Return-Path, Received, and what it found out."""
+"""A draft of a message, and the fields that the receiving server adds."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ _NETWORKS = ("192.0.2.", "198.51.100.", "203.0.113.")
 
 @dataclass(frozen=True)
 class Draft:
-    """What every writer is told. Names and subject are encoded already; `domain` is the sender's."""
+    """The input of every writer. Names and subject are already encoded; `domain` is the sender's."""
 
     sender: str
     address: str
@@ -30,12 +30,12 @@ class Draft:
 
     @property
     def list_address(self) -> str:
-        """The list it was posted to, or nothing."""
+        """The mailing list, or empty."""
         return next((value for key, value in self.extra if key == "List"), "")
 
     @property
     def envelope(self) -> tuple[str, str]:
-        """Who handed it over: the address and its host."""
+        """The envelope sender: its address and host."""
         if self.list_address:
             local, _, host = self.list_address.partition("@")
             return f"{local}-bounces@{host}", host
@@ -60,7 +60,7 @@ def ip_of(host: str) -> str:
 
 
 def arrival(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
-    """What the receiving side puts on top: the same for good and bad mail, but for what it found out."""
+    """Return the fields of the receiving server; only the results of authentication depend on honesty."""
     sender, host = draft.envelope
     relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host
     address, queue = ip_of(relay), dice.string(11, "0123456789ABCDEF")

@@ -1,4 +1,4 @@
-"""Seed → half a year of somebody's mail, good and bad, with the labels she would give it."""
+"""Seed → half a year of one person's mail with its labels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _OFFICES = {"appointment", "bank", "doctor", "estate", "school"}
 
 @dataclass(frozen=True)
 class Sample:
-    """One message as it lies in a mailbox."""
+    """One message of the mailbox."""
 
     raw: bytes
     label: Label
@@ -27,7 +27,7 @@ class Sample:
 
 
 def messages(seed: int = 2026) -> Iterator[Sample]:
-    """The mailbox in order of arrival.
+    """Yield the messages in order of arrival.
 
     >>> first = next(messages())
     >>> first.label in {"ham", "spam"}, b"\\nDelivered-To: " in first.raw.replace(b"\\r\\n", b"\\n")
@@ -46,7 +46,7 @@ def messages(seed: int = 2026) -> Iterator[Sample]:
 
 
 def _arrival(recipe: Recipe, dice: Dice) -> datetime:
-    """Spam comes at any hour, friends write when they are awake, and an office is closed on Sundays."""
+    """Choose a time: spam at any hour, friends in the daytime, offices from Monday to Friday."""
     office = recipe.label == "ham" and (recipe.header("To") == "work" or recipe.kind in _OFFICES)
     first, last = (0, 23) if recipe.label == "spam" else (7, 17) if office else (6, 21)
     day = dice.draw_below(_DAYS)
@@ -56,9 +56,9 @@ def _arrival(recipe: Recipe, dice: Dice) -> datetime:
 
 
 def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
-    """Put the mailbox into `folder`/ham and `folder`/spam, a file a message; how many of each.
+    """Write the mailbox to `folder`/ham and `folder`/spam, one file per message; return the numbers of both.
 
-    A folder that holds anything but these very files is left untouched.
+    A folder with any other file is left untouched.
     """
     folder = Path(folder)
     contents = {
@@ -79,7 +79,7 @@ def write(folder: str | Path, seed: int = 2026) -> tuple[int, int]:
 
 
 def _stranger(folder: Path, contents: dict[Path, bytes]) -> Path | None:
-    """Something in `folder` that is not ours, if there is anything."""
+    """Return a file in `folder` that does not belong to the sample, or None."""
     folders = {folder / "ham", folder / "spam"}
     for path in (folder, *sorted(folders)):
         if (path.exists() or path.is_symlink()) and not path.is_dir():

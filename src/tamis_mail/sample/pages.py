@@ -1,8 +1,8 @@
-"""A body in light markup → plain text, or HTML as one of several hands would make it.
+"""A body in light markup → plain text, or HTML in the style of one of several programs.
 
-A line stands for itself, a blank one parts paragraphs. There are `# heading`, `* item`, `= label = value`,
-`> quoted`, `-> text of the link => address`, `! what the picture shows => address`, and `~word~` for a word
-that a trick may hide.
+Blank lines separate paragraphs. The markup is `# heading`, `* item`, `= label = value`,
+`> quoted`, `-> text of the link => address`, `! description of the picture => address`, and
+`~word~` for a word that a trick may hide.
 """
 
 import textwrap
@@ -22,7 +22,7 @@ def _mark(line: str) -> str:
 
 
 def plain(body: str, width: int = 0) -> str:
-    """The body as text; wrapped where the writer wraps."""
+    """Return the body as plain text, wrapped at `width` if it is not 0."""
     lines: list[str] = []
     for line in body.split("\n"):
         mark, rest = _mark(line), line[len(_mark(line)) :]
@@ -50,7 +50,7 @@ def html(body: str, skin: str, dice: Dice) -> str:
 
 
 def _blocks(body: str) -> list[tuple[str, list[str]]]:
-    """Runs of lines of one kind, each paragraph a run of its own; marks cut off."""
+    """Group lines of one kind within each paragraph, without their marks."""
     blocks: list[tuple[str, list[str]]] = []
     for paragraph in body.split("\n\n"):
         for mark, lines in groupby((line for line in paragraph.split("\n") if line), _mark):
@@ -59,7 +59,7 @@ def _blocks(body: str) -> list[tuple[str, list[str]]]:
 
 
 def _render(body: str, paragraph: str, link: str, picture: str, line_break: str = "<br>\n") -> str:
-    """The blocks in the tags of one hand; `{}` is the content, `{0}` and `{1}` are label and address."""
+    """Render the blocks; in the templates, `{}` is the content, `{0}` and `{1}` are label and address."""
     pieces: list[str] = []
     for mark, lines in _blocks(body):
         if mark in {"-> ", "! "}:
@@ -118,7 +118,7 @@ def _office(body: str, dice: Dice) -> str:
 
 
 def _shop(body: str, dice: Dice) -> str:
-    """Tables in tables, a preheader that nobody sees, a button, a pixel: what honest shops send too."""
+    """Nested tables, a hidden preheader and a button, as shops send them."""
     colour, width = (
         dice.pick(("#0b6b53", "#b3261e", "#1a4fa0", "#333333", "#d97706")),
         dice.pick((600, 620, 640)),
@@ -146,7 +146,7 @@ def _shop(body: str, dice: Dice) -> str:
 
 
 def _kit(body: str, dice: Dice) -> str:
-    """Tags from another century, and not all of them closed."""
+    """Obsolete tags, some of them unclosed."""
     colour, size = dice.pick(("#FF0000", "navy", "#000080", "green", "#CC0066")), dice.pick(("3", "4", "5"))
     inner = _render(
         body,

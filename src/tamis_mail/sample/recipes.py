@@ -1,9 +1,9 @@
 """Text files → recipes and word lists.
 
 A recipe opens with a line `%% kind language option=value …`, has headers like a mail, a blank line, a body.
-In all of it `[this|that]` is a choice, `[1:this|that]` the same choice wherever the number is the same (so
-that a subject fits its body), and `{slot}` is filled in later. The file's name says if it is ham or spam.
-Options, where commas part several: times (how many messages), by (writers), form, charset, encoding, trick.
+`[this|that]` is a choice, `[1:this|that]` the same choice wherever the number is the same (so that a subject
+fits its body), and `{slot}` is filled in later. The file's name begins with ham or spam. Options, with values
+separated by commas: times (how many messages), by (writers), form, charset, encoding, trick.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ __all__ = ["Label", "Recipe", "recipes", "words"]
 
 Label = Literal["spam", "ham"]
 
-_TIMES = 2  # the alternatives of a text are enough for this many messages unless it says more
+_TIMES = 2  # messages per recipe, unless it sets another number
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a message will be made of: everything that a person had to write."""
+    """The text of a message with its alternatives."""
 
     label: Label
     kind: str
@@ -59,7 +59,7 @@ def _recipe(label: Label, text: str) -> Recipe:
 
 @cache
 def recipes() -> tuple[Recipe, ...]:
-    """Every recipe, in the order of the files' names and of the lines in them."""
+    """Read all recipes, in the order of file names and lines."""
     names = sorted(entry.name for entry in files(__package__).joinpath("texts").iterdir())
     labels: tuple[Label, ...] = ("ham", "spam")
     return tuple(
@@ -73,7 +73,7 @@ def recipes() -> tuple[Recipe, ...]:
 
 @cache
 def words() -> dict[str, tuple[str, ...]]:
-    """Word lists by `language.slot`; lines of `words.txt` with the same key add up."""
+    """Read the word lists by `language.slot`; lines of `words.txt` with the same key are joined."""
     lists: dict[str, tuple[str, ...]] = {}
     for line in _read("words.txt").splitlines():
         if line.strip() and not line.startswith("#"):

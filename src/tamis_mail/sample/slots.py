@@ -1,4 +1,4 @@
-"""A template and dice → text: choices made, slots filled, a slot the same all through a message."""
+"""A template and dice → text: choices are made and slots filled, consistently within a message."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ _COMMA_LANGUAGES = {"de", "fr", "es", "it", "pt", "pl", "ru", "el", "tr", "cs"}
 
 
 class Slots:
-    """What one message says wherever it says `{something}`."""
+    """The values of the slots of one message."""
 
     def __init__(self, dice: Dice, language: str, when: datetime, turn: int, bound: dict[str, str]) -> None:
         self._dice = dice
         self._language = language
         self._when = when
         self._bound = dict(bound)
-        self._turn = turn  # linked choices take turns, so that copies of a recipe say different things
+        self._turn = turn  # linked choices depend on it, so that copies of a recipe differ
         self._linked: dict[str, int] = {}
 
     def bind(self, **values: str) -> None:
@@ -44,7 +44,7 @@ class Slots:
         ways = rest.split("|")
         if self._linked.setdefault(link, len(ways)) != len(ways):
             raise ValueError(
-                f"[{match[1]}] has {len(ways)} ways: expected {self._linked[link]}, as in its fellows"
+                f"[{match[1]}] has {len(ways)} ways: expected {self._linked[link]}, as in the others"
             )
         return ways[self._turn % len(ways)]
 
@@ -66,7 +66,7 @@ class Slots:
         )
 
     def _list_unused(self, slot: str, choices: Sequence[str]) -> Sequence[str]:
-        """What is left when a text has several of a slot: two people have two names."""
+        """List the choices that no slot of this kind has yet: two persons have two names."""
         used_values = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
         return [choice for choice in choices if choice not in used_values] or choices
 
@@ -103,7 +103,7 @@ class Slots:
         return f"{hour}:{minute:02}"
 
     def _junk(self) -> str:
-        """A host nobody has heard of: of the reserved names, those that cost nothing."""
+        """An unknown host with a reserved name."""
         dice, lists = self._dice, words()
         if dice.chance(0.4):
             return dice.pick(lists["any.known_junk"])

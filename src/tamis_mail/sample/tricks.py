@@ -1,4 +1,4 @@
-"""A text with marked words → the same to the eye, another to a filter; and padding for the filter alone."""
+"""Tricks of spammers: marked words that look the same but differ in bytes, and hidden padding."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _LEET = str.maketrans("aeiost", "43105+")
 
 
 def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> str:
-    """Marked words under one of the tricks that fit here; without any, as they are."""
+    """Apply one of the tricks to marked words; without tricks, only remove the marks."""
     fitting = [trick for trick in tricks if trick in _TRICKS and (html or trick != "tags")]
 
     def replace(match: re.Match[str]) -> str:
@@ -24,7 +24,7 @@ def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> s
 
 
 def _insert_signs(word: str, dice: Dice, signs: tuple[str, ...]) -> str:
-    """A sign inside the word, at one or two places."""
+    """Insert a sign into the word at one or two places."""
     cuts = sorted(dice.pick_several(range(1, len(word)), min(2, len(word) - 1)))
     pieces = [word[start:end] for start, end in zip([0, *cuts], [*cuts, len(word)], strict=True)]
     return dice.pick(signs).join(pieces)
@@ -43,7 +43,7 @@ _TRICKS: dict[str, Callable[[str, Dice], str]] = {
 
 
 def padding(dice: Dice, count: int) -> str:
-    """Words of letters that were never written, so that the good words outnumber the bad."""
+    """Return harmless words, so that these outnumber the words of spam."""
     chosen_words = [dice.pick(words()["en.padding"]) for _ in range(count)]
     return "\n".join(" ".join(chosen_words[start : start + 9]) for start in range(0, count, 9))
 

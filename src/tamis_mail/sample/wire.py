@@ -24,7 +24,7 @@ class Part:
 
 
 def encode_words(text: str, charset: str, *, base64: bool) -> str:
-    """Encoded words of at most 75 characters each, cut between characters and never inside one."""
+    """Encode text as encoded words of at most 75 characters, split between characters."""
     if text.isascii():
         return text
     pieces, start = [], 0
@@ -45,7 +45,7 @@ def _word(text: str, charset: str, base64: bool) -> str:
 
 
 def phrase(name: str, address: str, charset: str, *, base64: bool) -> str:
-    """`Name <address>`, the name quoted or encoded where it has to be."""
+    """Format `Name <address>`; the name is quoted or encoded if necessary."""
     if not name:
         return address
     if not name.isascii():
@@ -54,7 +54,7 @@ def phrase(name: str, address: str, charset: str, *, base64: bool) -> str:
 
 
 def fold(name: str, value: str) -> str:
-    """One header on lines of at most 78 characters where its blanks allow it; folds that it has are kept."""
+    """Fold a header at spaces into lines of at most 78 characters; existing folds are kept."""
     if "\n" in value:
         return f"{name}: {value}"
     lines, line = [], f"{name}:"
@@ -67,7 +67,7 @@ def fold(name: str, value: str) -> str:
 
 
 def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: str = "") -> Part:
-    """A text in `charset` under the transfer encoding asked for; pure ASCII in short lines needs none."""
+    """Make a text part in `charset` with the given transfer encoding."""
     raw = text.encode(charset)
     if encoding == "quoted-printable":
         payload = _encode_quoted_printable(raw)
@@ -80,7 +80,7 @@ def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: 
 
 
 def attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -> Part:
-    """A file: to be saved, or shown in place where `inline` is its content id."""
+    """Make a part of a file: an attachment, or inline with a content id."""
     disposition = "inline" if inline else "attachment"
     identity = (("Content-ID", f"<{inline}>"),) if inline else ()
     headers = (

@@ -1,6 +1,6 @@
-"""A draft → the headers that its writer's software gives it: phones, webmail, lists, shops, spam kits.
+"""A draft → the headers of the program that sends it: phones, webmail, lists, shops, spam kits.
 
-Programs are invented; their habits are not: the order of headers, the shape of Message-IDs, what is left out.
+The programs are invented; their properties are real: order of headers, form of Message-IDs, missing fields.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ __all__ = ["WRITERS", "Writer"]
 
 @dataclass(frozen=True)
 class Writer:
-    """A program that writes mail: its headers, and how it likes to put a body."""
+    """A program that writes mail: its headers, and the forms and encodings of its bodies."""
 
     headers: Callable[[Draft, Dice], Headers]
     forms: tuple[str, ...]
@@ -35,7 +35,7 @@ def _hop(draft: Draft, dice: Dice, source: str, protocol: str = "ESMTPSA") -> tu
 
 
 def _signature(draft: Draft, dice: Dice, selector: str) -> tuple[str, str]:
-    """The look of a DKIM signature; the values are noise."""
+    """The form of a DKIM signature with random values."""
     body, lines = dice.token(43) + "=", [dice.token(64), dice.token(64), dice.token(42) + "=="]
     return (
         "DKIM-Signature",
@@ -202,7 +202,7 @@ def _list(draft: Draft, dice: Dice) -> Headers:
 
 
 def _kit(draft: Draft, dice: Dice) -> Headers:
-    """A kit that plays an old desktop program, and overdoes it."""
+    """A spam kit that imitates an old desktop program, badly."""
     lie = timedelta(hours=dice.pick((-400, -9, -3, 2, 7, 30)))
     date = date_of(draft.when + lie, dice.pick((-480, 0, 180, 480)))
     source = f"from {dice.string(7)} ([{ip_of(dice.string(5))}])"
@@ -223,7 +223,7 @@ def _kit(draft: Draft, dice: Dice) -> Headers:
 
 
 def _minimal(draft: Draft, dice: Dice) -> Headers:
-    """As little as a server will take: often no Message-ID, no Date, or a Date from nowhere."""
+    """The minimum that a server accepts: often no Message-ID, no Date, or an invalid Date."""
     identity = f"<{dice.digits(14)}@{draft.domain}>" if dice.chance(0.35) else ""
     nowhere = ("Thu, 1 Jan 1970 00:00:00 +0000", f"{draft.when:%Y-%m-%d %H:%M}", "")
     date = draft.date if dice.chance(0.5) else dice.pick(nowhere)

@@ -1,4 +1,4 @@
-"""what is remembered ↔ a file: counts of features by label and the journal, in one SQLite database."""
+"""The store: counts of features by label and the journal of learned messages, in one SQLite database."""
 
 from tamis_mail.store.database import StoreError, is_store
 from tamis_mail.store.store import Entry, Store, Writer

@@ -1,4 +1,4 @@
-"""a store → what is wrong with it: the file, its schema, its values, and whether its sums agree."""
+"""a store → its faults: in the file, the schema, the values, and the sums."""
 
 import sqlite3
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from tamis_mail.store.store import Store
 
 __all__ = ["Progress", "check"]
 
-Progress = Callable[[float], None]  # is told how much is done, from 0 to 1
+Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 
-_FAULTS = 20  # of one kind that are named
+_FAULTS = 20  # faults of one kind that are listed
 
 
 def check(store: Store, progress: Progress | None = None) -> list[str]:
-    """What is wrong with the store, a line for each fault; nothing, if all is well."""
+    """List the faults of the store, one line per fault."""
     connection = store.connection
     try:
         with store.snapshot():
             faults = [
-                f"SQLite: {' '.join(line.split())[:300]}"  # it may say several things in several lines
+                f"SQLite: {' '.join(line.split())[:300]}"  # a report may have several lines
                 for (line,) in connection.execute("PRAGMA integrity_check(20)")
                 if line != "ok"
             ]
@@ -51,7 +51,7 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
 
 
 def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
-    """Columns and settings that hold what they may not."""
+    """Find columns and settings with invalid values."""
     faults = []
     for table, columns in TABLES.items():
         violations = {column: kind.violation(column) for column, kind in columns.items()}
@@ -72,7 +72,7 @@ def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
 
 
 def _find_strays(connection: sqlite3.Connection) -> list[str]:
-    """Rows that belong to nothing."""
+    """Find rows without the row that they refer to."""
     stray = """SELECT count(*) FROM shelf WHERE NOT EXISTS
         (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
     overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
@@ -90,7 +90,7 @@ def _find_strays(connection: sqlite3.Connection) -> list[str]:
 
 
 def _compare_journal(store: Store) -> list[str]:
-    """Whether labels say what the journal says."""
+    """Compare the totals of labels with the journal."""
     journal = dict.fromkeys([label.name for label in store.labels()], (0, 0))
     rows = store.connection.execute(
         "SELECT label.name, count(*), sum(journal.weight), sum(rest) "
@@ -110,7 +110,7 @@ def _compare_journal(store: Store) -> list[str]:
 
 
 def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
-    """Whether counts are counts, and add up."""
+    """Check that counts are not negative, and that their sums agree with the labels."""
     labels = store.labels()
     features = np.zeros(len(labels), np.int64)
     negative_counts: list[str] = []

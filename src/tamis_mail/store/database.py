@@ -1,7 +1,7 @@
-"""a path → one SQLite connection with the schema of today: the only place that knows tables and pragmas.
+"""a path → one SQLite connection with the current schema: the only module that knows tables and pragmas.
 
-Write-ahead logging lets several processes read while one writes. A transaction is on disk when it is said to
-be: synchronous=FULL.
+Write-ahead logging lets several processes read while one writes. A committed transaction is on disk
+(synchronous=FULL).
 """
 
 import os
@@ -25,16 +25,18 @@ __all__ = [
     "transaction",
 ]
 
-APPLICATION = 0x74616D69  # "tami": what `file` and we know a store by
-PATIENCE = 30.0  # seconds that a writer waits for another
-VERDICT_SECONDS = 10.0  # for each statement of opening a store and judging one message; it takes milliseconds
-MAINTENANCE_SECONDS = 1800.0  # for each statement of all else: a check of 10**7 messages takes minutes
-_INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
+APPLICATION = 0x74616D69  # "tami": identifies a store
+PATIENCE = 30.0  # seconds that a writer waits for another writer
+VERDICT_SECONDS = (
+    10.0  # limit per statement when a store is opened and one message judged, which takes milliseconds
+)
+MAINTENANCE_SECONDS = 1800.0  # limit per statement of other work: a check of 10**7 messages takes minutes
+_INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
 _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
-# Each is applied once, in this order, and never changed after a release: a new need is a new name at the end.
+# Each is applied once, in this order, and never changed after a release; a change is a new entry at the end.
 MIGRATIONS: dict[str, str] = {
     "0001-counts-and-journal": """
         CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -72,14 +74,14 @@ MIGRATIONS: dict[str, str] = {
 
 
 class StoreError(Exception):
-    """A store that cannot be used as was asked; the message is one line for the person who asked."""
+    """A store that cannot be used; the text is one line for the user."""
 
 
 class _Clock:
-    """Says when a statement has run for too long."""
+    """The time limit of a statement."""
 
     __slots__ = ("_end", "seconds")
-    strikes: ClassVar[int] = 0  # how often it has said so
+    strikes: ClassVar[int] = 0  # how often a limit was exceeded
 
     def __init__(self) -> None:
         self.seconds = VERDICT_SECONDS
@@ -95,7 +97,7 @@ class _Clock:
 
 
 class Connection(sqlite3.Connection):
-    """A connection on which each statement has a time limit: a damaged or hostile file cannot hang us."""
+    """A connection with a time limit per statement, so that a damaged or hostile file cannot block us."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -116,7 +118,7 @@ class Connection(sqlite3.Connection):
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
-        """Give each statement inside so many seconds."""
+        """Set the time limit of each statement inside."""
         before, self.clock.seconds = self.clock.seconds, seconds
         try:
             yield
@@ -125,7 +127,7 @@ class Connection(sqlite3.Connection):
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether the file says that it is a tamis store."""
+    """Whether the file has the header of a tamis store."""
     try:
         with open_regular(path) as file:
             head = file.read(72)
@@ -135,14 +137,14 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 
 def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> Connection:
-    """Open the store, make it if it is not there and that is allowed, and bring its schema up to date."""
+    """Open the store, create it if it does not exist and `create` is true, and upgrade its schema."""
     path = Path(path)
     if str(path) == ":memory:" or str(path).startswith("file:"):
         raise StoreError(
-            f"{path} is a name that SQLite gives a meaning of its own, expected a path: write it in full, "
+            f"{path} is a name with a special meaning to SQLite, expected a path: write it in full, "
             f"as {Path.cwd() / path}"
         )
-    place = Path(os.path.realpath(path))  # SQLite keeps its log beside the file, not beside a link to it
+    place = Path(os.path.realpath(path))  # SQLite keeps its log beside the file, not beside a link
     exists = _is_file(place, path)
     if exists and not _may_be_store(place, path):
         raise StoreError(_FOREIGN.format(path))
@@ -159,7 +161,7 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
             connection = _open_readonly(place)
         else:
             if not exists:
-                os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))  # mail is nobody else's business
+                os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))  # mail is private
             connection = sqlite3.connect(
                 place, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=Connection
             )
@@ -181,9 +183,9 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
 
 
 def _is_file(place: Path, path: Path) -> bool:
-    """Whether there is a file; an error if that cannot be known, or if there is something else."""
+    """Whether a file exists; raises an error if that cannot be known, or if it is not a regular file."""
     try:
-        for ending in ("-wal", "-shm", "-journal", ""):  # the file itself at last: its answer counts
+        for ending in ("-wal", "-shm", "-journal", ""):  # the file itself is last: its result is returned
             exists = True
             try:
                 refuse_irregular(os.stat(f"{place}{ending}").st_mode, f"{path}{ending}")  # noqa: PTH116
@@ -195,7 +197,7 @@ def _is_file(place: Path, path: Path) -> bool:
 
 
 def _may_be_store(place: Path, path: Path) -> bool:
-    """A store, or a file that another process is making one: only SQLite knows, when it has the lock."""
+    """Whether a file is a store, or an empty file that another process may be making one."""
     try:
         with open_regular(place) as file:
             return file.read(len(_SQLITE)) in (_SQLITE, b"")
@@ -210,7 +212,7 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
-    # In this order: a process that makes a store meanwhile sets the number first, the tables later.
+    # In this order, because a process that creates a store sets the number before it creates the tables.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION and (application or tables):
@@ -221,8 +223,8 @@ Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definiti
 
 
 def refuse_other_objects(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file whose schema is not that of a store: a trigger or a view could run without end."""
-    with snapshot(connection, path):  # another process may be making its tables
+    """Raise StoreError unless the schema is that of a store: a trigger or a view could run for ever."""
+    with snapshot(connection, path):  # another process may be creating the tables
         objects = _objects(connection)
         of_migrations = {one for one in objects if one[1] == "migration"}
         if not of_migrations <= _list_expected_objects(()):
@@ -252,7 +254,7 @@ def _refuse_objects(path: Path, objects: Iterable[tuple[str, str, str, str]]) ->
 
 @lru_cache
 def _list_expected_objects(migrations: tuple[tuple[str, str], ...]) -> Objects:
-    """What these migrations make."""
+    """List the schema objects that these migrations create."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         memory.execute(_MIGRATION)
         for _, script in migrations:
@@ -271,7 +273,7 @@ def _objects(connection: sqlite3.Connection) -> Objects:
 
 
 def _open_readonly(place: Path) -> Connection:
-    """Where nothing may be written, readers and a writer cannot agree, so the store must be at rest."""
+    """Open a store without write permission; if it has no log, nobody writes and no locks are needed."""
     at_rest = not Path(f"{place}-wal").exists()
     uri = f"{place.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
     return sqlite3.connect(
@@ -283,17 +285,15 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     applied = _list_applied(connection)
     if not applied:
-        # Both before there is a log: in the file itself, where `is_store` looks even if a process was killed.
+        # Set before the log exists, so that both are in the file itself, even if the process is killed.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    if connection.execute("PRAGMA journal_mode").fetchone() != (
-        "wal",
-    ):  # a backup that was copied here by hand is not
+    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a copied backup has another mode
         connection.execute("PRAGMA journal_mode = WAL")
     if applied >= set(MIGRATIONS):
         return
     with transaction(connection, path):
-        applied = _list_applied(connection)  # another process may have been first
+        applied = _list_applied(connection)  # another process may have upgraded meanwhile
         if not _objects(connection):
             connection.execute(_MIGRATION)
         for name, statements in MIGRATIONS.items():
@@ -304,7 +304,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One statement after the other (executescript would commit the transaction we are in)."""
+    """Yield single statements (executescript would commit the open transaction)."""
     plain = "\n".join(line.partition("--")[0] for line in script.splitlines())
     return (statement for statement in plain.split(";") if statement.strip())
 
@@ -317,7 +317,7 @@ def _list_applied(connection: sqlite3.Connection) -> set[str]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection, path: object) -> Iterator[None]:
-    """See the store as it is now, whatever a writer does meanwhile."""
+    """Read a consistent state of the store, whatever a writer does meanwhile."""
     if connection.in_transaction:
         yield
         return
@@ -326,7 +326,7 @@ def snapshot(connection: sqlite3.Connection, path: object) -> Iterator[None]:
         try:
             connection.execute(
                 "SELECT 1 FROM sqlite_master"
-            ).fetchone()  # it is the first look that fixes what is seen
+            ).fetchone()  # the first read fixes the state of the snapshot
             yield
         finally:
             _roll_back(connection)
@@ -334,7 +334,7 @@ def snapshot(connection: sqlite3.Connection, path: object) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, path: object) -> Iterator[None]:
-    """All of what happens inside, or nothing."""
+    """Run the block as one atomic transaction."""
     with explain_errors(path):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -346,7 +346,7 @@ def transaction(connection: sqlite3.Connection, path: object) -> Iterator[None]:
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:  # SQLite has rolled back itself if the disk was full
+    if connection.in_transaction:  # SQLite has already rolled back if the disk was full
         connection.execute("ROLLBACK")
 
 
@@ -364,7 +364,7 @@ _HINTS = {
 
 @contextmanager
 def keep_interrupts() -> Iterator[None]:
-    """Let Ctrl-C through: SQLite swallows what is raised while it asks for the time, as "interrupted"."""
+    """Re-raise Ctrl-C, which SQLite reports as "interrupted" if it comes in the progress handler."""
     before = _Clock.strikes
     try:
         yield
@@ -376,7 +376,7 @@ def keep_interrupts() -> Iterator[None]:
 
 @contextmanager
 def explain_errors(path: object) -> Iterator[None]:
-    """Turn SQLite's errors into one line that says what to do."""
+    """Turn errors of SQLite into a StoreError of one line that says what to do."""
     try:
         with keep_interrupts():
             yield

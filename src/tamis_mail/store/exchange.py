@@ -1,14 +1,14 @@
-"""a store ↔ lines of text: all that it remembers, in a form that other programs, and people, can read.
+"""a store ↔ lines of text: all of its contents, readable by programs and people.
 
-Lines are ASCII, end with a line feed and come in this order, so that the same memory is the same text,
-whatever its history. Names are strings of JSON. A label is known by its place among the label lines, from 0.
+Lines are ASCII, end with a line feed and come in this order, so that equal contents give equal text, whatever
+their history. Names are strings of JSON. A label is identified by its index among the label lines, from 0.
 
     tamis-store 1 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
-    label 0 "ham"                             by name; the weight that another filter lent
+    label 0 "ham"                             by name; the weight imported from another filter
     message 9f…e2 0 1 0 1 0 1700000000 "a"    by digest: its label, weight, rest, tokens, era, time and source
     count 00a1b2c3d4e5 3 0                    by feature: a count for each label
-    end 0 2 17 4711 ab…01                     how many of each there were, and the SHA-256 of all lines before
+    end 0 2 17 4711 ab…01                     the number of each, and the SHA-256 of all lines before
 """
 
 import hashlib
@@ -39,8 +39,8 @@ __all__ = ["export", "load"]
 
 FORMAT = 1
 _BATCH = 1 << 19  # counts that are written at once
-_MOST_SETTINGS = 10_000  # each import of another filter's counts makes one
-_LONGEST = 1 << 16  # bytes of a line: the longest setting or source, all of it in escapes, is shorter
+_MOST_SETTINGS = 10_000  # each import from another filter makes one
+_LONGEST = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
 _KINDS = (b"setting", b"label", b"message", b"count", b"end")
 
 _HEADER = re.compile(
@@ -54,7 +54,7 @@ _END = re.compile(rb"end (\d{1,18}) (\d{1,18}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{6
 
 
 def export(store: Store, file: IO[bytes]) -> None:
-    """Write all that the store remembers."""
+    """Write the contents of the store."""
     digest = hashlib.sha256()
     numbers = dict.fromkeys(_KINDS[:-1], 0)
     with store.snapshot():
@@ -93,7 +93,7 @@ def _lines(store: Store) -> Iterator[str]:
 
 
 def load(store: Store, file: IO[bytes]) -> int:
-    """Read what `export` wrote into a store that is empty; return how many messages it remembers."""
+    """Read an export into an empty store; return the number of messages."""
     with store.transaction() as writer:
         for table in ("label", "journal", "run"):
             if store.connection.execute(f"SELECT 1 FROM {table}").fetchone():
@@ -105,7 +105,7 @@ def load(store: Store, file: IO[bytes]) -> int:
 
 
 class _Reader:
-    """Reads line after line; what is wrong with one is told with its number."""
+    """Reads an export line by line; errors name the line."""
 
     def __init__(self, store: Store, writer: Writer, file: IO[bytes]) -> None:
         self._store = store
@@ -116,7 +116,7 @@ class _Reader:
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
         self._versions: set[int] = set()  # of the tokens
         self._labels: list[str] = []
-        self._previous = b""  # digest or feature: they are in order
+        self._previous = b""  # the previous digest or feature, to check the order
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
 
@@ -185,7 +185,7 @@ class _Reader:
         self._digest.update(line)
 
     def _strings(self, text: bytes, number: int) -> list[str]:
-        """Strings of JSON with spaces between."""
+        """Read strings of JSON that are separated by spaces."""
         values: list[object] = []
         decoder = json.JSONDecoder()
         rest = text.decode("ascii", "replace").rstrip("\n")
@@ -276,11 +276,11 @@ class _Reader:
                 f"does not say {numbers} settings, labels, messages, features, as there are: get it again"
             )
         if match[5].decode() != self._digest.hexdigest():
-            self._refuse("the checksum is another: the file was changed on its way, get it again")
+            self._refuse("the checksum differs: the file was changed in transfer, get it again")
         if self._file.read(1):
             self._refuse("something follows the last line")
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be kept: half a pair of surrogates cannot."""
+    """Whether the string has no lone surrogates, which cannot be stored."""
     return not any("\ud800" <= letter <= "\udfff" for letter in value)

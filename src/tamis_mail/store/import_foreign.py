@@ -1,7 +1,8 @@
-"""the word counts of another filter → counts lent to a store, so that nobody begins with nothing.
+"""Import the word counts of another filter into a store, so that users need not start from nothing.
 
-Another filter has no n-grams and no pairs, and forgot which message had which word: its messages are weight
-lent to headers and words, and cannot be forgotten one by one. What is none of our words is passed over.
+Another filter has no n-grams and no pairs, and does not record which message had which word: its messages
+are added as weight of headers and words, and cannot be forgotten one by one. Tokens without an equivalent
+are skipped.
 """
 
 import hashlib
@@ -39,26 +40,26 @@ _TOTAL = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
 _LONGEST_LINE = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
 _DIGITS = 40  # bits of a count of 12 digits
-_BATCH = 1 << 18  # lines whose counts are added up together
+_BATCH = 1 << 18  # lines whose counts are summed together
 _LARGEST = 10**12  # a count of 12 digits
-_MOST_FEATURES = 1 << 26  # ten times as many as the largest list that was seen
-_SHORTEST, _LONGEST = 3, 15  # bytes of words that SpamAssassin counts whole
+_MOST_FEATURES = 1 << 26  # ten times the largest known list
+_SHORTEST, _LONGEST = 3, 15  # bytes of words that SpamAssassin counts unabridged
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """What was taken over."""
+    """The result of an import."""
 
-    spam: int  # messages the other filter had learned
+    spam: int  # messages that the other filter had learned
     ham: int
-    tokens: int  # words it knew
-    matched: int  # of them, those that ours can be
-    features: int  # that they became
-    malformed: int  # lines that were none
+    tokens: int  # tokens of the other filter
+    matched: int  # of them, those with an equivalent here
+    features: int  # features that they became
+    malformed: int  # lines that could not be read
 
 
 def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
-    """Lend the store what `bogoutil -d wordlist.db` writes: lines of a token, its spam, its ham and a day."""
+    """Import the output of `bogoutil -d wordlist.db`: lines of a token, spam count, ham count and date."""
     buffer = _CountBuffer()
     total: tuple[int, int] | None = None
     tokens = matched = malformed = 0
@@ -85,7 +86,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a file, none of them so long that memory would not hold it."""
+    """Yield the lines of a file, of limited length."""
     readline: Callable[[int], bytes] | None = getattr(file, "readline", None)
     lines = file if readline is None else iter(lambda: readline(_LONGEST_LINE + 1), b"")
     try:
@@ -101,7 +102,7 @@ def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _CountBuffer:
-    """Counts of features, added up now and then: the same line may come without end."""
+    """Counts of features, summed from time to time, because a line may be repeated without end."""
 
     def __init__(self) -> None:
         self._table = Table.total([], 2)
@@ -115,7 +116,7 @@ class _CountBuffer:
             self.table()
 
     def table(self) -> Table:
-        """All that was gathered; no count is larger than the numbers of a line, so that none overflows."""
+        """Return the sums so far; counts are clipped to the largest number of a line, to avoid overflow."""
         recent = Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
         total = Table.total([self._table, recent], 2)
         self._table = Table(total.keys, np.minimum(total.counts, _LARGEST))
@@ -128,9 +129,9 @@ class _CountBuffer:
 
 
 def bogofilter_feature(token: bytes) -> int | None:
-    """The feature that a token of bogofilter is here; None if it is none.
+    """Return the feature that is equivalent to a token of bogofilter, or None.
 
-    Of words after `head:` and `mime:` it does not say in what field they were.
+    Tokens after `head:` and `mime:` have no equivalent, because their field is unknown.
 
     >>> bogofilter_feature(b"subj:Offer") == key(b"subject:offer", HEADERS)
     True
@@ -154,15 +155,15 @@ def bogofilter_feature(token: bytes) -> int | None:
 
 
 def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes]) -> ImportSummary:
-    """Lend the store what `sa-learn --backup` writes, as far as words are given that its tokens can be.
+    """Import the output of `sa-learn --backup`, for the tokens that are among the given words.
 
-    SpamAssassin keeps 40 bits of a word's SHA-1, not the word, so words come from elsewhere: a mailbox, a
-    dictionary. It counts each word of a body in lower case, whatever else it counts, and hosts after `UD:`.
-    These two are matched; its tokens of header fields are not.
+    SpamAssassin stores 40 bits of a word's SHA-1, not the word, so the words must come from a mailbox or a
+    dictionary. Words of the body in lower case, and hosts after `UD:`, are matched; tokens of header
+    fields are not.
     """
     token_counts: dict[
         int, int
-    ] = {}  # of a token both counts in one number: a dictionary of pairs is twice as large
+    ] = {}  # token → both counts in one number: a dictionary of pairs is twice as large
     totals: dict[bytes, int] = {}
     malformed = 0
     digest = hashlib.sha256()
@@ -198,7 +199,7 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
 
 
 def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
-    """What a word may be: our name for it, and SpamAssassin's number."""
+    """Return the possible tokens of a word: our name, and SpamAssassin's number."""
     names = [(word, word)] if _SHORTEST <= len(word) <= _LONGEST else []
     if b"." in word:
         names.append((b"url:" + word, b"UD:" + word))
@@ -209,7 +210,7 @@ def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
 
 
 def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: Table) -> int:
-    """Add counts, at most one a message: several tokens may have become one feature."""
+    """Add counts, at most one per message, because several tokens may have become one feature."""
     with store.transaction() as writer:
         if versions(store) not in ([], [VERSION]):
             raise StoreError(
@@ -219,7 +220,7 @@ def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], to
         setting = f"imported {digest}"
         if store.setting(setting) is not None:
             raise StoreError(
-                f"the store {store.path} was given these counts of {name} already: nothing is left to do"
+                f"the store {store.path} already has these counts of {name}: nothing is left to do"
             )
         counts = np.minimum(totals.counts, np.array(total, np.int64))
         unit = store.unit()

@@ -1,7 +1,7 @@
-"""a store → a store that is sound, smaller, lighter or joined with another: what is done from time to time.
+"""Maintenance of a store: status, check, decay, compaction, pruning and merging.
 
-Each of these is one transaction: after a crash it was done, or was never begun. Processes that read meanwhile
-see the store as it was before.
+Each operation is one transaction: after a crash it is complete, or has no effect. Processes that read
+meanwhile see the previous state.
 """
 
 import os
@@ -37,27 +37,27 @@ __all__ = [
     "versions",
 ]
 
-Chosen = Callable[[Table, Sequence[Label]], NDArray[np.bool_]]  # which entries of a table
+Chosen = Callable[[Table, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a store holds."""
+    """The contents of a store in numbers."""
 
     labels: list[Label]
     messages: int
-    entries: int  # features that some message has
+    entries: int  # features with nonzero counts
     bytes: int  # on disk
-    epoch: int  # how often the store was decayed
-    era: int  # how often it was pruned
+    epoch: int  # number of decays
+    era: int  # number of prunings
     versions: list[int]  # of the tokens
-    last: int | None  # seconds since 1970: when the newest message of the journal was learned
-    sources: list[tuple[str, int]]  # where messages came from, and how many; most first
+    last: int | None  # seconds since 1970 of the last learned message
+    sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What pruning did."""
+    """The result of pruning."""
 
     dropped: int  # features
     kept: int
@@ -66,7 +66,7 @@ class Pruned:
 
 
 def status(store: Store, sources: int = 10) -> Status:
-    """What the store holds."""
+    """Return the contents of a store in numbers."""
     connection = store.connection
     with store.snapshot():
         messages, last = connection.execute("SELECT count(*), max(time) FROM journal").fetchone()
@@ -82,7 +82,7 @@ def status(store: Store, sources: int = 10) -> Status:
         return Status(
             labels=store.labels(),
             messages=messages,
-            # Of runs, entries would be counted that forgetting has brought to zero, and others several times.
+            # Runs contain entries whose sum is zero, and others several times.
             entries=sum(int(np.count_nonzero(table.counts.any(axis=1))) for table in store.tables()),
             bytes=_bytes(store),
             epoch=store.unit().bit_length() - 1,
@@ -94,7 +94,7 @@ def status(store: Store, sources: int = 10) -> Status:
 
 
 def versions(store: Store) -> list[int]:
-    """The versions of the tokens that were counted: of the journal, and of what another filter lent."""
+    """Return the versions of the counted tokens: of the journal, and of imported counts."""
     with store.snapshot():
         rows = store.connection.execute(
             "SELECT DISTINCT version FROM journal WHERE typeof(version) = 'integer'"
@@ -106,22 +106,22 @@ def versions(store: Store) -> list[int]:
 
 
 def decay(store: Store) -> int:
-    """Halve the weight of all that was learned so far, and return how often that was done."""
+    """Halve the weight of everything learned so far; return the number of decays."""
     with store.transaction() as writer:
         epoch = store.unit().bit_length()
         if epoch > MOST_EPOCHS:
             raise StoreError(
-                f"the store {store.path} was decayed {MOST_EPOCHS} times, more its counts have no room for: "
-                "learn your mail anew into a new store"
+                f"the store {store.path} was decayed {MOST_EPOCHS} times, the maximum: "
+                "learn your mail again into a new store"
             )
         writer.set("epoch", epoch)
     return epoch
 
 
 def compact(store: Store, progress: Progress | None = None) -> int:
-    """Put all runs into one generation, give what is free back to the disk, return the bytes left."""
+    """Merge all runs into one generation, return free space to the disk, and return the size in bytes."""
     with store.transaction():
-        # What only forgotten messages had: with their features, which no run has now, the last trace of them.
+        # Sources of forgotten messages only; like their features, they leave no trace.
         store.connection.execute("DELETE FROM source WHERE id NOT IN (SELECT source FROM journal)")
         all_runs = runs.all_runs(store.connection)
         if len({run.generation for run in all_runs}) > 1:
@@ -132,11 +132,10 @@ def compact(store: Store, progress: Progress | None = None) -> int:
 
 
 def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> Pruned:
-    """Drop features that are worth at most a unit / 2**halvings, over all labels.
+    """Drop features whose total weight over all labels is at most unit / 2**halvings.
 
-    With halvings=1 those were seen once, and before the store was decayed; with 0, all that were seen
-    once. Verdicts may change, and by much where little was learned: a feature seen once tells a lot when it
-    comes again.
+    With halvings=1, these were seen once, before a decay; with 0, all that were seen once. Verdicts may
+    change, considerably so if little was learned: a feature that was seen once has a large weight.
     """
     if halvings < 0:
         raise ValueError(
@@ -154,9 +153,9 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
 
 
 def drop(store: Store, select: Chosen, progress: Progress | None = None) -> Pruned:
-    """Drop the features that are chosen.
+    """Drop the selected features.
 
-    What a message had given may then be gone: in a store with `era() > 0`, forget by `Writer.add_clipped`.
+    Counts of a message may then be missing: in a store with `era() > 0`, forget by `Writer.add_clipped`.
     """
     before = _bytes(store)
     with store.transaction() as writer:
@@ -178,14 +177,14 @@ def drop(store: Store, select: Chosen, progress: Progress | None = None) -> Prun
             )
         if features:
             writer.set("era", store.era() + 1)
-    # If another process is reading or writing, a later one gives the room back.
+    # If another process is reading or writing, a later operation returns the space.
     with suppress(sqlite3.OperationalError), keep_interrupts():
         store.shrink()
     return Pruned(features, entries, before, _bytes(store))
 
 
 def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
-    """Add all that another store remembers; return how many messages that were."""
+    """Add the contents of another store; return the number of its messages."""
     if store.path.resolve() == other.path.resolve():
         raise StoreError(f"the store {store.path} cannot be merged with itself: give another one")
     with other.snapshot(), store.transaction() as writer:
@@ -199,7 +198,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
             )
             if largest * factor >= ROOM // 2:
                 raise StoreError(
-                    f"the store {one.path} counts too much to be merged at {factor} times: decay less often"
+                    f"the store {one.path} has counts too large to be merged, times {factor}: decay it less"
                 )
         columns = [writer.column(label.name) for label in other.labels()]
         connection.execute(
@@ -239,7 +238,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
                     and max(int(piece.counts.max()), -int(piece.counts.min())) * other_factor >= ROOM
                 ):
                     raise StoreError(
-                        f"the store {other.path} counts too much to be merged: see tamis store check"
+                        f"the store {other.path} has counts too large to be merged: see tamis store check"
                     )
                 counts = np.zeros((len(piece.keys), writer.width), np.int64)
                 counts[:, columns[: run.labels]] = piece.counts * other_factor
@@ -272,7 +271,7 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
 
 
 def _list_imports(store: Store) -> dict[str, str]:
-    """Settings that say what other filters have lent."""
+    """Return the settings that record imports from other filters."""
     return dict(
         store.connection.execute("SELECT * FROM setting WHERE name = 'tokens' OR name LIKE 'imported %'")
     )
@@ -284,7 +283,7 @@ def _rewrite(
     progress: Progress | None,
     extra_entries: int = 0,
 ) -> int:
-    """Put all counts into one generation, each slice of them changed."""
+    """Rewrite all counts into one generation, after a change of each slice."""
     connection = store.connection
     old = runs.all_runs(connection)
     labels = len(store.labels())
@@ -298,6 +297,6 @@ def _rewrite(
 
 
 def _bytes(store: Store) -> int:
-    place = os.path.realpath(store.path)  # the log is beside the file, not beside a link to it
+    place = os.path.realpath(store.path)  # the log is beside the file, not beside a link
     files = (Path(place), Path(f"{place}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())

@@ -1,15 +1,15 @@
-"""sorted counts ↔ shelves of bytes: how the statistic lies on disk, and how it is read, added and kept tidy.
+"""sorted counts ↔ blocks of bytes: the format of the statistic on disk, a log-structured merge tree.
 
-The counts are a sum of *runs*. A run is a sorted table of (key, one count for each label), written once and
-never changed; learning writes a small one, forgetting one with negative counts, and reading adds up what
-the runs say. So a message costs one short write however large the store is. Runs of like size are added
-into one as they gather (each generation is at least RATIO times the next younger), so there are few, and
-each entry is rewritten only a logarithmic number of times.
+The counts are a sum of *runs*. A run is a sorted table of (key, one count per label), written once and never
+changed. Learning writes a small run, forgetting one with negative counts, and reading adds the counts of all
+runs. So a message costs one short write, however large the store. Runs of similar size are merged (each
+generation is at least RATIO times the next younger), so there are few, and each entry is rewritten only a
+logarithmic number of times.
 
-A run is cut into shelves by the highest bits of the key, about 64 entries each, one row of the table
-`shelf`: a verdict reads one small row for each feature. Counts that need more bytes than most go into a run
-of their own width, so a common entry costs 6 bytes. Measured against one row for each feature (a B-tree
-keyed by feature) in experiments/0006-store.
+A run is divided by the highest bits of the key into *shelves* of about 64 entries, each one row of the table
+`shelf`: a verdict reads one small row per feature. Counts that need more bytes than most go into a run of
+their own width, so a common entry has 6 bytes. experiments/0006-store compares this with one row per feature
+(a B-tree keyed by feature).
 """
 
 import sqlite3
@@ -22,8 +22,8 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MOST_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
-_LARGE = 1 << 14  # bytes of a shelf above which its entries are bisected: a usual one has 400
-WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count, and how `struct` calls it
+_LARGE = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
+WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class Run:
 
     @property
     def shift(self) -> int:
-        """Bits of a key that a shelf's entries still tell."""
+        """Bits of a key that the entries of a shelf contain."""
         return KEY_BITS - self.bits
 
     @property
     def format(self) -> str:
-        """An entry, as `struct` and NumPy both write it."""
+        """The format of an entry for `struct` and NumPy."""
         return ("I" if self.shift <= 32 else "Q") + WIDTHS[self.width] * self.labels
 
 
 def all_runs(connection: sqlite3.Connection) -> list[Run]:
-    """Oldest first."""
+    """List all runs, the oldest first."""
     rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MOST_RUNS + 1,))
     runs = [Run(*row) for row in rows]
     faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in runs]
@@ -65,12 +65,12 @@ def all_runs(connection: sqlite3.Connection) -> list[Run]:
 
 
 def damage_error(fault: str) -> StoreError:
-    """The error for counts that make no sense."""
+    """Make the error for invalid counts."""
     return StoreError(f"the store's counts are damaged ({fault}): restore a backup (tamis store restore)")
 
 
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) -> dict[int, list[int]]:
-    """The counts of each key, zeros where nothing is known. Plain Python: for one message."""
+    """Return the counts of each key, zeros if it is unknown. Plain Python, for one message."""
     sorted_keys = sorted(keys)
     counts: dict[int, list[int]] = {key: [0] * labels for key in sorted_keys}
     for run in all_runs(connection):
@@ -83,7 +83,7 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
             data = rows.get(run.start + (key >> shift))
             if data is None:
                 continue
-            # To search the bytes is some ten times as fast as to bisect the entries one by one.
+            # Searching the bytes is about ten times as fast as bisecting the entries.
             pattern = (key & rest).to_bytes(key_size, "little")
             if len(data) > _LARGE:
                 place = _bisect(data, size, key_size, key & rest)
@@ -99,13 +99,13 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
 
 
 def refuse_more_labels(run: Run, labels: int) -> None:
-    """Refuse a run that counts for labels that the store does not have."""
+    """Raise StoreError for a run with more labels than the store."""
     if run.labels > labels:
         raise damage_error(f"run {run.id} has {run.labels} labels, the store {labels}")
 
 
 def _bisect(data: bytes, size: int, key_size: int, key: int) -> int:
-    """Where the entry of a key begins among sorted entries; -1 if it is not there."""
+    """Return the offset of the entry of a key among sorted entries; -1 if there is none."""
     place = bisect_left(
         range(len(data) // size),
         key,
@@ -116,7 +116,7 @@ def _bisect(data: bytes, size: int, key_size: int, key: int) -> int:
 
 
 def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
-    """The shelves of these numbers, as far as the run has any."""
+    """Read the shelves of these numbers that exist."""
     numbers_json = str(sorted(numbers))  # which is JSON
     rows = dict(
         connection.execute(
@@ -128,7 +128,7 @@ def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) ->
 
 
 def refuse_cut_off(run: Run, shelves: Iterable[object]) -> None:
-    """Refuse shelves that are not a number of entries."""
+    """Raise StoreError for a shelf that ends within an entry."""
     size = struct.calcsize("<" + run.format)
     for data in shelves:
         if not isinstance(data, bytes) or len(data) % size:

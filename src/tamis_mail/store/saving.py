@@ -1,7 +1,7 @@
-"""a store → a file that is put away, and back: backups, whole at every moment and safe while others read.
+"""Backups of a store: atomic, and safe while other processes read.
 
-A backup is a store of its own, tidy and at rest: one file, which can be copied. It is written beside the
-place it will have, and gets its name when all of it is on the disk.
+A backup is a compact store without a log: one file, which can be copied. It is written under a temporary name
+and renamed when it is on disk.
 """
 
 import os
@@ -27,12 +27,10 @@ __all__ = ["backup", "restore"]
 
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
-    """Write the store as it is now into one file, in the place of an older backup if there is one."""
-    path = Path(os.path.realpath(path))  # a link stays one
+    """Write the current store to one file; an older backup is replaced."""
+    path = Path(os.path.realpath(path))  # a link stays a link
     if path.exists() and (not is_store(path) or path.samefile(store.path)):
-        raise StoreError(
-            f"{path} is not a backup of a store: give the path of one, or one where nothing is yet"
-        )
+        raise StoreError(f"{path} is not a backup of a store: give the path of a backup, or a new path")
     if Path(f"{path}-wal").exists():
         raise StoreError(f"{path} is in use as a store: give another path for the backup")
     if not path.parent.is_dir():
@@ -43,11 +41,11 @@ def backup(store: Store, path: str | os.PathLike[str]) -> None:
 
 
 def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) -> None:
-    """Make the store what it was when the backup was written.
+    """Restore a store from a backup.
 
-    The backup is copied and checked before anything is touched. A store that can be opened is then written
-    over in one transaction: processes that have it open go on, and see the new one from their next one
-    on. One that is too damaged for that is kept beside, as `.damaged`.
+    The backup is copied and checked first. A store that can be opened is then overwritten in one transaction:
+    processes that have it open see the new contents in their next transaction. A store that is too damaged
+    for that is renamed to `.damaged`.
     """
     path, store_path = Path(path), Path(os.path.realpath(store_path))
     if not is_store(path):
@@ -70,7 +68,7 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
             refuse_other_objects(source, path)
             with source.limit(MAINTENANCE_SECONDS):
                 source.execute("VACUUM INTO ?", (str(temporary.path),))
-        with Store(temporary.path) as copy:  # brings an older schema up to date, too
+        with Store(temporary.path) as copy:  # also upgrades an older schema
             faults = check(copy)
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
@@ -79,14 +77,14 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
                 "-wal",
                 "-shm",
                 *([""] if exists else []),
-            ):  # a log that was left would be read into the new
+            ):  # a leftover log would be applied to the new store
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
             temporary.move_to(store_path)
 
 
 def _overwrite(source: Path, target: Path) -> bool:
-    """Copy all pages in one transaction; false if the target is too damaged for one."""
+    """Copy all pages in one transaction; return False if the target is too damaged."""
 
     def refuse_busy(result: int, _remaining: int, _total: int) -> None:
         if result in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -1,9 +1,8 @@
-"""learning events → counts on disk with their journal: all of a transaction, or nothing of it.
+"""The store: counts of features and the journal of learned messages, changed in atomic transactions.
 
-The store is the sum of what it remembers: its counts are those of the messages in its journal, whatever was
-learned twice, learned otherwise, forgotten or merged in between, and in whatever order. Weights are whole
-units: to halve the weight of all that was learned so far, the next messages count double (`decay`), so no
-count is ever rounded and forgetting takes away exactly what learning gave.
+The counts are the sum over the messages in the journal, whatever was learned twice, relabelled, forgotten or
+merged before, in any order. Weights are integers: to halve the weight of all messages so far, later messages
+count double (`decay`). So no count is ever rounded, and forgetting subtracts exactly what learning added.
 """
 
 import os
@@ -60,12 +59,12 @@ class Entry:
 
     @property
     def columns(self) -> list[tuple[str, int]]:
-        """The labels its features are counted under, and the weight of each."""
+        """The labels under which its features are counted, with weights."""
         return columns(self.label, self.weight, self.rest)
 
 
 def columns(label: str, weight: int, rest: int) -> list[tuple[str, int]]:
-    """The labels a message's features are counted under: its own, or both guesses."""
+    """Return the labels under which features of a message are counted: its own, or both guessed ones."""
     if label not in GUESSED_LABELS:
         return [(label, weight)]
     other = GUESSED_LABELS[1 - GUESSED_LABELS.index(label)]
@@ -77,7 +76,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
         self.path = Path(path)
-        self._lock = RLock()  # a connection has one transaction at a time, whichever thread began it
+        self._lock = RLock()  # a connection has one transaction at a time, for all threads
         self._connection = connect(path, create=create, readonly=readonly)
 
     def close(self) -> None:
@@ -85,7 +84,7 @@ class Store:
 
     @property
     def connection(self) -> Connection:
-        """For the modules of this package."""
+        """The connection, for modules of this package only."""
         return self._connection
 
     def __enter__(self) -> "Store":
@@ -98,16 +97,16 @@ class Store:
 
     @contextmanager
     def snapshot(self, seconds: float | None = None) -> Iterator[None]:
-        """See the store as it is now, whatever a writer does meanwhile; other threads wait.
+        """Read a consistent state of the store, whatever a writer does meanwhile; other threads wait.
 
-        Each statement may take so many seconds, or as many as maintenance needs.
+        `seconds` limits each statement; the default is the limit for maintenance.
         """
         limit = nullcontext() if seconds is None else self._connection.limit(seconds)
         with self._lock, limit, snapshot(self._connection, self.path):
             yield
 
     def labels(self) -> list[Label]:
-        """In the order of the columns of counts."""
+        """List the labels in the order of the columns of counts."""
         with self._lock, explain_errors(self.path):
             rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MOST_LABELS + 1,))
             labels = [Label(*row) for row in rows]
@@ -121,15 +120,15 @@ class Store:
         return labels
 
     def unit(self) -> int:
-        """The weight of a message that is learned now."""
+        """Return the weight of a message that is learned now."""
         return 1 << self.number("epoch")
 
     def era(self) -> int:
-        """How often the store has been pruned."""
+        """Return how often the store has been pruned."""
         return self.number("era")
 
     def number(self, name: str) -> int:
-        """A setting that is a whole number; 0 if it is not set."""
+        """Return a setting that is an integer; 0 if it is not set."""
         value = self.setting(name) or "0"
         fault = find_setting_fault(name, value)
         if fault:
@@ -147,18 +146,18 @@ class Store:
         return None if row is None else str(row[0])
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
-        """What is known of each key, by label; zeros where that is nothing."""
+        """Return the counts of each key by label, zeros if it is unknown."""
         with self.snapshot():
             return runs.look_up(self._connection, keys, len(self.labels()))
 
     def count_arrays(self, keys: "Keys") -> "Counts":
-        """(keys, labels): what is known of keys in ascending order."""
+        """(keys, labels): the counts of keys in ascending order."""
         with self.snapshot():
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
         return counts
 
     def tables(self) -> Iterator["Table"]:
-        """All counts there are, some at a time, in the order of keys."""
+        """Yield all counts in slices, in the order of keys."""
         tables = _tables()
         with self.snapshot():
             all_runs = runs.all_runs(self._connection)
@@ -193,13 +192,13 @@ class Store:
         return tally
 
     def find(self, digest: bytes) -> Entry | None:
-        """What the journal says of a message; None if it does not know it."""
+        """Return the journal entry of a message, or None."""
         with self._lock, explain_errors(self.path):
             row = self._connection.execute(_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else self._entry(row)
 
     def entries(self) -> Iterator[Entry]:
-        """The journal, in the order of digests."""
+        """Yield the journal, in the order of digests."""
         with explain_errors(self.path):
             for row in self._connection.execute(_ENTRIES + " ORDER BY digest"):
                 yield self._entry(row)
@@ -216,7 +215,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator["Writer"]:
-        """One transaction; nothing of it is there before it ends well."""
+        """Run the block as one transaction, visible only after its successful end."""
         with self._lock, transaction(self._connection, self.path):
             writer = Writer(self, self._connection)
             yield writer
@@ -224,8 +223,8 @@ class Store:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Give back to the disk what runs that were merged have left, if it is much."""
-        # What was written is written: if another process is at work, the next one tidies.
+        """Return free space to the disk, if it is much."""
+        # The transaction is committed; if another process is busy, a later one frees the space.
         with suppress(sqlite3.OperationalError), keep_interrupts():
             (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
@@ -233,10 +232,10 @@ class Store:
                 self.shrink()
 
     def shrink(self) -> None:
-        """Give back to the disk all that is free, now or never: who reads would be waited for, too."""
+        """Return all free space to the disk, without waiting for other processes: readers would block us."""
         self._connection.execute("PRAGMA busy_timeout = 0")
         try:
-            # `execute` would take one step, which frees one page.
+            # `execute` would run one step, which frees one page.
             self._connection.executescript("PRAGMA incremental_vacuum")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
@@ -244,19 +243,17 @@ class Store:
 
 
 class Writer:
-    """What may be done inside a transaction."""
+    """The changes that are possible inside a transaction."""
 
     def __init__(self, store: Store, connection: sqlite3.Connection) -> None:
         self._store = store
         self._connection = connection
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
-        self._gained: dict[
-            str, list[int]
-        ] = {}  # weight and messages that labels have gained in this transaction
+        self._gained: dict[str, list[int]] = {}  # label → weight and messages gained in this transaction
 
     def close(self) -> None:
-        """Note what the labels have gained: once, since a transaction may have thousands of messages."""
+        """Write the totals of the labels: once, because a transaction may have thousands of messages."""
         weights = {label.name: label.weight for label in self._store.labels()} if self._gained else {}
         for label, (weight, messages) in self._gained.items():
             self._refuse_overflow(weights.get(label, 0) + weight)
@@ -268,23 +265,23 @@ class Writer:
 
     @property
     def width(self) -> int:
-        """How many labels there are."""
+        """The number of labels."""
         return len(self._columns)
 
     def column(self, label: str) -> int:
-        """The column of a label, which is made if it is new."""
+        """Return the column of a label; a new label is created."""
         if label not in self._columns:
             number = len(self._columns)
             if number >= MOST_LABELS:
                 raise StoreError(
-                    f"the store {self._store.path} has {MOST_LABELS} labels, the most there may be: use fewer"
+                    f"the store {self._store.path} has {MOST_LABELS} labels, the maximum: use fewer"
                 )
             self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (number, label))
             self._columns[label] = number
         return self._columns[label]
 
     def record(self, entry: Entry) -> None:
-        """Put a message into the journal that is not in it."""
+        """Add a new message to the journal."""
         for name, weight in entry.columns:
             self._weigh(name, weight, int(name == entry.label))
         row = (
@@ -300,7 +297,7 @@ class Writer:
         self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def remove(self, digest: bytes) -> None:
-        """Take a message out of the journal, if it is there."""
+        """Remove a message from the journal, if it is there."""
         entry = self._store.find(digest)
         if entry is not None:
             for name, weight in entry.columns:
@@ -308,7 +305,7 @@ class Writer:
             self._connection.execute("DELETE FROM journal WHERE digest = ?", (digest,))
 
     def add(self, table: "Table") -> None:
-        """Add to the counts (or take away: counts may be negative)."""
+        """Add to the counts; the table may be negative."""
         tables = _tables()
         sums = {label.id: label.features for label in self._store.labels()}
         for number, total in enumerate(tables.column_sums(table.counts)):
@@ -322,22 +319,22 @@ class Writer:
                 )
 
     def add_clipped(self, table: "Table") -> None:
-        """Add to the counts, but take away no more than there is: for a store that was pruned."""
+        """Add to the counts without making any negative, for a pruned store."""
         self.add(_tables().clip(self._connection, table))
 
     def set(self, name: str, value: object) -> None:
-        """Keep a setting."""
+        """Write a setting."""
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
 
     def _refuse_overflow(self, total: int) -> None:
         if abs(total) >= ROOM:
             raise StoreError(
-                f"the counts of the store {self._store.path} would be too large: they are full after many "
-                "decays, or what was read is wrong; learn your mail into a new store"
+                f"the counts of the store {self._store.path} would be too large: after many decays, or "
+                "because the input is wrong; learn your mail into a new store"
             )
 
     def add_imported(self, label: str, weight: int) -> None:
-        """Note messages that another filter had counted."""
+        """Add the weight of messages that another filter had counted."""
         column = self.column(label)
         (lent,) = self._connection.execute("SELECT lent FROM label WHERE id = ?", (column,)).fetchone()
         self._refuse_overflow(lent + weight)
@@ -349,7 +346,7 @@ class Writer:
         gained[1] += messages
 
     def _source(self, name: str) -> int:
-        name = name.encode("utf-8", "backslashreplace").decode()  # the name of a file may be any bytes
+        name = name.encode("utf-8", "backslashreplace").decode()  # file names may be any bytes
         name = name[:LONGEST_SOURCE]
         if name not in self._sources:
             self._connection.execute("INSERT OR IGNORE INTO source (name) VALUES (?)", (name,))
@@ -360,7 +357,7 @@ class Writer:
 
 
 def _tables() -> ModuleType:
-    """NumPy and what is made of it, when something is written; a verdict on one message does without."""
+    """Import NumPy and the tables on demand; a verdict on one message needs neither."""
     return import_module("tamis_mail.store.tables")
 
 

@@ -1,4 +1,4 @@
-"""sorted arrays of keys and counts ↔ runs in the store: for many messages, and for all that writes."""
+"""sorted arrays of keys and counts ↔ runs in the store, for many messages and for writing."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -13,26 +13,26 @@ from tamis_mail.store.runs import WIDTHS, Run, all_runs, refuse_cut_off, refuse_
 Keys = NDArray[np.uint64]
 Counts = NDArray[np.int64]
 
-RATIO = 3  # a generation has at least as many times the entries of the next younger one
-_SMALL = 1 << 21  # entries below which a run has few shelves, and so entries with long keys
-_SLICE = 1 << 21  # entries that are held in memory at once when runs are added up, if they have
-_FEW = 4  # labels; fewer entries, if they have more
+RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
+_SMALL = 1 << 21  # entries below which a run has few shelves, and entries with long keys
+_SLICE = 1 << 21  # entries in memory at once when runs are merged, if they have at most
+_FEW = 4  # labels; fewer entries with more labels
 
 
-_SAFE = 2.0**62.5  # sums up to about here are exact in 64 bits
-_MOST_SLICES = 1 << 14  # for 3 * 10**10 entries: a damaged store may say that it has more
+_SAFE = 2.0**62.5  # sums up to this bound are exact in 64 bits
+_MOST_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A statistic: keys in ascending order, each once, with one count for each label. Zeros are nothing."""
+    """Distinct keys in ascending order with one count per label. An absent key means zeros."""
 
     keys: Keys  # (entries,)
     counts: Counts  # (entries, labels)
 
     @classmethod
     def total(cls, tables: Sequence["Table"], labels: int) -> "Table":
-        """The sum of tables, without zeros."""
+        """Sum tables and drop zeros."""
         if not tables:
             return cls(np.empty(0, np.uint64), np.empty((0, labels), np.int64))
         keys = np.concatenate([table.keys for table in tables])
@@ -41,7 +41,7 @@ class Table:
         for table in tables:
             counts[row : row + len(table.keys), : table.counts.shape[1]] = table.counts
             row += len(table.keys)
-        order = np.argsort(keys, kind="stable")  # a merge of sorted pieces
+        order = np.argsort(keys, kind="stable")  # merges sorted pieces
         keys, counts = keys[order], counts[order]
         if len(keys):
             firsts = _firsts(keys)
@@ -53,13 +53,13 @@ class Table:
 
     @classmethod
     def count_features(cls, keys: Keys) -> "Table":
-        """How many messages have each feature: from the features of all, in any order; one column."""
+        """Count how often each feature occurs, in one column."""
         keys = np.sort(keys)
         firsts = _firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
 
     def slice_keys(self, low: int, high: int) -> "Table":
-        """The entries with low <= key < high."""
+        """Return the entries with low <= key < high."""
         first, last = np.searchsorted(self.keys, np.array([low, high], np.uint64))
         return Table(self.keys[first:last], self.counts[first:last])
 
@@ -71,11 +71,11 @@ class Table:
         )
 
     def __hash__(self) -> int:
-        raise TypeError("a table can change hands, not be a key")
+        raise TypeError("a table is not hashable")
 
 
 def add(connection: sqlite3.Connection, table: Table) -> None:
-    """Add to the store's counts, inside the transaction that is open, and tidy up."""
+    """Add to the store's counts inside the open transaction, and merge runs."""
     if not len(table.keys):
         return
     runs = all_runs(connection)
@@ -108,9 +108,9 @@ def rewrite(
     labels: int,
     progress: Callable[[float], None] | None = None,
 ) -> int:
-    """Put one generation in the place of some runs, slice by slice so that memory stays small.
+    """Replace some runs by one generation, slice by slice, so that memory stays small.
 
-    `piece(low, high)` gives the entries of a slice, about `entries` in all. Returns how many there were.
+    `piece(low, high)` returns the entries of a slice; there are about `entries` in all. Returns their number.
     """
     writer = _Writer(
         connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
@@ -124,7 +124,7 @@ def rewrite(
 
 
 def clip(connection: sqlite3.Connection, table: Table) -> Table:
-    """The table, with no count so negative that the store's would be."""
+    """Raise negative counts so that the store's counts stay at least zero."""
     (labels,) = connection.execute("SELECT count(*) FROM label").fetchone()
     table = Table.total([table], labels)
     counts = np.maximum(look_up(connection, table.keys, labels), 0)
@@ -132,7 +132,7 @@ def clip(connection: sqlite3.Connection, table: Table) -> Table:
 
 
 def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
-    """Take runs out of the store."""
+    """Delete runs from the store."""
     for run in old:
         connection.execute(
             "DELETE FROM shelf WHERE id >= ? AND id < ?", (run.start, run.start + (1 << run.bits))
@@ -141,7 +141,7 @@ def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
 
 
 def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
-    """Ranges [low, high) that cover all keys, each with few enough entries, all bounded by a power of two."""
+    """Return ranges [low, high) that cover all keys, a power of two of them, each with limited entries."""
     counts = entries * max(labels, _FEW) // _FEW
     parts = min(1 << max(0, -(-counts // _SLICE) - 1).bit_length(), _MOST_SLICES)
     step = (1 << KEY_BITS) // parts
@@ -149,7 +149,7 @@ def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
 
 
 def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table:
-    """The entries of a run with low <= key < high."""
+    """Read the entries of a run with low <= key < high."""
     rows = connection.execute(
         "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
         (run.start + (low >> run.shift), run.start + (high - 1 >> run.shift)),
@@ -159,14 +159,14 @@ def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table
 
 
 def sum_runs(connection: sqlite3.Connection, runs: Sequence[Run], low: int, high: int, labels: int) -> Table:
-    """The sum of runs, of all entries with low <= key < high."""
+    """Sum the entries of runs with low <= key < high."""
     for run in runs:
         refuse_more_labels(run, labels)
     return Table.total([scan(connection, run, low, high) for run in runs], labels)
 
 
 def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
-    """(keys, labels): the counts of keys in ascending order, zeros where nothing is known."""
+    """(keys, labels): the counts of keys in ascending order, zeros for unknown keys."""
     counts = np.zeros((len(keys), labels), np.int64)
     for run in all_runs(connection):
         refuse_more_labels(run, labels)
@@ -185,9 +185,9 @@ def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
 
 
 def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], float]:
-    """What is wrong with how a run lies on its shelves (nothing, if all is well), and the sum of its counts.
+    """List the faults of the shelves of a run, and return the sum of the absolute values of its counts.
 
-    Of that sum every count is taken as positive: if the sums of all runs are small, nothing can overflow.
+    If these sums of all runs are small, nothing can overflow.
     """
     record = _record(run)
     magnitude = 0.0
@@ -223,7 +223,7 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
 
 
 def column_sums(counts: Counts) -> list[int]:
-    """The sum of each column; of one that 64 bits do not hold, about."""
+    """Sum each column; approximately if the sum exceeds 64 bits."""
     exact: list[int] = counts.sum(axis=0).tolist()
     approximate: list[float] = counts.sum(axis=0, dtype=np.float64).tolist()
     return [a if abs(b) < _SAFE else int(b) for a, b in zip(exact, approximate, strict=True)]
@@ -238,7 +238,7 @@ def _decode(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
 
 
 def _firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where each value of a sorted array is for the first time."""
+    """Return the index of the first occurrence of each value in a sorted array."""
     changes = np.ones(len(ordered), bool)
     changes[1:] = ordered[1:] != ordered[:-1]
     return np.flatnonzero(changes)
@@ -249,25 +249,25 @@ def _record(run: Run) -> np.dtype[np.void]:
 
 
 def _bits(entries: int) -> int:
-    """Of a run: shelves of some 64 entries, or of fewer where that makes their keys short."""
+    """Choose the bits of a run: shelves of about 64 entries, or fewer where that makes keys short."""
     return max(0 if entries < _SMALL else 16, entries.bit_length() - 7)
 
 
 class _Writer:
-    """Writes the runs of one generation, slice after slice."""
+    """Writes the runs of one generation, slice by slice."""
 
     def __init__(self, connection: sqlite3.Connection, entries: int, labels: int, generation: int) -> None:
         self._connection = connection
         bits = _bits(entries)
         start = connection.execute("SELECT coalesce(max(start + (1 << bits)), 0) FROM run").fetchone()[0]
         self._runs = {}
-        for width in WIDTHS:  # a shelf that has nothing on it is not there, and costs nothing
+        for width in WIDTHS:  # an empty shelf has no row
             self._runs[width] = Run(0, generation, start, bits, width, labels, 0)
             start += 1 << bits
         self._entries = dict.fromkeys(WIDTHS, 0)
 
     def write(self, table: Table) -> None:
-        """Write entries whose keys are above all that were written."""
+        """Write entries whose keys are above all previous ones."""
         largest = np.zeros(len(table.keys), np.int64)
         for column in table.counts.T:
             np.maximum(largest, np.where(column < 0, -1 - column, column), out=largest)

@@ -120,7 +120,7 @@ def test_a_handful_of_messages_can_be_drawn(kept: int) -> None:
 def test_nothing_to_miss_is_said(hostile: Report) -> None:
     measures = replace(hostile.study.measures, right=hostile.study.measures.messages)
     perfect = replace(hostile, study=replace(hostile.study, measures=measures), misses=())
-    assert "None: every message" in page(perfect)
+    assert "None: for every message" in page(perfect)
 
 
 def test_a_page_is_replaced_whole_and_kept_private(tmp_path: Path) -> None:

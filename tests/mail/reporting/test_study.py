@@ -101,7 +101,7 @@ def test_bins_hold_every_message_once() -> None:
     p = np.append(rng.uniform(size=500), [0.0, 1.0])
     found = bins(p, rng.uniform(size=502) < p)
     assert sum(one.messages for one in found) == 502
-    assert all(one.low <= one.said <= one.high for one in found)
+    assert all(one.low <= one.predicted <= one.high for one in found)
 
 
 def test_every_stretch_of_the_mixed_order_has_its_share_of_spam() -> None:

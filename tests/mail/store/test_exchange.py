@@ -169,7 +169,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "another count": (
         lambda data: changed(data, b"count", lambda line: line[:18] + b" 99 1 1 1\n"),
-        "checksum is another",
+        "checksum differs",
     ),
     "a line less": (lambda data: changed(data, b"count", lambda line: b""), "does not say"),
 }

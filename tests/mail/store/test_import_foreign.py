@@ -142,7 +142,7 @@ def test_without_a_count_of_messages_nothing_is_lent(store: Store) -> None:
 def test_the_same_counts_are_lent_once(store: Store) -> None:
     load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
     before = remembered(store)
-    with pytest.raises(StoreError, match="was given these counts of bogofilter already"):
+    with pytest.raises(StoreError, match="already has these counts of bogofilter"):
         load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
     assert remembered(store) == before
     assert lent(store) == {"spam": 20, "ham": 30}
@@ -184,7 +184,7 @@ def test_spamassassins_tokens_are_found_by_words(store: Store) -> None:
 def test_lines_that_are_not_spamassassins_are_counted(store: Store) -> None:
     lines = [*SPAMASSASSIN.splitlines(keepends=True), b"t\t1\t2\n", b"x\n", b"\n"]
     assert load_spamassassin(store, lines, []).malformed == 2
-    with pytest.raises(StoreError, match="given these counts of spamassassin already"):
+    with pytest.raises(StoreError, match="already has these counts of spamassassin"):
         load_spamassassin(store, lines, [])
 
 

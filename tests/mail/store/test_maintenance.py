@@ -270,7 +270,7 @@ def test_stores_that_cannot_be_one_are_refused(store: Store, other: Store) -> No
     other.connection.execute("DELETE FROM setting")
     store.connection.execute("INSERT OR REPLACE INTO setting VALUES ('epoch', '40')")
     other.connection.execute("UPDATE label SET weight = 1 << 30")
-    with pytest.raises(StoreError, match="counts too much to be merged"):
+    with pytest.raises(StoreError, match="has counts too large to be merged"):
         maintenance.merge(store, other)
     assert remembered(store) == expected(STORE)
 
@@ -282,7 +282,7 @@ def test_counts_that_might_not_fit_once_they_are_added_are_refused(
     other.connection.execute("UPDATE label SET weight = ? WHERE name = 'news'", (weight,))
     with Store(tmp_path / "new") as new:
         if is_refused:
-            with pytest.raises(StoreError, match="counts too much to be merged"):
+            with pytest.raises(StoreError, match="has counts too large to be merged"):
                 maintenance.merge(new, other)
         else:
             assert maintenance.merge(new, other) == 30

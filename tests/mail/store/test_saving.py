@@ -51,7 +51,7 @@ def test_a_backup_never_takes_the_place_of_something_else(store: Store, tmp_path
     letter = tmp_path / "letter"
     letter.write_text("Dear all")
     for path in (letter, store.path):
-        with pytest.raises(StoreError, match="is not a backup of a store: give the path of one"):
+        with pytest.raises(StoreError, match="is not a backup of a store: give the path of a backup"):
             saving.backup(store, path)
     assert letter.read_text() == "Dear all"
     with Store(tmp_path / "used") as used:

@@ -231,9 +231,9 @@ def test_counts_below_zero_are_an_error_and_never_ham(tmp_path: Path, many: bool
 
 @pytest.mark.parametrize("log_odds", [math.nan, math.inf, -math.inf])
 def test_no_label_is_given_to_log_odds_that_are_no_number(log_odds: float) -> None:
-    with pytest.raises(VerdictError, match="nothing is said of the message"):
+    with pytest.raises(VerdictError, match="the message was not judged"):
         decide(log_odds, ["ham"], {}, RULE)
-    with pytest.raises(VerdictError, match="nothing is said of the message"):
+    with pytest.raises(VerdictError, match="the message was not judged"):
         decide(0.0, ["ham", "work"], {"ham": 0.0, "work": log_odds}, RULE)
 
 

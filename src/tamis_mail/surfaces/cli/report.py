@@ -32,8 +32,8 @@ def configure(parser: Parser) -> None:
         "is taken.\n\n"
         "With --split some messages are learned, the smoothing is chosen by some more, and others are "
         "judged, which were not looked at before; the rest is not used.\n\n"
-        "A miss is a message that is thought likelier to be what it is not: spam with a probability of spam "
-        "of at most one half, ham with more. Verdicts are more careful: between their thresholds mail is "
+        "A miss is a message whose more probable label is wrong: spam with a probability of spam "
+        "of at most one half, ham with more. Verdicts are more cautious: between the thresholds mail is "
         "unsure.\n\n"
         "A page with pictures is written besides; it holds subjects and words of the mail."
     )
@@ -162,11 +162,11 @@ class _Page:
         ]
 
     def _calibration(self) -> list[str]:
-        lines = [f"{'said':>7} {'messages':>9} {'was spam':>9}"]
+        lines = [f"{'predict':>7} {'messages':>9} {'was spam':>9}"]
         room = min(20, self._width - 29)
         for one in self._report.bins:
-            bar = self._bars * round(room * one.came_true)
-            lines.append(f"{one.said:>7.3f} {one.messages:>9,} {percent(one.came_true):>9}  {bar}")
+            bar = self._bars * round(room * one.observed)
+            lines.append(f"{one.predicted:>7.3f} {one.messages:>9,} {percent(one.observed):>9}  {bar}")
         return lines
 
     def _misses(self) -> list[str]:
@@ -175,7 +175,7 @@ class _Page:
         if not total:
             return ["no misses"]
         worst = f"; the worst {_SHOWN}:" if total > _SHOWN else ":"
-        lines = self._wrap(f"{total:,} misses, thought likelier to be what they are not{worst}")
+        lines = self._wrap(f"{total:,} misses, whose more probable label is wrong{worst}")
         for miss in report.misses[:_SHOWN]:
             lines += self._miss(miss)
         return lines
