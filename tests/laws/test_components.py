@@ -38,5 +38,5 @@ def test_every_public_model_of_components_is_registered() -> None:
 
 def test_a_statistic_is_moments() -> None:
     for case in COMPONENTS:
-        rows = components.sample(np.random.default_rng(0)).rows
+        rows = case.sample(np.random.default_rng(0)).rows
         assert isinstance(case.make().fit(rows).statistic_, Moments)

@@ -41,5 +41,5 @@ def test_every_public_conjugate_regression_is_registered() -> None:
 
 def test_a_statistic_is_a_gram() -> None:
     for case in REGRESSIONS:
-        data = regressions.sample(case, np.random.default_rng(0))
+        data = case.sample(np.random.default_rng(0))
         assert isinstance(case.make().fit(data.rows, data.targets).statistic_, Gram)
