@@ -53,7 +53,7 @@ def as_utf8(document: bytes, encoding: str | None = None) -> bytes:
     >>> as_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
     'Größe'
     """
-    name = guess(document) if encoding is None else _find_declaration(encoding)
+    name = guess(document) if encoding is None else _look_up_codec(encoding)
     if name == "ascii" and encoding is not None:  # mail says so of anything
         name = guess(document)
     if name in ("ascii", "utf-8"):
@@ -149,7 +149,7 @@ def _sign(character: str) -> float:
     return 0.0 if category(character)[0] == "M" else _SIGN  # marks are told as letters
 
 
-def _find_declaration(encoding: str) -> str:
+def _look_up_codec(encoding: str) -> str:
     name = encoding.strip().strip("'\"").lower()
     try:
         return "ascii" if name in _ANY_TEXT else codecs.lookup(resolve_alias(name)).name
