@@ -22,7 +22,7 @@ def test_it_says_what_and_why(typed: Type) -> None:
     first, *rest = answer.text.splitlines()
     assert re.match(r".* spam \(probability of spam 0\.\d{4}\)", first)
     assert any(line.startswith("pills ") for line in rest)
-    assert answer.text.index("speaks for spam") < answer.text.index("speaks against")
+    assert answer.text.index("\nfor spam") < answer.text.index("\nagainst spam")
     assert sum(" grams " in line for line in rest) <= 6
     assert "not spam: ham" in typed("explain", stdin=NEW_HAM).text
 

@@ -93,7 +93,7 @@ def test_unlabelled_mail_is_guessed(typed: Type, tmp_path: Path) -> None:
     [
         ([], "--spam, --ham or --label NAME"),
         (["mail"], "unrecognized arguments: mail"),
-        (["--spam", "--ham"], "standard input is asked for twice"),
+        (["--spam", "--ham"], "standard input is used twice"),
         (["--label"], "expected at least one argument"),
     ],
 )
@@ -144,7 +144,8 @@ def test_status_says_what_was_learned(typed: Type, tmp_path: Path) -> None:
     spam, ham = write_mail(tmp_path / "mail")
     typed("learn", "--spam", spam)
     assert (
-        "every message is unsure until both kinds are known: tamis learn --ham PATH" in typed("status").text
+        "every message is unsure until spam and ham are learned: tamis learn --ham PATH"
+        in typed("status").text
     )
     typed("learn", "--ham", ham)
     answer = typed("status")

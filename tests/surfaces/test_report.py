@@ -35,7 +35,7 @@ def test_it_tells_and_draws(mailbox: Path, capsys: pytest.CaptureFixture[str]) -
         "learned  ROC area",
     ):
         assert said in text
-    assert text.rstrip().endswith(f"pictures: {Path('tamis-report.html').resolve()}")
+    assert text.rstrip().endswith(f"charts: {Path('tamis-report.html').resolve()}")
     assert Path("tamis-report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert not Path("store.tamis").exists()
 
@@ -137,7 +137,7 @@ def test_tuning_is_kept_in_the_store_and_taken_back(
     assert found["kept"] is (found["after"]["rule"] != default)
     assert setting(capsys, mailbox) == found["after"]["rule"]
     assert main(["tune", "--reset"]) == 0
-    assert "by the default" in capsys.readouterr().out
+    assert "uses the default" in capsys.readouterr().out
     assert setting(capsys, mailbox) == default
     assert main(["tune", "--reset"]) == 0
     assert "already" in capsys.readouterr().out

@@ -84,7 +84,7 @@ def write(text: str, path: str | os.PathLike[str]) -> None:
 def _head(report: Report) -> str:
     left_out = []
     if report.again:
-        left_out.append(f"{report.again:,} that lay there twice")
+        left_out.append(f"{report.again:,} duplicates")
     if report.disputed:
         left_out.append(f"{report.disputed:,} that are among spam and among ham")
     if report.study.unused:

@@ -2,11 +2,11 @@
 
 A command is a module of this package that is loaded when it is called, not before, with
 
-    run(out) -> status                  what it does, and writes to `out`
-    configure(parser) -> None           if it has options, which `run(out, options)` is then given
+    run(out) -> status                  does the work and writes to `out`
+    configure(parser) -> None           adds options, if there are any; then `run(out, options)` is called
 
-Status 0 is well, 2 a command line that makes no sense, 3 all else that went wrong, 130 Ctrl-C; `sort` has
-its own. An error is one line on stderr: what was given, what was expected, what to do.
+Status 0 is success, 2 a usage error, 3 any other error, 130 Ctrl-C; `sort` has its own. An error is one line
+on stderr: what was given, what was expected, what to do.
 """
 
 import os
@@ -16,7 +16,7 @@ from importlib import import_module
 
 from tamis_mail.surfaces.cli.streams import copy_rest, discard
 
-TYPE_CHECKING = False  # as `typing` has it. Little is loaded here: what fails to load must not cost a message
+TYPE_CHECKING = False  # without importing `typing`: a module that fails to load must not lose a message
 if TYPE_CHECKING:
     from argparse import Namespace
 
@@ -26,13 +26,13 @@ __all__ = ["COMMANDS", "command_line", "describe_error", "main"]
 
 COMMANDS = {
     "learn": "learn what is spam and what is not",
-    "sort": "say whether mail is spam; filter it",
-    "explain": "say why a message is spam, or is not",
-    "forget": "forget messages, as if they had never come",
+    "sort": "classify mail as spam or not; filter it",
+    "explain": "explain why a message is spam or not",
+    "forget": "forget messages exactly, as if never learned",
     "relabel": "learn messages again, under another label",
-    "status": "say what has been learned",
+    "status": "show what has been learned",
     "store": "back up, merge, shrink, check, export, import",
-    "report": "say how well your mail can be sorted, with pictures",
+    "report": "evaluate how well your mail is classified, with charts",
     "tune": "fit the weights of the evidence to your mail",
     "demo": "show in the terminal what tamis does",
     "completion": "write completions for a shell",
@@ -41,12 +41,12 @@ COMMANDS = {
 
 
 def command_line(first_word: str = "") -> "Parser":
-    """What `tamis` understands, or as much as is needed for a command line whose first word is known."""
+    """Make the parser of `tamis`; with one command only, if the first word of the command line is it."""
     parser: Parser = import_module(f"{__name__}.parser").Parser(
         prog="tamis",
         description="A personal spam filter that learns your mail, explains itself, and can forget.",
         epilog="Mail is a message, an mbox, a Maildir, an MH folder, or a folder of any of them, packed or "
-        "not. What was learned is kept in one file: --store, else $TAMIS_STORE, else "
+        "not. The store, one file, holds everything learned: --store, else $TAMIS_STORE, else "
         "~/.local/share/tamis/mail.tamis.",
     )
     parser.examples = [
@@ -70,21 +70,21 @@ def command_line(first_word: str = "") -> "Parser":
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; a command line that makes no sense exits with 2."""
+    """Run one command and return its exit status; a usage error exits with 2."""
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
-            # A letter that the terminal's charset does not have is no reason to stop.
+            # A character that the terminal's charset does not have must not raise an error.
             reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else list(argv)
     name = f"tamis {words[0]}" if words and words[0] in COMMANDS else "tamis"
-    if sys.stdout is None:  # closed by whoever started us: nothing could be said, no mail be passed through
+    if sys.stdout is None:  # closed by the parent process: nothing can be written
         os.write(2, f"{name}: there is no standard output: redirect it, to /dev/null if you like\n".encode())
         return 3
     try:
         status = _run(words)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader had enough, as in `tamis demo | head -1`
+    except BrokenPipeError:  # the reader stopped early, as in `tamis demo | head -1`
         discard(sys.stdout)
         return 0
     except KeyboardInterrupt as stopped:
@@ -121,7 +121,7 @@ def _run(words: list[str]) -> int:
 
 
 def _load(options: "Namespace") -> Callable[[], int]:
-    """The command with its options."""
+    """Import the command, and return its function without arguments."""
     module = import_module(f"{__name__}.{options.command}")
     arguments = [options] if hasattr(module, "configure") else []
     return lambda: module.run(sys.stdout, *arguments)
@@ -141,7 +141,7 @@ def _is_filter(words: list[str]) -> bool:
 
 
 def describe_error(error: BaseException) -> str:
-    """One line on an error, fit to be printed; one that nobody foresaw says how to find out more."""
+    """Describe an error in one printable line; for an unexpected one, say how to find out more."""
     text = _describe(error)
     if text.isprintable():
         return text

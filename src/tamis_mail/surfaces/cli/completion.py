@@ -1,4 +1,4 @@
-"""the parser → a script by which bash, zsh or fish completes a command line that begins with `tamis`."""
+"""the parser → a completion script of `tamis` for bash, zsh or fish."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -13,9 +13,7 @@ __all__ = ["SHELLS", "configure", "run", "script"]
 
 def configure(parser: Parser) -> None:
     """The options of `tamis completion`."""
-    parser.description = (
-        "Write a script that teaches a shell to complete tamis's commands, options and paths."
-    )
+    parser.description = "Write a shell script that completes the commands, options and paths of tamis."
     parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
     parser.examples = [
         ('eval "$(tamis completion bash)"', "in ~/.bashrc"),
@@ -31,7 +29,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def script(shell: str) -> str:
-    """The script for a shell."""
+    """Return the script for a shell."""
     return SHELLS[shell](list(commands(command_line())))
 
 
@@ -94,7 +92,7 @@ def _bash(all_commands: Sequence[Command]) -> str:
 
 
 def _topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
-    """What `tamis help` explains."""
+    """Return the arguments of `tamis help`."""
     return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
 
 

@@ -1,6 +1,6 @@
-"""a mailbox, or the sample → what tamis does, shown in the terminal: learn, sort, explain, forget.
+"""a mailbox, or the sample → a demonstration in the terminal: learn, sort, explain, forget.
 
-Everything happens in a temporary folder: no mail is changed, and the user's own store is not touched.
+Everything happens in a temporary folder: no mail and no store of the user is changed.
 """
 
 import sys
@@ -33,12 +33,12 @@ from tamis_mail.verdict import Verdict
 
 __all__ = ["configure", "run"]
 
-_LOOKED_AT = 1000  # messages of each folder: a first look need not read a lifetime's mail
-_TAKEN = 350  # messages of each kind
+_LOOKED_AT = 1000  # messages of each folder that are read
+_TAKEN = 350  # messages of each class that are used
 _LEAST = 5
 _MISSES = 4
-_TOKENS = 4  # for either side
-_ASIDE = 5  # one message in so many is not learned
+_TOKENS = 4  # for and against spam
+_ASIDE = 5  # one message in so many is held out
 _VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
 
 Message = tuple[bytes, bool]  # and whether it is spam
@@ -47,16 +47,16 @@ Message = tuple[bytes, bool]  # and whether it is spam
 def configure(parser: Parser) -> None:
     """The options of `tamis demo`."""
     parser.description = (
-        "Show what tamis does: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
-        "message. The mailbox is a sample, or your own. Nothing is kept, and your mail is only read."
+        "Demonstrate tamis: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
+        "message. The mailbox is a sample, or your own. Nothing is stored, and your mail is only read."
     )
     add = parser.add_argument
     add(
         "--mailbox",
         metavar="FOLDER",
-        help="your own mail, in a folder whose subfolders say what is spam, as Junk does",
+        help="your own mail, in a folder whose subfolders are named by their content, as Junk is",
     )
-    add("--statistics", action="store_true", help="show the statistics it is made of instead")
+    add("--statistics", action="store_true", help="show the statistics behind it instead")
     parser.examples = [
         ("tamis demo", "on a sample mailbox"),
         ("tamis demo --mailbox ~/Maildir", "on your own mail"),
@@ -64,7 +64,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Show one of them."""
+    """Run the demonstration."""
     if options.statistics:
         if options.mailbox:
             options.parser.error("got --statistics and --mailbox, expected one of them")
@@ -85,7 +85,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 @contextmanager
 def _announce(activity: str) -> Iterator[None]:
-    """Say what is being done, for as long as it takes, where somebody can see it."""
+    """Show the current activity on a terminal while it lasts."""
     line = Line(sys.stderr)
     if line.is_terminal:
         line.draw(f"demo: {activity} ...", time.monotonic())
@@ -97,7 +97,7 @@ def _announce(activity: str) -> Iterator[None]:
 
 
 def _messages(root: str) -> list[Message]:
-    """Some of the mail below a folder, each message once."""
+    """Read some of the mail below a folder, without duplicates."""
     dice = Random(0)
     by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
     advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
@@ -117,7 +117,7 @@ def _messages(root: str) -> list[Message]:
         )
     sampled = [(raw, is_spam) for is_spam, messages in by_label.items() for raw in messages.values()]
     dice.shuffle(sampled)
-    return sorted(sampled, key=lambda message: message[1])  # each kind has its share in both parts
+    return sorted(sampled, key=lambda message: message[1])  # each class has its share in both parts
 
 
 def _parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
@@ -126,7 +126,7 @@ def _parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
 
 
 class _Show:
-    """The demo, no wider than the terminal and in characters that it can show."""
+    """The demonstration, formatted for the width and the charset of the terminal."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _Show:
     def _sort(self) -> list[Verdict]:
         with _announce(f"sorting {len(self._test)} messages"):
             verdicts = self._judge()
-        self._say(f"2. Sort {len(self._test)} others, which it has not seen:")
+        self._say(f"2. Sort {len(self._test)} other messages, which were not learned:")
         self._say()
         verdict_counts = Counter(
             (one.label, is_spam) for one, (_, is_spam) in zip(verdicts, self._test, strict=True)
@@ -215,7 +215,7 @@ class _Show:
         spams = [
             (verdict, raw) for verdict, (raw, is_spam) in zip(verdicts, self._test, strict=True) if is_spam
         ]
-        # words that everybody can read, if there are any
+        # prefer a subject in ASCII
         verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
         self._say("3. Explain a verdict:")
         self._say()
@@ -256,7 +256,7 @@ class _Show:
             f"4. Learn one more {label}: {changed} of {len(before)} probabilities move. Then forget it:"
         )
         self._say(
-            "all are as before, to the bit, as if it had never come."
+            "all are as before, to the bit, as if it had never been learned."
             if not different
             else f"{different} are NOT as before.",
             "   ",

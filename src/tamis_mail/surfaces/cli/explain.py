@@ -1,4 +1,4 @@
-"""a message → why it is spam, or is not, in words, sums and tokens."""
+"""a message → its verdict, the sums of the views, and the strongest tokens."""
 
 import sys
 import time
@@ -22,19 +22,19 @@ from tamis_mail.verdict import Evidence, Verdict
 
 __all__ = ["configure", "describe_verdict", "run"]
 
-_MAX_TOKENS = 10  # tokens for either side …
-_MAX_SPANS = 3  # … and runs of bytes, which would otherwise drown them
+_MAX_TOKENS = 10  # tokens for and against spam …
+_MAX_SPANS = 3  # … and n-grams of bytes, which would otherwise outnumber them
 _VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
-_HEAD = 4000  # bytes that grams are looked for in: more than are ever cut into them
+_HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made of
 
 
 def configure(parser: Parser) -> None:
     """The options of `tamis explain`."""
     parser.description = (
-        "Say what a message is and why: how much its words, header fields, pairs of words and bytes add to "
-        "the log-odds of spam, and which of them speak loudest for either side, with how many learned "
-        "messages of spam and of ham have them. What is listed under 'sum' adds up to the log-odds. "
-        "Without a PATH one message is read from standard input."
+        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words and "
+        "bytes add to the log-odds of spam, and the strongest tokens for and against spam, with the numbers "
+        "of learned spam and ham messages that have them. The column 'sum' adds up to the log-odds. Without "
+        "a PATH, one message is read from standard input."
     )
     parser.add_argument(
         "path",
@@ -43,8 +43,8 @@ def configure(parser: Parser) -> None:
         metavar="PATH",
         help="a message or a mailbox (default: standard input)",
     )
-    parser.add_argument("--all", action="store_true", help="all tokens, not only the strongest")
-    parser.add_argument("--json", action="store_true", help="print a JSON object on a line for each message")
+    parser.add_argument("--all", action="store_true", help="show all tokens, not only the strongest")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
     add_store(parser)
     parser.examples = [
         ("tamis explain < message", "why?"),
@@ -59,7 +59,7 @@ def run(out: TextIO, options: Namespace) -> int:
     path = options.store or default_path()
     if not is_there(path):
         raise ValueError(
-            f"nothing has been learned yet ({path}), nothing can be explained: begin with tamis learn --help"
+            f"nothing has been learned yet ({path}), so nothing is explained: start with tamis learn --help"
         )
     with Sieve.open(path, create=False, readonly=True) as sieve:
         for number, message in enumerate(source):
@@ -81,16 +81,16 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _note_if_learned(sieve: Sieve, plain_bytes: bytes) -> str:
-    """A note on a message that the store knows: what was learned of it speaks in its own case."""
+    """Note that a message was learned, because then it is evidence for its own label."""
     entry = sieve.store.find(digest(plain_bytes))
     if entry is None:
         return ""
     when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
-    return f"It was learned as {plain(entry.label)} on {when}, and speaks here for itself."
+    return f"It was learned as {plain(entry.label)} on {when}, and counts here as evidence for itself."
 
 
 def describe_verdict(label: str, probability: float) -> str:
-    """A verdict as one would say it.
+    """Describe a verdict in words.
 
     >>> describe_verdict("spam", 0.9993), describe_verdict("unsure", 0.6), describe_verdict("work", 0.004)
     ('almost certainly spam', 'unsure, rather spam', 'almost certainly not spam: work')
@@ -146,7 +146,7 @@ def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
 
 
 class _Page:
-    """The explanation of one verdict, no wider than the terminal and in characters that it can show."""
+    """The explanation of one verdict, formatted for the width and the charset of the terminal."""
 
     def __init__(self, out: TextIO, verdict: Verdict, plain_bytes: bytes, limit: int | None) -> None:
         self._verdict = verdict
@@ -164,7 +164,7 @@ class _Page:
         self._grams = grams
 
     def lines(self, name: str, note: str) -> list[str]:
-        """All of it, under a name, with a note."""
+        """Return all lines, with a name and a note."""
         verdict = self._verdict
         words = describe_verdict(plain(verdict.label), verdict.probability)
         headline = f"{words} (probability of spam {verdict.probability:.4f})"
@@ -181,8 +181,8 @@ class _Page:
             *lines,
             "",
             *self._sums(),
-            *self._side("speaks for spam", 1),
-            *self._side("speaks against", -1),
+            *self._side("for spam", 1),
+            *self._side("against spam", -1),
         ]
 
     def _sums(self) -> list[str]:
@@ -239,7 +239,7 @@ def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None
 
 
 def _views(evidence: Sequence[Evidence]) -> list[str]:
-    """The views there are, the readable ones first."""
+    """Return the views of the evidence, readable ones first."""
     present = {one.view for one in evidence}
     return [view for view in _VIEWS if view in present] + sorted(present - _VIEWS.keys())
 

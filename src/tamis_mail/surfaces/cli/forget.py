@@ -1,4 +1,4 @@
-"""mail → a store that does not remember it."""
+"""`tamis forget`: remove messages from the store."""
 
 from argparse import Namespace
 from collections import Counter
@@ -16,8 +16,9 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """The options of `tamis forget`."""
     parser.description = (
-        "Forget messages that were learned: the store is then as if they had never come. What was never "
-        "learned is unknown, and no error. Without a PATH one message is read from standard input."
+        "Forget learned messages exactly: the store is then as if they had never been learned. A message "
+        "that was never learned is counted as unknown, which is no error. Without a PATH, one message is "
+        "read from standard input."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
     add_mbox(parser)
@@ -30,7 +31,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Forget all that was named."""
+    """Forget the messages of all sources."""
     sources = open_sources(options.paths, mbox=options.mbox)
     with Sieve.open(options.store, create=False) as sieve:
         tasks = [Task(source, partial(_forget_source, sieve), ("forgotten", "unknown")) for source in sources]

@@ -1,8 +1,8 @@
-"""n-grams of bytes that overlap in a message → the strings they are of, each with the sum of what they weigh.
+"""Overlapping n-grams of a message → the strings that they cover, each with the sum of its contributions.
 
-Hundreds of grams of a few bytes say one thing, such as a host name in a header, letter by letter.
-Where grams that speak for the same side overlap in the message, they are one span; each gram counts once,
-where it first occurs, so spans sum to what the grams sum to.
+Hundreds of n-grams may cover one string, such as a host name in a header. N-grams of the same sign that
+overlap in the message form one span. Each n-gram counts once, at its first occurrence, so the spans have the
+same sum.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ class _Span:
 
 
 def join_grams(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
-    """Spans by weight, strongest first; `head` is the text that the grams are of.
+    """Return the spans, strongest first; `head` is the text of the n-grams.
 
-    Their counts are those of the span's strongest gram.
+    The counts of a span are those of its strongest n-gram.
     """
     spans: list[Evidence] = []
     for sign in (1, -1):
@@ -31,7 +31,7 @@ def join_grams(head: str, grams: Iterable[Evidence]) -> list[Evidence]:
         for gram in grams:
             if gram.contribution * sign > 0:
                 start = head.find(gram.token)
-                if start < 0:  # half a letter, which reads otherwise alone
+                if start < 0:  # part of a multi-byte character
                     spans.append(gram)
                 else:
                     places.append((start, start + len(gram.token), gram))

@@ -1,4 +1,4 @@
-"""the name of a command → its help, for people who type `tamis help learn`."""
+"""`tamis help COMMAND`: the help of a command."""
 
 from argparse import Namespace
 from typing import TextIO
@@ -14,7 +14,7 @@ def configure(parser: Parser) -> None:
     """The options of `tamis help`."""
     parser.description = "Explain tamis, or one of its commands."
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="a command, such as learn or store merge")
-    parser.examples = [("tamis help", "what there is"), ("tamis help store merge", "one command")]
+    parser.examples = [("tamis help", "all commands"), ("tamis help store merge", "one command")]
 
 
 def run(out: TextIO, options: Namespace) -> int:

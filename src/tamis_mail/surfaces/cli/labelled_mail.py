@@ -1,4 +1,4 @@
-"""--spam, --ham or a folder → labelled mail, and a line on stderr that tells how far it has been read."""
+"""--spam, --ham or a folder → labelled mail, with a progress line on stderr."""
 
 import sys
 import time
@@ -15,24 +15,24 @@ __all__ = ["ReadingProgress", "add_mail", "mail_of"]
 
 
 def add_mail(parser: Parser) -> None:
-    """The options that name labelled mail."""
+    """Add the options for labelled mail."""
     parser.add_argument(
         "root",
         nargs="?",
         metavar="FOLDER",
-        help="a folder of mail whose subfolders say what is in them, as Junk and Inbox do",
+        help="a folder of mail whose subfolders are named by their content, as Junk and Inbox are",
     )
     parser.add_argument("--spam", nargs="+", action="extend", metavar="PATH", help="mail that is spam")
     parser.add_argument("--ham", nargs="+", action="extend", metavar="PATH", help="mail that is wanted")
 
 
 def mail_of(options: Namespace) -> Labelled:
-    """The mail that was named, or the sample."""
+    """Open the named mail, or the sample."""
     return open_labelled(options.spam or (), options.ham or (), options.root)
 
 
 class ReadingProgress:
-    """Draws how much of labelled mail has been read, where somebody can see it; call it with each message."""
+    """Shows on a terminal how much mail has been read; to be called with each message."""
 
     def __init__(self, command: str, mail: Labelled, *, quiet: bool = False) -> None:
         self._command = command
@@ -50,7 +50,7 @@ class ReadingProgress:
 
     def __call__(self, message: RawMessage) -> None:
         self.read += 1
-        if message.position < self._position:  # the next part has begun
+        if message.position < self._position:  # the first message of the next part
             self._offset += self._position
         self._position = message.position
         if self._is_drawn and self._line.is_due(now := time.monotonic()):
@@ -63,13 +63,11 @@ class ReadingProgress:
         if self._is_drawn:
             self._line.draw("", 0.0)
         for name, reason in self.unread:
-            sys.stderr.write(
-                f"tamis {self._command}: {name} could not be read ({reason}) and was passed over\n"
-            )
+            sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         for source in (part.source for part in self._mail.parts if part.source and not self._quiet):
             sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(source))
 
     @property
     def unread(self) -> list[tuple[str, str]]:
-        """What could not be read, and why."""
+        """Files that could not be read, and reasons."""
         return [one for part in self._mail.parts for one in part.unread()]

@@ -1,16 +1,16 @@
-"""text → text that a terminal of any width and charset shows as it is meant."""
+"""Text for terminals of any width and charset."""
 
 import unicodedata
 from typing import TextIO
 
 __all__ = ["can_show", "clip", "pad", "plain", "width_of"]
 
-# What moves the cursor, changes the direction of writing or shows nothing.
+# Categories of characters that move the cursor, change the writing direction or are invisible.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def plain(text: str) -> str:
-    """The text with a dot for whatever could move a cursor or hide.
+    """Replace characters that could move the cursor or are invisible by dots.
 
     >>> plain("a\\x1b[31mb\\u202ec")
     'a·[31mb·c'
@@ -21,7 +21,7 @@ def plain(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Columns that the text takes: Chinese letters take two, marks none."""
+    """Return the columns of a text: East Asian characters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -30,7 +30,7 @@ def width_of(text: str) -> int:
 
 
 def clip(text: str, width: int, dots: str = "…") -> str:
-    """The text, cut to so many columns.
+    """Cut a text to a number of columns.
 
     >>> clip("subject:unsubscribe", 10), clip("限时优惠", 5)
     ('subject:u…', '限时…')
@@ -47,13 +47,13 @@ def clip(text: str, width: int, dots: str = "…") -> str:
 
 
 def pad(text: str, width: int, dots: str = "…") -> str:
-    """The text in exactly so many columns."""
+    """Cut or pad a text to a number of columns."""
     text = clip(text, width, dots)
     return text + " " * (width - width_of(text))
 
 
 def can_show(out: TextIO, text: str) -> bool:
-    """Whether a stream has all these characters."""
+    """Whether a stream can encode all these characters."""
     try:
         text.encode(getattr(out, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):

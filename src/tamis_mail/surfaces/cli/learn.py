@@ -1,4 +1,4 @@
-"""mail and what it is → what the store remembers."""
+"""`tamis learn`: learn messages with labels."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ LabelledPaths = tuple[str | None, list[str]]  # a label, or none, and the paths 
 
 
 class _Take(argparse.Action):
-    """Note a label and its paths, in the order of the command line."""
+    """Collects labels and paths in the order of the command line."""
 
     def __call__(self, parser: Any, namespace: Namespace, values: Any, option: str | None = None) -> None:
         if option == "--label":
@@ -41,9 +41,9 @@ def configure(parser: Parser) -> None:
         "Learn messages. Without a PATH, or with -, one message is read from standard input.\n\n"
         "A message that was learned before is known and counts once; one that was learned under another "
         "label is moved. Learning can be interrupted at any time, and run again.\n\n"
-        "A Maildir is read with its subfolders. Folders and mboxes below a PATH whose names say otherwise, "
-        "as Junk does below --ham, are left out, and so are Sent, Drafts and Trash, and links that lead out "
-        "of it; a line names them. To include one, name it itself."
+        "A Maildir is read with its subfolders. Folders and mboxes below a PATH whose names contradict the "
+        "label, as Junk below --ham, are left out, and so are Sent, Drafts and Trash, and links to targets "
+        "outside; they are listed on stderr. To include one, give its own PATH."
     )
     add = parser.add_argument
     add(
@@ -70,7 +70,7 @@ def configure(parser: Parser) -> None:
         metavar=("NAME", "PATH"),
         action=_Take,
         dest="tasks",
-        help="wanted mail of a kind of its own, such as work; may be given several times",
+        help="wanted mail with another label, such as work; may be given several times",
     )
     add(
         "--unlabelled",
@@ -79,7 +79,7 @@ def configure(parser: Parser) -> None:
         action=_Take,
         dest="tasks",
         const=UNLABELLED,
-        help="mail of which nobody said what it is: the surest of it is learned as what it seems to be",
+        help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
     add_mbox(parser)
     add_store(parser)
@@ -87,7 +87,7 @@ def configure(parser: Parser) -> None:
     parser.examples = [
         (
             "tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive",
-            "begin: a few hundred of each are plenty",
+            "start: a few hundred of each suffice",
         ),
         ("tamis learn --spam < message", "one message, as from a key of your mail program"),
         (
@@ -99,18 +99,18 @@ def configure(parser: Parser) -> None:
 
 
 def add_mbox(parser: Parser) -> None:
-    """The option for mail from a pipe."""
+    """Add the option for an mbox on standard input."""
     parser.add_argument("--mbox", action="store_true", help="standard input is an mbox of many messages")
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Learn all that was named."""
+    """Learn the messages of all sources."""
     tasks: Sequence[LabelledPaths] = options.tasks or []
     if not tasks:
-        options.parser.error("it was not said what the mail is, expected --spam, --ham or --label NAME")
+        options.parser.error("no label was given, expected --spam, --ham or --label NAME")
     if sum(not paths or "-" in paths for _, paths in tasks) > 1:
         options.parser.error(
-            "standard input is asked for twice, and can be read once: give one of the labels a PATH"
+            "standard input is used twice, and can be read once: give one of the labels a PATH"
         )
     all_paths = [path for _, paths in tasks for path in paths]
     work = [
@@ -123,7 +123,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> None:
-    """Of folders within each other the last would have all the mail, whatever the first was said to be."""
+    """Raise ValueError for nested folders with different labels: the last label would apply to both."""
     for number, (label, source) in enumerate(work):
         for other_label, other_source in work[number + 1 :]:
             if label != other_label and (
@@ -157,7 +157,7 @@ def _holds(outer: Source, inner: Source, label: str | None) -> bool:
 
 
 def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[str | None, Source]]) -> int:
-    """Learn sources, each under its label; a line for each."""
+    """Learn sources, each under its label; print one line per source."""
     for label, _ in tasks:
         if label is not UNLABELLED:
             check_label(label)
@@ -173,7 +173,7 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
         ]
         total, status = run_tasks(out, command, options, deeds, "learned so far")
     if not total and not options.quiet:
-        sys.stderr.write(f"tamis {command}: there was no message in it\n")
+        sys.stderr.write(f"tamis {command}: there was no message\n")
     return status
 
 

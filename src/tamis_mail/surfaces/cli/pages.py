@@ -8,22 +8,22 @@ from tamis_mail.surfaces.cli.parser_model import Option, commands
 __all__ = ["manual", "markdown"]
 
 _STATUSES = [
-    ("0", "all went well (`sort`: the message is spam)"),
+    ("0", "success (`sort`: the message is spam)"),
     ("1", "`sort` only: the message is ham, or of another label that is not spam"),
-    ("2", "the command line makes no sense (`sort`: the message is unsure)"),
-    ("3", "anything else went wrong (`sort`: any error at all); one line on stderr says what"),
-    ("130", "interrupted by Ctrl-C; what was done is kept, and to run it again does the rest"),
+    ("2", "usage error (`sort`: the message is unsure)"),
+    ("3", "any other error (`sort`: any error); one line on stderr describes it"),
+    ("130", "interrupted by Ctrl-C; completed work is kept, and running it again does the rest"),
 ]
 _VARIABLES = [
-    ("TAMIS_STORE", "the store, where `--store` does not name it"),
-    ("XDG_DATA_HOME", "where `tamis/mail.tamis`, the store, is by default (else `~/.local/share`)"),
+    ("TAMIS_STORE", "path of the store, unless `--store` is given"),
+    ("XDG_DATA_HOME", "folder of the default store, `tamis/mail.tamis` (default: `~/.local/share`)"),
     ("TAMIS_DEBUG", "if set, an error is shown with its traceback"),
-    ("COLUMNS", "the width to write for, where it is not the terminal's"),
+    ("COLUMNS", "width of the output, if it is not the terminal's"),
 ]
 
 
 def markdown() -> str:
-    """The page for the docs."""
+    """Return the page for the documentation."""
     all_commands = list(commands(command_line()))
     lines = [
         "# Commands",
@@ -73,7 +73,7 @@ def markdown() -> str:
 
 
 def manual(version: str) -> str:
-    """The manual page, in the man macros."""
+    """Return the manual page, in man macros."""
     all_commands = list(commands(command_line()))
     lines = [
         '.\\" Written by tools/manpage from the parser of the command; do not edit.',
@@ -123,7 +123,7 @@ def _align(examples: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _mark_code(text: str) -> str:
-    """Help for Markdown: what looks like an option or a variable is code."""
+    """Format help for Markdown: options and variables become code."""
     words = []
     for word in text.replace("|", "\\|").split(" "):
         bare = word.strip(".,;:()")
@@ -137,7 +137,7 @@ def _cell(text: str) -> str:
 
 
 def _roff(text: str) -> str:
-    """Text that no macro or escape is read into."""
+    """Escape text for roff."""
     text = (
         text.replace("\\", "\\e")
         .replace("-", "\\-")

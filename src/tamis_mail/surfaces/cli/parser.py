@@ -1,4 +1,4 @@
-"""words of a command line → options: argparse, with options that are loaded when they are looked at."""
+"""words of a command line → options: argparse, with options that are loaded on demand."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ __all__ = ["Parser", "add_quiet", "add_store"]
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Paragraphs as wide as the terminal; lines that are set in, such as examples, as they are."""
+    """Wraps paragraphs to the terminal; keeps indented lines, such as examples."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(
             prog, width=min(columns(), 100) - 2
-        )  # without a width it would load `shutil`, for every option
+        )  # without a width, argparse would import `shutil`
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         paragraphs = text.split("\n\n")
@@ -28,9 +28,9 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, and whose help ends with examples."""
+    """A parser with errors of one line, and with examples in its help."""
 
-    status = 2  # of a command line that makes no sense
+    status = 2  # of a usage error
 
     def __init__(self, *, module: str | None = None, purpose: str = "", **settings: Any) -> None:
         super().__init__(
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
     def prepare(self) -> "Parser":
         """Load the options of the command, once."""
         module, self.module = self.module, None
-        self.set_defaults(parser=self)  # for errors that only the command itself can see
+        self.set_defaults(parser=self)  # for usage errors that only the command can detect
         configure = getattr(import_module(module), "configure", None) if module else None
         if configure:
             configure(self)
@@ -70,15 +70,15 @@ class Parser(argparse.ArgumentParser):
         self.prepare()
         words = None if args is None else self._options_first(list(args))
         options, rest = super().parse_known_args(words, namespace)
-        if rest:  # argparse would leave it to the outermost parser, which does not know whose they were
+        if rest:  # argparse would report them by the outermost parser, without the command
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return options, rest
 
     def _options_first(self, words: list[str]) -> list[str]:
         """Move options with a fixed number of values to the front.
 
-        What then follows a label or stands for itself is one run of words, as argparse wants it:
-        `learn --ham --store FILE PATH` and `relabel ham -q PATH` mean what they say.
+        Then the positional arguments are contiguous, as argparse requires: `learn --ham --store FILE PATH`
+        and `relabel ham -q PATH` work.
         """
         if self.subcommands:
             return words
@@ -116,7 +116,7 @@ class Parser(argparse.ArgumentParser):
             self.epilog = epilog
 
     def format_examples(self) -> str:
-        """The examples, one or two lines each."""
+        """Format the examples, one or two lines each."""
         if not self.examples:
             return ""
         width = max(len(command) for command, _ in self.examples)
@@ -131,7 +131,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_store(parser: Parser) -> None:
-    """The option that names the store."""
+    """Add the option for the path of the store."""
     parser.add_argument(
         "--store",
         metavar="FILE",
@@ -140,7 +140,5 @@ def add_store(parser: Parser) -> None:
 
 
 def add_quiet(parser: Parser) -> None:
-    """The option that asks for silence."""
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="say nothing but errors, and draw no progress"
-    )
+    """Add the option for quiet operation."""
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only, and no progress")

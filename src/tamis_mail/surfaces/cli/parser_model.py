@@ -1,4 +1,4 @@
-"""a parser → what it understands, as plain values: what completions and pages are made of."""
+"""a parser → its commands and options as plain values, for completions and manual pages."""
 
 import argparse
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ class Option:
     """An option (with names) or an argument (without)."""
 
     names: tuple[str, ...]
-    values: tuple[str, ...]  # what follows it, one word for each: FILE
-    repeated: bool  # whether the last of these may come again, or not at all
+    values: tuple[str, ...]  # names of its values: FILE
+    repeated: bool  # whether the last value may be repeated or absent
     required: bool
     choices: tuple[str, ...]
     help: str
 
     @property
     def synopsis(self) -> str:
-        """As a usage line has it."""
+        """The form in a usage line."""
         words = list(self.names[-1:])
         values = list(self.values)
         if self.repeated:
@@ -33,7 +33,7 @@ class Option:
 
     @property
     def is_path(self) -> bool:
-        """Whether what follows is a file or a folder."""
+        """Whether its value is a file or a folder."""
         return bool(self.values) and self.values[-1] in ("PATH", "FILE", "STORE")
 
 
@@ -56,7 +56,7 @@ class Command:
         return " ".join([*self.words, *self._pieces])
 
     def usage(self, width: int) -> str:
-        """The usage in lines of a width, each option whole."""
+        """Wrap the usage line without breaking options."""
         lines = [" ".join(self.words)]
         for piece in self._pieces:
             if len(lines[-1]) + len(piece) + 1 > width:
@@ -74,14 +74,14 @@ class Command:
 
 
 def commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterator[Command]:
-    """A command and all below it."""
+    """Yield a command and all of its subcommands."""
     yield command(parser, words)
     for name, one in subcommands(parser).items():
         yield from commands(one, (*words, name))
 
 
 def command(parser: Parser, words: tuple[str, ...]) -> Command:
-    """A command alone."""
+    """Describe one command."""
     parser.prepare()
     options = [_option(action) for action in parser.arguments]
     return Command(
@@ -97,7 +97,7 @@ def command(parser: Parser, words: tuple[str, ...]) -> Command:
 
 
 def subcommands(parser: Parser) -> dict[str, Parser]:
-    """The commands of a group, by name."""
+    """Return the subcommands by name."""
     return dict(parser.prepare().subcommands)
 
 

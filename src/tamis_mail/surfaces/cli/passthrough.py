@@ -1,21 +1,21 @@
-"""a message and its verdict → the message with fields that tell it, and back, byte for byte.
+"""a message and its verdict → the message with header fields of the verdict, and back, byte for byte.
 
 The fields are one block at the top, after an mbox's postmark if there is one, with the line ends of the
 message:
 
     X-Spam-Flag: YES                                only if it is spam
-    X-Spam-Level: *******                           a star for each whole point of the score, 50 at most
+    X-Spam-Level: *******                           one star per point of the score, at most 50
     X-Spam-Evidence: 'offer' +0.31; 'lunch' -0.12   the strongest words, if there are any
     X-Spam-Status: Yes, score=7.31 required=2.94 tests=tamis version=0.1.0
 
-or, for programs that know bogofilter,
+or, for programs that support bogofilter,
 
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.1.0
 
-A field of the message that has one of these names gets `X-Old-` before it, and so does one that had that
-already: whoever wrote it, it is not our verdict. Nothing else is touched. The last field of the block is
-always one line, so that the end of the block is known whatever a message begins with. Lines at the top that
-begin with a blank would continue our last field, so the block comes after them. No I/O here.
+A field of the message with one of these names gets the prefix `X-Old-`, also if it has that prefix already,
+because it is not our verdict. Nothing else is changed. The last field of the block is always one line, so
+that the end of the block is known for any message. Lines at the top that begin with a space would continue
+our last field, so the block comes after them. No I/O here.
 """
 
 import re
@@ -29,7 +29,7 @@ __all__ = ["DIALECTS", "add_verdict", "bogosity", "fields", "remove_verdict"]
 
 DIALECTS = ("spamassassin", "bogofilter")
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
-_END_OF_LINE = rb"(?>\r{0,3}\n|\r)"  # as `canonical` sees it, also where CR CR LF was converted once more
+_END_OF_LINE = rb"(?>\r{0,3}\n|\r)"  # as in `canonical`, also if CR CR LF was converted once more
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _FIRST_END = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
@@ -44,13 +44,13 @@ _BLOCK = re.compile(_LINES + rb"\r?\n")
 _BLOCK_AT_END = re.compile(_LINES + rb"\Z")
 
 _STARS = 50
-_TOKENS = 10  # named as evidence
-_LONGEST = 40  # characters of one
-_COLUMNS = 76  # of a line, where no token is longer
+_TOKENS = 10  # tokens of the evidence field
+_LONGEST = 40  # characters of a token
+_COLUMNS = 76  # of a line, unless a token is longer
 
 
 def add_verdict(raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str) -> bytes:
-    """The message with its verdict; `required` is the probability from which mail is spam."""
+    """Add the verdict to a message; `required` is the minimum probability of spam."""
     start = _start(raw)
     end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
     newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
@@ -58,13 +58,13 @@ def add_verdict(raw: bytes, verdict: Verdict, *, dialect: str, required: float, 
         line + newline for line in fields(verdict, dialect=dialect, required=required, version=version)
     )
     if start and start == len(raw) and raw[-1:] not in (b"\r", b"\n"):
-        return raw + newline + block.removesuffix(newline)  # the last line had no end: it takes the block's
+        return raw + newline + block.removesuffix(newline)  # the last line has no line end
     stop = _stop(raw, start)
     return b"".join((raw[:start], block, _TAKEN.sub(b"X-Old-", raw[start:stop]), raw[stop:]))
 
 
 def remove_verdict(raw: bytes) -> bytes:
-    """The message as it was before `add_verdict`; unchanged if it has no such block at its top."""
+    """Remove the block of `add_verdict`; a message without such a block is returned unchanged."""
     start = _start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
@@ -76,13 +76,13 @@ def remove_verdict(raw: bytes) -> bytes:
 
 
 def _start(raw: bytes) -> int:
-    """Where the block is: after the postmarks, and after lines that would continue a field before them."""
+    """Return the place of the block: after postmarks and continuation lines."""
     lines = _CONTINUATION.match(raw, envelope_end(raw))
     return lines.end() if lines else 0
 
 
 def _stop(raw: bytes, start: int) -> int:
-    """Where the header ends, from a place in it."""
+    """Return the end of the header, from a place in it."""
     if blank_line := re.compile(_END_OF_LINE).match(raw, start):
         return blank_line.end()
     end = _HEADER_END.search(raw, start)
@@ -90,7 +90,7 @@ def _stop(raw: bytes, start: int) -> int:
 
 
 def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> list[bytes]:
-    """The lines of the block, without their ends."""
+    """Return the lines of the block, without line ends."""
     if dialect == "bogofilter":
         return [bogosity(verdict, version).encode("ascii")]
     spam = verdict.label == "spam"
@@ -101,7 +101,7 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     lines.append(f"X-Spam-Level: {stars}".rstrip())
     lines += _fold("X-Spam-Evidence:", _list_evidence(verdict.evidence))
     threshold = round(log(required / max(1 - required, 1e-9)), 2)
-    # What is no spam stays below what is required, even where both would be rounded to the same.
+    # The score of other mail stays below the required score, also after rounding.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
     lines.append(
         f"X-Spam-Status: {answer}, score={score:.2f} required={threshold:.2f} "
@@ -111,26 +111,26 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
 
 
 def bogosity(verdict: Verdict, version: str) -> str:
-    """The field that bogofilter would write; whatever is neither spam nor unsure is ham to it."""
+    """Return the field in the format of bogofilter, where other labels are ham."""
     answer = {"spam": "Spam", "unsure": "Unsure"}.get(verdict.label, "Ham")
     return f"X-Bogosity: {answer}, tests=bogofilter, spamicity={verdict.probability:.6f}, version={version}"
 
 
 def _list_evidence(evidence: Sequence[Evidence]) -> list[str]:
-    """The strongest evidence that a person can read: bytes in a row are not."""
+    """Format the strongest readable evidence, without n-grams."""
     words = [one for one in evidence if one.view != "grams" and one.contribution]
     return [f"'{_plain(one.token)}' {one.contribution:+.2f}" for one in words[:_TOKENS]]
 
 
 def _plain(token: str) -> str:
-    """In ASCII that a reader of mail takes for text: no line ends, quotes, encoded words or comments."""
+    """Return safe ASCII for a header: no line ends, quotes, encoded words or comments."""
     text = token.encode("ascii", "backslashreplace").decode("ascii")
     text = "".join(c if " " <= c <= "~" and c not in "'\";()<>" else "." for c in text)
     return text.replace("=?", "=.").replace("?=", ".=")[:_LONGEST]
 
 
 def _fold(name: str, items: Iterable[str]) -> list[str]:
-    """A field in lines of a usual length; none, if there is nothing in it."""
+    """Fold a field into lines of normal length; no line if it is empty."""
     lines = [name]
     for number, item in enumerate(items):
         if number:

@@ -1,4 +1,4 @@
-"""mail and another label → what the store remembers: learning, for people who look for this word."""
+"""`tamis relabel`: learn messages under another label."""
 
 import os
 from argparse import Namespace
@@ -17,8 +17,8 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """The options of `tamis relabel`."""
     parser.description = (
-        "Learn messages under another label than they had: what was learned under the old one is taken back, "
-        "exactly. Messages that were never learned are learned now. Without a PATH one message is read from "
+        "Learn messages under another label than before: their counts under the old label are subtracted "
+        "exactly. Messages that were never learned are learned now. Without a PATH, one message is read from "
         "standard input."
     )
     parser.add_argument("label", metavar="LABEL", help="spam, ham, or any other label")
@@ -27,13 +27,13 @@ def configure(parser: Parser) -> None:
     add_store(parser)
     add_quiet(parser)
     parser.examples = [
-        ("tamis relabel ham < message", "it was no spam"),
+        ("tamis relabel ham < message", "it was not spam"),
         ("tamis relabel spam ~/Mail/Missed", "all of these are"),
     ]
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Learn all that was named under the label."""
+    """Learn the messages of all sources under the label."""
     label = options.label
     if label not in (SPAM, HAM) and _is_path(label, options.paths):
         options.parser.error(
@@ -46,7 +46,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _is_path(label: str, paths: Sequence[str]) -> bool:
-    """Whether what should be a label was meant as mail."""
+    """Whether the label argument is meant as a path of mail."""
     if os.sep in label or os.path.isfile(label):  # noqa: PTH113 (pathlib takes 8 ms)
         return True
     return not paths and os.path.lexists(label)

@@ -1,4 +1,4 @@
-"""labelled mail → how well it can be sorted, in the terminal and on a page."""
+"""`tamis report`: evaluate the filter on labelled mail, in the terminal and on a page."""
 
 import json
 from argparse import ArgumentTypeError, Namespace
@@ -26,16 +26,15 @@ _TOKENS = 4  # of each
 def configure(parser: Parser) -> None:
     """The options of `tamis report`."""
     parser.description = (
-        "Say how well mail can be told apart: every message is judged by what all but its own fold teach, "
-        "one of ten. Counts can be subtracted, so the mail is read once however many folds there are. "
-        "Nothing is learned for good; your store is not touched. Without any mail named, the sample mailbox "
-        "is taken.\n\n"
-        "With --split some messages are learned, the smoothing is chosen by some more, and others are "
-        "judged, which were not looked at before; the rest is not used.\n\n"
+        "Evaluate how well mail is classified, by cross-validation: every message is judged by all folds but "
+        "its own, one of ten. Counts can be subtracted, so the mail is read once for any number of folds. "
+        "Your store is not changed. Without any mail named, the sample mailbox is used.\n\n"
+        "With --split, some messages are learned, others choose the smoothing, and a third set, which was "
+        "not used before, is judged; the rest is ignored.\n\n"
         "A miss is a message whose more probable label is wrong: spam with a probability of spam "
         "of at most one half, ham with more. Verdicts are more cautious: between the thresholds mail is "
         "unsure.\n\n"
-        "A page with pictures is written besides; it holds subjects and words of the mail."
+        "A page with charts is written, too; it contains subjects and words of the mail."
     )
     add_mail(parser)
     add = parser.add_argument
@@ -43,11 +42,11 @@ def configure(parser: Parser) -> None:
         "--split",
         type=_split,
         metavar="A/B/C",
-        help="messages to learn, to choose by and to judge, such as 400/50/50 (fewer in proportion)",
+        help="sizes of training, validation and test set, such as 400/50/50 (scaled down for less mail)",
     )
-    add("--folds", type=int, metavar="K", help="judge every message, by K folds (default: 10)")
-    add("--seed", type=int, default=0, metavar="N", help="another random choice (default: 0)")
-    add("--html", metavar="FILE", help=f"where the page goes (default: {_PAGE}; with --json none)")
+    add("--folds", type=int, metavar="K", help="number of folds of cross-validation (default: 10)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random order (default: 0)")
+    add("--html", metavar="FILE", help=f"path of the page (default: {_PAGE}; with --json none)")
     add("--no-html", action="store_true", help="write no page")
     add("--json", action="store_true", help="print one JSON object instead of text")
     add_quiet(parser)
@@ -61,7 +60,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Study the mail, and tell."""
+    """Evaluate the mail and print the report."""
     if options.no_html and options.html:
         options.parser.error("got --html and --no-html, expected one of them")
     if options.folds is not None and options.split is not None:
@@ -86,13 +85,13 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def encodable(out: TextIO, text: str) -> str:
-    """The text in characters that the stream has, and none that move a cursor."""
+    """Return the text in characters that the stream can show, without control characters."""
     text = plain(text)
     return text if can_show(out, text) else text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _split(text: str) -> tuple[int, int, int]:
-    """Three numbers of messages."""
+    """Parse three numbers of messages."""
     try:
         train, validation, test = (int(part) for part in text.split("/"))
     except ValueError:
@@ -103,7 +102,7 @@ def _split(text: str) -> tuple[int, int, int]:
 
 
 class _Page:
-    """A report, no wider than the terminal and in characters that it can show."""
+    """A report, formatted for the width and the charset of the terminal."""
 
     def __init__(self, out: TextIO, report: Report) -> None:
         self._out = out
@@ -122,7 +121,7 @@ class _Page:
         lines += self._list_omissions()
         lines += ["", *self._numbers(), "", *self._curve(), "", *self._calibration(), "", *self._misses()]
         if target:
-            lines += ["", "pictures: " + encodable(self._out, printable(str(Path(target).resolve())))]
+            lines += ["", "charts: " + encodable(self._out, printable(str(Path(target).resolve())))]
         return lines
 
     def _wrap(self, text: str) -> list[str]:
@@ -132,7 +131,7 @@ class _Page:
         report = self._report
         lines = []
         if report.again:
-            lines += self._wrap(f"{report.again:,} that lay there twice count once")
+            lines += self._wrap(f"{report.again:,} duplicates count once")
         if report.disputed:
             lines += self._wrap(f"{report.disputed:,} that are among spam and among ham were left out")
         if report.study.unused:
@@ -192,7 +191,7 @@ class _Page:
 
 
 def percent(share: float) -> str:
-    """A share as it is printed: 98.4 %."""
+    """Format a share as a percentage: 98.4 %."""
     return f"{100 * share:.1f} %"
 
 

@@ -1,7 +1,7 @@
-"""mail → whether it is spam: as an exit status, as text, as JSON, or in the message's own header.
+"""`tamis sort`: the verdict as exit status, as text, as JSON, or in the header of the message.
 
-Whatever goes wrong, a message that is passed through comes out as it went in, and the status is 3: a filter
-may fail, mail may not be lost. So what could fail, even to load, is loaded after the message was read.
+After any error, a message that is passed through is written unchanged, and the status is 3: a filter may
+fail, but mail must not be lost. So modules that could fail to load are imported after the message was read.
 """
 
 import os
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-_STATUS = {"spam": 0, "unsure": 2}  # all else is ham: 1
+_STATUS = {"spam": 0, "unsure": 2}  # all other labels are ham: 1
 _ERROR = 3
 
 
@@ -34,15 +34,15 @@ def configure(parser: Parser) -> None:
     """The options of `tamis sort`."""
     parser.status = _ERROR
     parser.description = (
-        "Say whether a message (standard input) is spam, or each message of mailboxes (PATH).\n\n"
+        "Classify a message from standard input, or each message of mailboxes (PATH).\n\n"
         "The exit status for a message is 0 spam, 1 ham (or another label that was learned), 2 unsure, 3 "
         "error; with --exit-zero, and for mailboxes, it is 0, or 3 after an error. "
-        "Where nothing has been learned yet every message is unsure: status 2, and a hint on stderr.\n\n"
-        "With --passthrough the message is written out with the verdict in its header; after any error "
-        "it is written out as it came in. Nothing is ever learned from a verdict."
+        "Before anything was learned, every message is unsure: status 2, and a hint on stderr.\n\n"
+        "With --passthrough, the message is written with the verdict in its header; after any error "
+        "it is written unchanged. A verdict never changes the store."
     )
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="mailboxes; a line is printed for each message (-: stdin)"
+        "paths", nargs="*", metavar="PATH", help="mailboxes; one line is printed per message (-: stdin)"
     )
     parser.add_argument(
         "-p",
@@ -54,25 +54,23 @@ def configure(parser: Parser) -> None:
         "-e",
         "--exit-zero",
         action="store_true",
-        help="exit with 0 whatever the verdict is, with 3 after an error",
+        help="exit with 0 for any verdict, with 3 after an error",
     )
     parser.add_argument(
         "--dialect",
         choices=("spamassassin", "bogofilter"),
         default="spamassassin",
         metavar="DIALECT",
-        help="whose fields are written: X-Spam-Status and its like (spamassassin, the default) or X-Bogosity",
+        help="format of the fields: X-Spam-Status and others (spamassassin, the default) or X-Bogosity",
     )
-    parser.add_argument(
-        "--undo", action="store_true", help="write the message as it was before --passthrough"
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON object on a line for each message")
+    parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
     add_store(parser)
     add_quiet(parser)
     parser.examples = [
         ("tamis sort < message", "prints `spam 0.9993`, exits with 0"),
         ("tamis sort -p -e < message", "for procmail, fdm, maildrop: filter it"),
-        ("tamis sort ~/Mail/Inbox | grep ^spam", "what in it is spam?"),
+        ("tamis sort ~/Mail/Inbox | grep ^spam", "which messages are spam?"),
         ("tamis sort --json inbox.mbox.gz", "for programs"),
     ]
 
@@ -86,7 +84,7 @@ def run(out: TextIO, options: Namespace) -> int:
         status = _sort_message(out, options, Message())
         out.flush()
     except BrokenPipeError:
-        discard(out)  # nobody reads; status 0 would say spam, or that the message went through
+        discard(out)  # nobody reads; status 0 would mean spam, or that the message was passed on
         return _ERROR
     return status
 
@@ -112,7 +110,7 @@ def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
     except (Exception, KeyboardInterrupt) as error:
         is_debugging = bool(os.environ.get("TAMIS_DEBUG"))
         if not is_debugging:
-            error.with_traceback(None)  # its frames hold copies of the message: now memory is needed
+            error.with_traceback(None)  # its frames hold copies of the message, and memory is needed now
         if options.passthrough or options.undo:
             message.write(out)
         if is_debugging:
@@ -124,7 +122,7 @@ def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
 
 
 def _process(raw: bytes, options: Namespace) -> tuple[bytes, int]:
-    """What to write, and the status."""
+    """Return the output and the status."""
     if options.undo:
         original: bytes = import_module("tamis_mail.surfaces.cli.passthrough").remove_verdict(raw)
         return original, 0
@@ -168,7 +166,7 @@ def _read_and_note(
     notes: deque[dict[str, object]],
     path_bytes: Callable[["RawMessage"], dict[str, str]],
 ) -> Iterator[bytes]:
-    """The messages, of which names and remarks are noted until their verdicts come."""
+    """Yield the messages, and store their names and notes until their verdicts are known."""
     for message in messages:
         notes.append({"name": message.name, **path_bytes(message), **_size_note(message.raw)})
         yield message.raw
@@ -200,12 +198,12 @@ def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> st
 
 
 def _open(options: Namespace) -> AbstractContextManager["Sieve | None"]:
-    """The sieve; none, and a hint, where there is no store yet."""
+    """Open the sieve; without a store, print a hint and return None."""
     path = options.store or import_module("tamis_mail.settings").default_path()
     if not import_module("tamis_mail.files").is_there(path):
         if not options.quiet:
             store_name: str = import_module("tamis_mail.mailbox.raw_message").printable(str(path))
-            hint = f"nothing has been learned yet ({store_name}): begin with tamis learn --help"
+            hint = f"nothing has been learned yet ({store_name}): start with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")
         return nullcontext()
     sieve: Sieve = import_module("tamis_mail.sieve").Sieve.open(path, create=False, readonly=True)
@@ -213,7 +211,7 @@ def _open(options: Namespace) -> AbstractContextManager["Sieve | None"]:
 
 
 def _unsure_verdict() -> "Verdict":
-    """What is known of a message before anything was learned."""
+    """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
     unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), tuple)
     return unsure

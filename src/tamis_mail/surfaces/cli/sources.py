@@ -1,4 +1,4 @@
-"""paths → messages, and what became of them, with a line on stderr that tells how far the work has come."""
+"""paths → messages, with a progress line on stderr and a summary per source."""
 
 import os
 import sys
@@ -29,15 +29,15 @@ __all__ = [
     "summary",
 ]
 
-_NAMED = 3  # files or folders of a remark that are named
+_NAMED = 3  # files or folders that a remark lists
 
 
 def open_sources(
     paths: Sequence[str], *, mbox: bool = False, label: str | None = None, other_paths: Iterable[str] = ()
 ) -> list[Source]:
-    """Look at all that was named, so that a misspelt path is told before anything is done; none is stdin.
+    """Open all paths, so that a wrong path is reported before anything is done; no path means stdin.
 
-    Of a Maildir its subfolders are read, too, but for those that are named `other_paths`.
+    The subfolders of a Maildir are read, too, except those in `other_paths`.
     """
     if sys.stdin is not None and sys.stdin.isatty() and (not paths or "-" in paths):
         sys.stderr.write("tamis: reading mail from the terminal; end it with Ctrl-D\n")
@@ -49,14 +49,14 @@ def open_sources(
 
 
 def name_of(source: Source) -> str:
-    """What the store's journal calls a source."""
+    """Return the name of a source in the journal of the store."""
     return "stdin" if source.kind == "stdin" else os.path.abspath(source.path)  # noqa: PTH100 (pathlib takes 8 ms)
 
 
 class SourceReader:
     """Letters of a source as they are read, drawn as a bar while somebody can see it.
 
-    It runs ahead of what is learned by a batch; what is told when it is interrupted is `done`.
+    Reading is ahead of learning by one batch; after an interrupt, `done` is reported.
     """
 
     def __init__(self, command: str, source: Source, *, quiet: bool = False, draw: bool = True) -> None:
@@ -79,14 +79,12 @@ class SourceReader:
         if self._is_drawn:
             self._line.draw("", 0.0)
         for name, reason in self._source.unread:
-            sys.stderr.write(
-                f"tamis {self._command}: {name} could not be read ({reason}) and was passed over\n"
-            )
+            sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         if not self._quiet:
             sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(self._source))
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages of the source."""
+        """Yield the messages of the source."""
         size = (self._source.size or 0) if self._is_drawn else 0
         for message in self._source:
             self.read += 1
@@ -103,7 +101,7 @@ class SourceReader:
         return (message.raw for message in self.messages())
 
     def advance(self, done: int) -> None:
-        """Note what is in the store for good."""
+        """Record how many messages are committed to the store."""
         self.done = done
 
     def _format_bar(self, share: float, seconds: float) -> str:
@@ -111,7 +109,7 @@ class SourceReader:
 
 
 class Task(NamedTuple):
-    """What is to be done with a source, by which names it is counted, and under which label."""
+    """A source, the function that processes it, the names of its actions, and its label."""
 
     source: Source
     act: Callable[[SourceReader], Counter[str]]
@@ -122,7 +120,7 @@ class Task(NamedTuple):
 def run_tasks(
     out: TextIO, command: str, options: Namespace, tasks: Iterable[Task], so_far: str
 ) -> tuple[int, int]:
-    """Do it, source after source, a line for each; how many messages there were, and the exit status."""
+    """Process the sources, print one line each, and return the number of messages and the exit status."""
     total = 0
     status = 0
     for task in tasks:
@@ -142,7 +140,7 @@ def run_tasks(
 
 
 def summary(source: Source, actions: Counter[str], names: Sequence[str], label: str = "") -> str:
-    """What became of a source's messages.
+    """Summarise the actions on the messages of a source.
 
     >>> summary(
     ...     Source("inbox", "mbox", 0), Counter(learned=1200, known=3), ("learned", "moved", "known"), "ham"
@@ -154,7 +152,7 @@ def summary(source: Source, actions: Counter[str], names: Sequence[str], label: 
 
 
 def remarks(source: Source) -> Iterator[str]:
-    """What to say of a source that was read: what was left out of it, and which subfolders were not."""
+    """Yield remarks on a source that was read: its subfolders, and what was left out."""
     if source.subfolders:
         yield f"{printable(source.path)} was read with its subfolders {_join_names(source.subfolders)}"
     reasons: dict[str, list[str]] = {}
@@ -172,12 +170,12 @@ def remarks(source: Source) -> Iterator[str]:
 
 
 def describe_oversize(name: str) -> str:
-    """What to say of a message of which not all counts."""
+    """Describe a message that is larger than the limit."""
     return f"{name} is larger than {LARGEST // 10**6} MB: only its first {LARGEST // 10**6} MB count"
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Some names.
+    """Join some names.
 
     >>> _join_names(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
@@ -187,7 +185,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def bar(command: str, read: int, share: float, seconds: float) -> str:
-    """How far, how fast, how long still.
+    """Format a progress bar with rate and remaining time.
 
     >>> bar("learn", 12000, 0.25, 10.0)
     'learn [#####               ]  25 %  12,000 messages, 1,200/s, 0:30 left'

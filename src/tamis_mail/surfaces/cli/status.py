@@ -1,4 +1,4 @@
-"""a store → what has been learned, in a few lines."""
+"""`tamis status`: what has been learned, in a few lines."""
 
 import time
 from argparse import Namespace
@@ -16,17 +16,17 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store
 
 __all__ = ["configure", "run", "size"]
 
-_FEW = 50  # messages of a label below which more would help most
+_FEW = 50  # messages of a label below which more are advised
 
 
 def configure(parser: Parser) -> None:
     """The options of `tamis status`."""
     parser.description = (
-        "Say what has been learned: labels, messages, when, from where, and how large the store is."
+        "Show what has been learned: labels, messages, time, sources, and the size of the store."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_store(parser)
-    parser.examples = [("tamis status", "in words"), ("tamis status --json | jq .messages", "for programs")]
+    parser.examples = [("tamis status", "as text"), ("tamis status --json | jq .messages", "for programs")]
 
 
 def run(out: TextIO, options: Namespace) -> int:
@@ -82,7 +82,7 @@ def _as_text(status: Status, path: str) -> str:
 
 
 def _advice(status: Status) -> list[str]:
-    """What would help most."""
+    """Advise what to learn next."""
     learned = {
         label.name: label.messages + label.lent for label in status.labels if label.name not in GUESSED_LABELS
     }
@@ -90,15 +90,17 @@ def _advice(status: Status) -> list[str]:
     wanted = sum(learned.values())
     if not spam or not wanted:
         missing = "--spam" if not spam else "--ham"
-        return [f"advice    every message is unsure until both kinds are known: tamis learn {missing} PATH"]
+        return [
+            f"advice    every message is unsure until spam and ham are learned: tamis learn {missing} PATH"
+        ]
     if min(spam, wanted) < _FEW:
         scarce = "spam and ham" if max(spam, wanted) < _FEW else "spam" if spam < wanted else "ham"
-        return [f"advice    learn more {scarce}: a few dozen messages help much"]
+        return [f"advice    learn more {scarce}: a few dozen messages help a lot"]
     return []
 
 
 def size(number: int) -> str:
-    """Bytes as people say them.
+    """Format a number of bytes.
 
     >>> size(999), size(1_500_000)
     ('999 bytes', '1.5 MB')

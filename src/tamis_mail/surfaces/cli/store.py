@@ -1,4 +1,4 @@
-"""a store → a store that is saved, joined, smaller or sound, and its text: `tamis store`."""
+"""`tamis store`: backup, restore, export, import, merge, prune, decay, compact and check."""
 
 import sys
 import time
@@ -21,24 +21,24 @@ from tamis_mail.surfaces.cli.status import size
 
 __all__ = ["ACTIONS", "configure", "run"]
 
-_RATIO = 200  # counts in text shrink to a fifth, the most alike to a fiftieth, zeros to a thousandth
+_RATIO = 200  # exports compress to a fifth, the most regular to a fiftieth, zeros to a thousandth
 
 ACTIONS = {
-    "backup": "write the store into one file, safe while others read and write",
-    "restore": "make the store what it was when a backup was written",
-    "export": "write all that the store remembers as text",
-    "import": "read an export, or what bogofilter or SpamAssassin has counted",
-    "merge": "add all that another store remembers",
-    "prune": "drop features that hardly matter, for less disk",
-    "decay": "halve the weight of all that was learned so far",
-    "compact": "give unused room back to the disk",
-    "check": "look for damage; exits with 3 if there is any",
+    "backup": "write the store to one file, safe while others read and write",
+    "restore": "restore the store from a backup",
+    "export": "write the contents of the store as text",
+    "import": "read an export, or counts of bogofilter or SpamAssassin",
+    "merge": "add the contents of another store",
+    "prune": "drop features of little weight, to save space",
+    "decay": "halve the weight of everything learned so far",
+    "compact": "return unused space to the disk",
+    "check": "look for damage; exit with 3 if there is any",
 }
 
 
 def configure(parser: Parser) -> None:
     """The commands of `tamis store`."""
-    parser.description = "Look after the store, the one file that holds all that was learned."
+    parser.description = "Maintain the store, the file that holds everything learned."
     parser.examples = [
         ("tamis store backup ~/backups/mail.tamis", "save it"),
         ("tamis store merge ~/laptop.tamis", "join two"),
@@ -57,7 +57,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Do one of them."""
+    """Run one action."""
     lines, status = _RUN[options.action](options)
     if not options.quiet or status:
         out.writelines(f"{printable(line)}\n" for line in lines)
@@ -83,18 +83,18 @@ def _configure_export(parser: Parser) -> None:
         nargs="?",
         default="-",
         metavar="FILE",
-        help="where to (default: standard output); .gz packs it",
+        help="output file (default: standard output); .gz is compressed",
     )
     parser.examples = [
-        ("tamis store export mail.txt.gz", "packed"),
+        ("tamis store export mail.txt.gz", "compressed"),
         ("tamis store export | head", "look at it"),
     ]
 
 
 def _configure_import(parser: Parser) -> None:
     parser.description = (
-        "Read an export into a store that is empty; or lend a store the counts of another filter, which "
-        "cannot be forgotten message by message. SpamAssassin keeps hashes, not words: name mail (--words) "
+        "Read an export into an empty store; or add the counts of another filter to a store, which then "
+        "cannot be forgotten message by message. SpamAssassin stores hashes, not words: give mail (--words) "
         "whose words are tried."
     )
     parser.add_argument(
@@ -102,7 +102,7 @@ def _configure_import(parser: Parser) -> None:
         nargs="?",
         default="-",
         metavar="FILE",
-        help="what to read (default: standard input); .gz is unpacked",
+        help="input file (default: standard input); .gz is unpacked",
     )
     parser.add_argument(
         "--format",
@@ -127,33 +127,33 @@ def _configure_import(parser: Parser) -> None:
 
 def _configure_prune(parser: Parser) -> None:
     parser.description = (
-        "Drop words that were seen once and have decayed so far that all of them together move the log-odds "
-        "of no message by more than a bound. With --halvings, drop whatever weighs no more than one message "
-        "did that many decays ago instead: that saves the most, and verdicts may change. What was pruned "
-        "comes back by learning anew only."
+        "Drop words that were seen once and have decayed, as long as all of them together change the "
+        "log-odds of any message by at most a bound. With --halvings, drop all features whose weight is at "
+        "most that of one message after that many decays: that saves the most space, and verdicts may "
+        "change. Pruned features return only by learning again."
     )
     parser.add_argument(
         "--bound",
         type=float,
         default=0.5,
         metavar="X",
-        help="the most that the log-odds of a message may move (default: 0.5)",
+        help="maximum change of the log-odds of a message (default: 0.5)",
     )
     parser.add_argument(
         "--halvings",
         type=int,
         metavar="N",
-        help="drop what one message weighs after N decays (0: all that was seen once)",
+        help="drop weights up to that of one message after N decays (0: all that were seen once)",
     )
     parser.examples = [
-        ("tamis store prune", "what no verdict needs goes"),
-        ("tamis store decay && tamis store prune --halvings 1", "what was seen once, and before, goes"),
+        ("tamis store prune", "without noticeable change of verdicts"),
+        ("tamis store decay && tamis store prune --halvings 1", "drop what was seen once, before the decay"),
     ]
 
 
 def _configure_decay(parser: Parser) -> None:
     parser.description = (
-        "Halve the weight of all that was learned so far, so that newer mail counts more. Messages can "
+        "Halve the weight of everything learned so far, so that newer mail counts more. Messages can "
         "still be forgotten exactly."
     )
     parser.examples = [("tamis store decay", "as from cron, twice a year")]
@@ -168,22 +168,22 @@ def _plain(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
 
 _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     "backup": _with_file(
-        "where to", [("tamis store backup ~/backups/mail.tamis", "replaces an older backup")]
+        "output file", [("tamis store backup ~/backups/mail.tamis", "replaces an older backup")]
     ),
     "restore": _with_file(
         "a file that backup wrote",
-        [("tamis store restore ~/backups/mail.tamis", "checked before it is used")],
+        [("tamis store restore ~/backups/mail.tamis", "checked before use")],
     ),
     "export": _configure_export,
     "import": _configure_import,
     "merge": _with_file(
-        "the other store, which is left as it is",
-        [("tamis store merge ~/laptop.tamis", "two machines, one memory")],
+        "the other store, which is not changed",
+        [("tamis store merge ~/laptop.tamis", "combine two machines")],
         metavar="STORE",
     ),
     "prune": _configure_prune,
     "decay": _configure_decay,
-    "compact": _plain([("tamis store compact", "after much was forgotten")]),
+    "compact": _plain([("tamis store compact", "after forgetting much mail")]),
     "check": _plain([("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]),
 }
 
@@ -199,7 +199,7 @@ def _backup(options: Namespace) -> Answer:
 def _restore(options: Namespace) -> Answer:
     path = options.store or default_path()
     saving.restore(options.file, path)
-    return [f"{_path(options)} is what it was when {printable(options.file)} was written"], 0
+    return [f"{_path(options)} is restored from {printable(options.file)}"], 0
 
 
 def _export(options: Namespace) -> Answer:
@@ -224,7 +224,7 @@ def _import(options: Namespace) -> Answer:
         options.parser.error("--words is for --format spamassassin: leave it out")
     if options.format == "spamassassin" and not options.words:
         options.parser.error(
-            "SpamAssassin keeps hashes, not words: name mail of yours whose words are tried, --words PATH"
+            "SpamAssassin stores hashes, not words: give mail whose words are tried, --words PATH"
         )
     path = Path(options.file)
     sources = open_sources(options.words) if options.words else []
@@ -233,15 +233,15 @@ def _import(options: Namespace) -> Answer:
         Store(options.store or default_path()) as store,
     ):
         if options.format == "tamis":
-            return [f"{exchange.load(store, file):,} messages are remembered in {_path(options)}"], 0
+            return [f"{exchange.load(store, file):,} messages were imported into {_path(options)}"], 0
         if options.format == "bogofilter":
             summary = import_foreign.load_bogofilter(store, file)
         else:
             words = (word for source in sources for message in source for word in message.raw.lower().split())
             summary = import_foreign.load_spamassassin(store, file, words)
-    malformed_note = [f"{summary.malformed:,} lines were passed over"] if summary.malformed else []
+    malformed_note = [f"{summary.malformed:,} lines were skipped"] if summary.malformed else []
     return [
-        f"{summary.spam:,} spam and {summary.ham:,} ham messages lent to {_path(options)}",
+        f"{summary.spam:,} spam and {summary.ham:,} ham messages added to {_path(options)}",
         f"{summary.matched:,} of {summary.tokens:,} tokens could be used",
         *malformed_note,
     ], 0
@@ -259,11 +259,9 @@ def _merge(options: Namespace) -> Answer:
 
 def _prune(options: Namespace) -> Answer:
     if options.halvings is not None and options.halvings < 0:
-        options.parser.error(f"--halvings {options.halvings} makes no sense, expected 0 or more")
+        options.parser.error(f"--halvings {options.halvings} is invalid, expected 0 or more")
     if not options.bound > 0:
-        options.parser.error(
-            f"--bound {options.bound} makes no sense, expected log-odds above 0, such as 0.5"
-        )
+        options.parser.error(f"--bound {options.bound} is invalid, expected log-odds above 0, such as 0.5")
     with _open(options) as store, _progress("prune", options) as progress:
         if options.halvings is None:
             result = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
@@ -278,7 +276,9 @@ def _prune(options: Namespace) -> Answer:
 def _decay(options: Namespace) -> Answer:
     with _open(options) as store:
         times = maintenance.decay(store)
-    return [f"all that was learned so far counts half; that was done {times} time{'s' * (times != 1)}"], 0
+    return [
+        f"everything learned so far counts half; the store was decayed {times} time{'s' * (times != 1)}"
+    ], 0
 
 
 def _compact(options: Namespace) -> Answer:
@@ -291,7 +291,7 @@ def _check(options: Namespace) -> Answer:
     with _open(options, readonly=True) as store, _progress("check", options) as progress:
         faults = maintenance.check(store, progress)
     if faults:
-        advice = "restore a backup (tamis store restore), or learn your mail anew into a new store"
+        advice = "restore a backup (tamis store restore), or learn your mail again into a new store"
         return [f"{_path(options)} is damaged: {advice}", *(f"  {fault}" for fault in faults)], 3
     return [f"{_path(options)} is sound"], 0
 
@@ -319,7 +319,7 @@ def _path(options: Namespace) -> str:
 
 @contextmanager
 def _open_text(path: Path | None) -> Iterator[IO[bytes]]:
-    """A file, unpacked if its name says that it is packed, or standard input."""
+    """Open a file, unpacked if its name ends in .gz, or standard input."""
     if path is None:
         yield sys.stdin.buffer
         return
@@ -338,7 +338,7 @@ def _open_text(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 class Unpacked(GzipFile):
-    """The text of a packed file, of which no export would be so much larger than what it is packed to."""
+    """The text of a compressed export, with a limit of its compression ratio."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file)
@@ -350,8 +350,8 @@ class Unpacked(GzipFile):
         self._length += len(line)
         if self._length > _RATIO * self._packed.tell() + (1 << 20):
             raise StoreError(
-                f"{printable(self._packed.name)} unpacks to more than {_RATIO} times its size, which no "
-                "export does: check the file; nothing was loaded"
+                f"{printable(self._packed.name)} unpacks to more than {_RATIO} times its size, unlike an "
+                "export: check the file; nothing was loaded"
             )
         return line
 

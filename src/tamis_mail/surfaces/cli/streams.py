@@ -1,4 +1,4 @@
-"""the standard streams of a process: a terminal, a pipe that nobody reads, or not there at all."""
+"""The standard streams of a process, which may be terminals, closed pipes, or absent."""
 
 import os
 import sys
@@ -7,15 +7,15 @@ from typing import TextIO
 __all__ = ["Message", "columns", "copy_rest", "discard"]
 
 _BLOCK = 1 << 16  # bytes of a message that are read at a time …
-_SMALL = 1 << 12  # … and where memory has run out
-_RESERVE = 1 << 20  # bytes that are given back then, so that writing has some
+_SMALL = 1 << 12  # … and when memory has run out
+_RESERVE = 1 << 20  # bytes that are freed then, for writing
 
 
 class Message:
-    """One message on standard input, which can be written out as it came in, whatever happened meanwhile.
+    """One message on standard input, which can be written unchanged after any error.
 
-    It is read in blocks, and each is kept before the next is asked for: where memory does not suffice to read
-    or to join them, `write` has all that was read, and copies the rest without keeping it.
+    It is read in blocks, and each is stored before the next is read: if memory does not suffice to read or to
+    join them, `write` writes the blocks so far and copies the rest.
     """
 
     def __init__(self) -> None:
@@ -23,8 +23,8 @@ class Message:
         self._reserve = b""
 
     def read(self, command: str) -> bytes:
-        """The message, byte for byte; at a terminal, say that it is waited for."""
-        if sys.stdin is None:  # as in a process that was started without
+        """Read the message, byte for byte; prompt for it on a terminal."""
+        if sys.stdin is None:  # the process has no standard input
             return b""
         if sys.stdin.isatty():
             sys.stderr.write(f"tamis {command}: type or paste one message, then Ctrl-D\n")
@@ -32,13 +32,13 @@ class Message:
         self._blocks.append(b"")
         while block := sys.stdin.buffer.read(_BLOCK):
             self._blocks[-1] = block
-            self._blocks.append(b"")  # made before it is needed: a block that was read has a place
+            self._blocks.append(b"")  # allocated first, so that a block that was read has a place
         raw = b"".join(self._blocks)
         self._blocks = [raw]
         return raw
 
     def write(self, out: TextIO) -> None:
-        """Write the message as it came in, also what has not been read of it."""
+        """Write the message unchanged, including the part that was not read."""
         self._reserve = b""
         for block in self._blocks:
             out.buffer.write(block)
@@ -46,17 +46,17 @@ class Message:
 
 
 def copy_rest(out: TextIO) -> None:
-    """Copy what is left of standard input, with as little memory as possible."""
+    """Copy the rest of standard input, with little memory."""
     while sys.stdin is not None and (block := sys.stdin.buffer.read(_SMALL)):
         out.buffer.write(block)
     out.flush()
 
 
 def discard(out: TextIO) -> None:
-    """Let go of what could not be written, or Python would complain of it once more at exit."""
+    """Discard unwritten output, which Python would otherwise report again at exit."""
     try:
         descriptor = out.fileno()
-    except (OSError, ValueError):  # no file, but a string in memory
+    except (OSError, ValueError):  # a stream without a file descriptor
         return
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
@@ -64,7 +64,7 @@ def discard(out: TextIO) -> None:
 
 
 def columns() -> int:
-    """The width to write for: what COLUMNS says, or the terminal's, or 80."""
+    """Return the width of the output: COLUMNS, else the terminal's, else 80."""
     try:
         width = int(os.environ.get("COLUMNS", ""))
     except ValueError:

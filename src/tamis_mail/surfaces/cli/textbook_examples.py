@@ -1,6 +1,6 @@
-"""nothing → two worked examples in the terminal: which class a document is of, and how biased a coin is.
+"""Two textbook examples in the terminal: naive Bayes for documents, and the bias of a coin.
 
-Both are the same three lines: observe, add, infer. The third act takes an observation back.
+Both are the same three steps: observe, add, infer. The third part subtracts an observation.
 """
 
 import shutil
@@ -26,7 +26,7 @@ _PLAIN_BARS = " .:-=+*#@"
 
 
 def show(out: TextIO) -> None:
-    """Write the examples, no wider than the terminal, in characters that it can show."""
+    """Write the examples, formatted for the width and the charset of the terminal."""
     width = max(40, min(shutil.get_terminal_size().columns, 76))
     bars = _BARS if can_show(out, _BARS) else _PLAIN_BARS
     out.writelines(part + "\n" for part in (_china(), _coin(width, bars), _forgetting()))

@@ -1,4 +1,4 @@
-"""labelled mail → scales of the evidence that fit it, kept in the store."""
+"""`tamis tune`: fit the scales of the views to labelled mail, and keep them in the store."""
 
 import json
 import os
@@ -26,22 +26,22 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """The options of `tamis tune`."""
     parser.description = (
-        "Fit to your own mail how much words, pairs of words, header fields and runs of bytes count. Each "
-        "message is judged by all the others, and the four scales are fitted to what was said (logistic "
-        "regression, with a prior about the default). If ten folds say that this helps, your store judges by "
-        "the new scales from now on; if not, nothing is changed. What was learned is not touched either way."
+        "Fit the weights of words, pairs of words, header fields and n-grams of bytes to your own mail. Each "
+        "message is judged by all others, and the four scales are fitted to the scores (logistic regression, "
+        "with a prior around the default). If cross-validation shows an improvement, your store uses the new "
+        "scales from now on; if not, nothing changes. Learned counts are not changed either way."
     )
     add_mail(parser)
     add = parser.add_argument
     add(
         "--thresholds",
         action="store_true",
-        help="also take the thresholds that are offered: at most one ham in a thousand called spam, and "
-        "one spam in a hundred called ham",
+        help="also use the suggested thresholds: at most one ham in a thousand judged as spam, and "
+        "one spam in a hundred judged as ham",
     )
-    add("--dry-run", action="store_true", help="say what would change, and change nothing")
+    add("--dry-run", action="store_true", help="show what would change, and change nothing")
     add("--reset", action="store_true", help="go back to the default")
-    add("--seed", type=int, default=0, metavar="N", help="another random choice of folds (default: 0)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random folds (default: 0)")
     add("--json", action="store_true", help="print one JSON object instead of text")
     add_store(parser)
     add_quiet(parser)
@@ -53,7 +53,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Tune, and tell."""
+    """Tune the rule and print the result."""
     path = options.store or default_path()
     has_mail = options.root or options.spam or options.ham
     if options.reset:
@@ -66,8 +66,7 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
     if not options.dry_run and not is_there(path):
         raise ValueError(
-            f"there is no store yet ({path}) to keep a rule in: begin with tamis learn --help, or say "
-            "--dry-run"
+            f"there is no store yet ({path}) for the rule: start with tamis learn --help, or use --dry-run"
         )
     before = RULE
     if is_there(path):
@@ -99,9 +98,7 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
                 with store.transaction() as writer:
                     writer.set("rule", "")
     if not options.quiet:
-        text = (
-            "the store judges by the default again" if is_tuned else "the store judges by the default already"
-        )
+        text = "the store uses the default again" if is_tuned else "the store already uses the default"
         out.write(("would be: " if is_tuned and options.dry_run else "") + text + "\n")
     return 0
 
@@ -140,23 +137,23 @@ def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Na
 
 
 def _offers(tuning: Tuning, is_accepted: bool) -> list[str]:
-    """What the thresholds could be."""
+    """Describe the suggested thresholds."""
     spam, ham = tuning.offered
     rule = tuning.before
-    end = "" if is_accepted else "; --thresholds takes them"
+    end = "" if is_accepted else "; --thresholds uses them"
     lines = [
-        "spam threshold: too little ham to tell where one in a thousand would be called spam"
+        "spam threshold: too little ham to estimate one in a thousand judged as spam"
         if spam is None
-        else f"spam threshold: {rule.spam:g} now; at most one ham in a thousand called spam from {spam:g}",
-        "ham threshold: too little spam to tell where one in a hundred would be called ham"
+        else f"spam threshold: {rule.spam:g} now; at most one ham in a thousand judged as spam from {spam:g}",
+        "ham threshold: too little spam to estimate one in a hundred judged as ham"
         if ham is None
-        else f"ham threshold: {rule.ham:g} now; at most one spam in a hundred called ham up to {ham:g}",
+        else f"ham threshold: {rule.ham:g} now; at most one spam in a hundred judged as ham up to {ham:g}",
     ]
     return [*lines[:-1], lines[-1] + end] if spam is not None or ham is not None else lines
 
 
 def _describe_change(tuning: Tuning, after: Rule, is_saved: bool, is_dry_run: bool) -> str:
-    """One line on what changed."""
+    """Describe the change in one line."""
     gain = f"log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f} on mail that was not fitted"
     if not tuning.is_better:
         gain = (
