@@ -5,7 +5,7 @@ pattern has factors of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any, Literal, NamedTuple
@@ -82,7 +82,7 @@ def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
 
 
 def marginal_factor(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
-    """Of the covariance of some columns."""
+    """The Cholesky factor of the covariance of some columns."""
     return Cholesky.of(matrix[np.ix_(columns, columns)], "covariance of the columns that are present")
 
 
@@ -111,6 +111,13 @@ class FullNormal(Gaussian):
         """L⁻¹ (K, d, d) and log of the density at the mean (K,), to score few rows at a time."""
         d = self.mean.shape[1]
         return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
+
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> "FullNormal":
+        density = self if means is None else replace(self, mean=means)
+        if covariances is None:
+            return density
+        factor = Cholesky.of(covariances, "inverse of precisions_init")
+        return replace(density, covariance=covariances, factor=factor)
 
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("full", self.mean - origin, self.covariance, self.factor)
@@ -198,6 +205,13 @@ class TiedNormal(Gaussian):
         scores -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
         return scores
 
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> "TiedNormal":
+        density = self if means is None else replace(self, mean=means)
+        if covariances is None:
+            return density
+        factor = Cholesky.of(covariances, "inverse of precisions_init")
+        return replace(density, covariance=covariances, factor=factor)
+
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("tied", self.mean - origin, self.covariance, self.factor)
 
@@ -229,7 +243,7 @@ class TiedNormal(Gaussian):
 def _natural_parameters(
     form: Literal["full", "tied"], about: Array, covariance: Array, factor: Cholesky
 ) -> Natural:
-    """Of means `about` an origin (K, d); covariances are (K, d, d), or (d, d) for all classes."""
+    """Parameters of means `about` an origin (K, d) and covariances (K, d, d), or (d, d) for all classes."""
     precision = factor.inverse()
     linear = (precision @ about[..., None])[..., 0]
     square = (linear * about).sum(axis=1)
