@@ -1,4 +1,4 @@
-"""case → (ours, peer, ours, peer, …) → seconds a call → the ratio peer / ours, with its spread.
+"""case → (ours, peer, ours, peer, …) → seconds per call → the ratio peer / ours, with its spread.
 
 The two sides take turns in one process, so that what the machine does meanwhile (turbo, heat, neighbours)
 befalls both; the ratio is taken pair by pair, and its quartiles say how far to trust it. Nothing is timed

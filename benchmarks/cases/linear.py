@@ -187,7 +187,7 @@ def _poisson_sklearn(rows: Rows) -> Found:
 _BINARY = f"{BINARY_ROWS:,} × {BINARY_COLUMNS} of condition {ILL:.0e}"
 _SOFTMAX = f"{SOFTMAX_ROWS:,} × {SOFTMAX_COLUMNS}, {CLASSES} classes"
 _COUNTS = f"{COUNT_ROWS:,} × {COUNT_COLUMNS}"
-_TEXT = f"{TEXTS:,} × {VOCABULARY:,} tf-idf of {WORDS} words a row"
+_TEXT = f"{TEXTS:,} × {VOCABULARY:,} tf-idf of {WORDS} words per row"
 
 
 def _binary(name: str, peer: Side, versus: str, repeats: int) -> AnyCase:

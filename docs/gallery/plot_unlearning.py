@@ -1,6 +1,6 @@
 """
-What is left after forgetting
-=============================
+Rounding error after forgetting
+===============================
 
 Learn 200,000 rows, forget all but 200 in another order, and read the variance of the 200. Running sums in
 float64 lose two digits for every digit of the mean, and all of them at a million; the centred formulas of

@@ -25,7 +25,7 @@ WEIGHTS = (1.0, 0.3, 0.1)  # of a post without one
 ALPHAS = (0.01, 0.03, 0.1, 0.3)
 SEEDS = range(5)
 HELD = 2  # draws the fifth that is held out
-CHOOSING = 15  # labels a group with which the smoothing is chosen, once for each method
+CHOOSING = 15  # labels per group with which the smoothing is chosen, once for each method
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 Indices = NDArray[np.int64]
@@ -78,7 +78,7 @@ def right(learn: Posts, known: Indices, test: Posts, method: Method, alpha: floa
 
 
 def chosen(rest: Posts) -> dict[Method, float]:
-    """The smoothing of each method, by accuracy on a fifth of the rest with `CHOOSING` labels a group."""
+    """The smoothing of each method, by accuracy on a fifth of the rest with `CHOOSING` labels per group."""
     learn, check = (rest.take(rows) for rows in fifth(rest.group, seed=1))
     known = labelled(learn.group, CHOOSING, seed=1000)
     best: dict[Method, float] = {}
@@ -101,7 +101,7 @@ def outcome(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
 
 def table(rest: Posts, held: Posts, best: dict[Method, float]) -> Iterator[str]:
     """Lines of the result, as Markdown."""
-    yield "| labels a group | unlabelled weigh | alpha | labels alone | EM | gain | won / tied / lost |"
+    yield "| labels per group | unlabelled weigh | alpha | labels alone | EM | gain | won / tied / lost |"
     yield "|---|---|---|---|---|---|---|"
     for each in LABELLED:
         draws = [labelled(rest.group, each, seed) for seed in SEEDS]

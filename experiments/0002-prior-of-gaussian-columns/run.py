@@ -57,7 +57,7 @@ def log_loss(block: GaussianColumns, rows: Array, labels: Array, known: Array) -
 
 
 def main() -> None:
-    print("| table | estimate | rows a class | all rows | within classes | won / tied / lost |")
+    print("| table | estimate | rows per class | all rows | within classes | won / tied / lost |")
     print("|---|---|---|---|---|---|")
     for name, rows, labels in tables():
         for estimate in ("mean", "predictive"):

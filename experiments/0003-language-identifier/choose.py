@@ -61,7 +61,7 @@ def loss(found: tuple[Array, ...], sharpness: float, damping: float) -> float:
 
 
 def main() -> None:
-    print("| runs up to | columns | totals | smoothing | sentences right | pieces right | log-loss | sharpness, damping |")
+    print("| n-grams up to | columns | totals | smoothing | sentences right | pieces right | log-loss | sharpness, damping |")
     print("|---|---|---|---|---|---|---|---|")
     for order, bits, equal in ((4, 15, False), (4, 15, True), (3, 15, True), (5, 15, True), (4, 14, True), (4, 16, True)):
         for alpha, found in left_out(order, 1 << bits, [0.03, 0.1, 0.3, 1.0], equal).items():

@@ -67,11 +67,11 @@ def main() -> None:
     total = sum(map(len, texts.values()))
     print(f"Languages: {right} of {total:,} strings right, {right / total:.1%}; ", end="")
     print(f"mean over languages {sum(f[c] / f.total() for c, f in taken.items()) / len(taken):.1%}\n")
-    print("| language | strings | right | else taken for |\n|---|---|---|---|")
+    print("| language | strings | right | most frequent errors |\n|---|---|---|---|")
     for code, found in sorted(taken.items(), key=lambda item: item[1][item[0]] / item[1].total()):
         others = ", ".join(f"{name} {n}" for name, n in found.most_common(4) if name != code)
         print(f"| {LANGUAGES[code]} | {found.total()} | {found[code] / found.total():.1%} | {others} |")
-    print("\n| encoding | strings | read as they were | else guessed |\n|---|---|---|---|")
+    print("\n| encoding | strings | right | most frequent errors |\n|---|---|---|---|")
     for name, languages in GUESSED.items():
         missed: Counter[str] = Counter()
         asked = hit = 0

@@ -165,7 +165,7 @@ def compared(one: Right, other: Right) -> str:
 def table(split: Split, best: dict[str, float]) -> Iterator[str]:
     """Lines of the result, as Markdown."""
     found = {(name, number): split.right(METHODS[name], number) for name in METHODS for number in {1.0, best[name]}}
-    yield "| method | as it comes (1.0) | as chosen | chosen |"
+    yield "| method | default (1.0) | as chosen | chosen |"
     yield "|---|---|---|---|"
     for name in METHODS:
         scores = [100 * found[name, number].mean() for number in (1.0, best[name])]

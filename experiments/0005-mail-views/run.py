@@ -621,7 +621,7 @@ def final(y, mails):
     random.Random(2026).shuffle(whole)
     for names in COEFFICIENTS:
         count = sum(np.diff(view_of("sa", mails, RECIPE[n][0])[0]).mean() for n in names)
-        print(TITLE.format(f"{names}, {count:.0f} features a message"))
+        print(TITLE.format(f"{names}, {count:.0f} features per message"))
         for name, order in (("development half", orders(dev, 1, 77)[0]), ("held-out half", orders(held, 1, 77)[0]), ("whole", np.array(whole)),
                             ("whole, another order", orders(range(len(y)), 1, 78)[0])):
             row(name, judged("sa", mails, y, order, names), y[order])

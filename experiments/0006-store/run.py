@@ -137,11 +137,11 @@ class Lightning:
 
 WAYS: dict[str, Callable[[Path], Rows | Runs | Lightning]] = {
     "runs (ours)": Runs,
-    "a row a feature": lambda path: Rows(path, ""),
+    "one row per feature": lambda path: Rows(path, ""),
     "the same, WITHOUT ROWID": lambda path: Rows(path, "WITHOUT ROWID"),
 } | ({"LMDB": Lightning} if lmdb else {})
 MEASURES = {
-    "bytes a feature": 1,
+    "bytes per feature": 1,
     "load all at once, s": 1,
     "learn a message, median ms": 1,
     "learn a message, mean ms": 1,
