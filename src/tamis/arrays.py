@@ -32,7 +32,7 @@ class Matrix:
     flat: bool = False  # whether the data had one dimension and so no column axis
 
     def name(self, column: int) -> str:
-        """How a message calls the column."""
+        """The name of the column in messages."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
     def refuse_broken(self, column: int) -> None:
@@ -99,7 +99,7 @@ def column(values: NDArray[Any], name: str) -> Array:
 
 
 def series_kind(series: Any) -> Literal["number", "integer", "bool", "category"]:
-    """What a narwhals series holds, by its type."""
+    """The kind of values of a narwhals series, by its type."""
     kind = series.dtype
     if kind == _import_narwhals().Boolean:
         return "bool"
@@ -122,7 +122,7 @@ def is_categorical(series: Any) -> bool:
 
 
 def object_kind(value: Any) -> Literal["number", "integer", "bool", "category"] | None:
-    """What a Python value is; None if it is missing."""
+    """The kind of a Python value; None if it is missing."""
     if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
         return None if is_missing(value) else "category"
     if isinstance(value, bool | np.bool_):

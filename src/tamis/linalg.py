@@ -77,7 +77,7 @@ class Cholesky:
         return cls(lower), definite
 
     def log_determinant(self) -> Array:
-        """Of the matrix, not of its factor (...,)."""
+        """The log-determinant of the matrix, not of its factor (...,)."""
         diagonal: Array = np.diagonal(self.lower, axis1=-2, axis2=-1)
         return np.asarray(2.0 * np.log(diagonal).sum(axis=-1))
 

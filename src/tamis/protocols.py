@@ -44,7 +44,7 @@ class Iterative(Model[X_contra, S, P], Protocol):
     """A model whose `observe` needs a posterior, so that it is fitted in steps (`iterate`)."""
 
     def objective(self, statistic: S, /) -> float:
-        """What the steps improve, of the posterior under which the statistic was observed."""
+        """The value that the steps improve, at the posterior under which the statistic was observed."""
         ...
 
 

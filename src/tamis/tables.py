@@ -123,11 +123,11 @@ class Table:
         return self.data if isinstance(self.data, Sparse) else None
 
     def kind(self, column: int) -> Kind:
-        """What the column holds."""
+        """The kind of values of the column."""
         return self.kinds if isinstance(self.kinds, str) else self.kinds[column]
 
     def name(self, column: int) -> str:
-        """How a message calls the column."""
+        """The name of the column in messages."""
         return f"column {column}" if self.names is None else f"column {self.names[column]!r}"
 
     def numbers(self, columns: Sequence[int] | None = None) -> Array:

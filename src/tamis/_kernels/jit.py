@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, for arrays that may be read-only, without the interpreter's lock."""
+"""Kernels are compiled once, for arrays that may be read-only, and run without the interpreter's lock."""
 
 import hashlib
 from collections.abc import Callable

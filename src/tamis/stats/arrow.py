@@ -139,8 +139,8 @@ def to_arrow(statistic: Sums) -> pa.Table:
     header = _header(statistic)
     labels, terms = _scalars(statistic.keys, "labels"), _scalars(_terms(statistic), "terms")
     parts = [*statistic.parts(), _CHECK]
-    found = np.concatenate([_digits_of(statistic, k, name) for k, name in enumerate(parts[:-1])], axis=1)
-    part, label, term, cell, word, digits = found
+    columns = np.concatenate([_digits_of(statistic, k, name) for k, name in enumerate(parts[:-1])], axis=1)
+    part, label, term, cell, word, digits = columns
     rows = _Digits(
         _Axis(parts, part),
         _Axis(labels.to_pylist(), label),
@@ -252,9 +252,9 @@ def _gather(word: Integers, cell: Integers, digits: Integers, shape: tuple[int, 
     words = np.zeros(length * len(used), dtype=np.int64)
     np.add.at(words, flat, digits)
     settled = Exact.from_words(words.reshape(length, len(used)), low)
-    found = np.zeros((len(settled.words), prod(shape)), dtype=np.int64)
-    found[:, used] = settled.words
-    return Exact(found.reshape(len(found), *shape), settled.low)
+    words = np.zeros((len(settled.words), prod(shape)), dtype=np.int64)
+    words[:, used] = settled.words
+    return Exact(words.reshape(len(words), *shape), settled.low)
 
 
 def _refuse_large(words: int, digits: int) -> None:
@@ -312,8 +312,8 @@ def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digi
     _refuse_other_header(kind, header)
     rows = _decode(table, [*header["shapes"], _CHECK])
     checks = rows.part.index == len(header["shapes"])
-    found, rows = rows.digits[checks], rows.take(~checks)
-    if int(found.sum()) % _CHECKS != rows.check(written):
+    check, rows = rows.digits[checks], rows.take(~checks)
+    if int(check.sum()) % _CHECKS != rows.check(written):
         raise _refusal("other rows than were written, or rows of a statistic of another form")
     return header, rows
 
@@ -370,11 +370,11 @@ def _decode(table: pa.Table, parts: list[str]) -> _Digits:
 
 
 class _RefusedError(ValueError):
-    """What is wrong with a table, as the caller is told."""
+    """A table was refused; the message is meant for the caller."""
 
 
-def _refusal(found: str) -> _RefusedError:
-    return _RefusedError(f"got a table with {found}, expected it as to_arrow() made it: fetch it anew")
+def _refusal(defect: str) -> _RefusedError:
+    return _RefusedError(f"got a table with {defect}, expected it as to_arrow() made it: fetch it anew")
 
 
 def _scalars(keys: Keys | None, what: str) -> Any:
@@ -386,9 +386,9 @@ def _scalars(keys: Keys | None, what: str) -> Any:
         for kind in set(map(type, keys))
     }
     if len(kinds) > 1 or not kinds <= _SCALARS.keys():
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
         expected = ", ".join(kind.__name__ for kind in _SCALARS)
-        raise TypeError(f"got {what} of type {found}, expected all of one type among {expected}")
+        raise TypeError(f"got {what} of type {names}, expected all of one type among {expected}")
     scalar = _SCALARS[kinds.pop()]
     try:
         if pa.types.is_timestamp(scalar):

@@ -105,7 +105,7 @@ class Exact:
 
     @property
     def negative(self) -> NDArray[np.bool_]:
-        """Where the numbers are below zero: the last word has the sign."""
+        """Marks the numbers below zero: the last word has the sign."""
         return np.asarray(self.words[-1] < 0)
 
     def find_nonzero(self, axis: int) -> NDArray[np.bool_]:

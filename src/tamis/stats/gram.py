@@ -95,7 +95,7 @@ class Gram(Sums):
 
     @property
     def mean_rest(self) -> Floats:
-        """What rounding took from `mean` (..., p + q): at 1e8, a float's next is 1.5e-8 away."""
+        """The rounding error of `mean` (..., p + q): at 1e8, the next float is 1.5e-8 away."""
         weight = self.weight.reindex(lambda w: w[..., None])
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray((self.first - weight.times(self.mean)).value / weight.value)

@@ -41,14 +41,14 @@ class Keys(Sequence[Hashable]):
         return cls._sort(*encode(values, missing=True))
 
     @classmethod
-    def _sort(cls, found: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
-        order = _order(found)
-        if order == list(range(len(found))):
-            return cls(tuple(found)), codes
-        place = np.empty(len(found) + 1, dtype=np.int64)
-        place[order] = np.arange(len(found))
+    def _sort(cls, values: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
+        order = _order(values)
+        if order == list(range(len(values))):
+            return cls(tuple(values)), codes
+        place = np.empty(len(values) + 1, dtype=np.int64)
+        place[order] = np.arange(len(values))
         place[-1] = -1
-        return cls(tuple(found[i] for i in order)), place[codes]
+        return cls(tuple(values[i] for i in order)), place[codes]
 
     def union(self, other: "Keys") -> tuple["Keys", NDArray[np.int64], NDArray[np.int64]]:
         """All keys of both, and where each one's keys stand among them."""

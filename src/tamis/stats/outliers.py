@@ -39,10 +39,10 @@ def find_outliers(rows: Rows, extra: Rows | None, squares: Floats) -> Flags | No
     for k, j in np.argwhere(suspect).tolist():
         own = slice(places[groups[k]], places[groups[k] + 1])
         index = np.arange(own.start, own.stop) if order is None else order[own]
-        found = _far_in_column(rows, extra, index, j, float(middle[k, j]), float(scale[k, j]))
-        if found.any():
+        outlying = _far_in_column(rows, extra, index, j, float(middle[k, j]), float(scale[k, j]))
+        if outlying.any():
             far = np.zeros(len(rows.values), dtype=np.bool_) if far is None else far
-            far[index[found]] = True
+            far[index[outlying]] = True
     return far
 
 

@@ -1,4 +1,4 @@
-"""What all statistics share: named exact sums that add, subtract and scale, grouped by label.
+"""The base of all statistics: named exact sums that add, subtract and scale, grouped by label.
 
 A statistic is a frozen dataclass whose fields of type `Exact` are its sums; their first axes are the
 batch axes. If it has `keys`, they name the first batch axis, and `+` and `-` take the union of both

@@ -45,9 +45,9 @@ def check_words(name: str, given: object) -> list[str]:
     """A list of strings."""
     if not isinstance(given, Iterable) or isinstance(given, Iterator | str):
         raise TypeError(f"got {name}={given!r}, expected a list of words")
-    found = []
+    strings = []
     for k, word in enumerate(given):
         if not isinstance(word, str):
             raise TypeError(f"item {k} of {name} is a {type(word).__name__}, expected words")
-        found.append(word)
-    return found
+        strings.append(word)
+    return strings

@@ -185,7 +185,7 @@ def _read_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Ite
 
 @dataclass(frozen=True)
 class Source:
-    """Where texts come from, and how their bytes are decoded."""
+    """The source of texts, and the decoding of their bytes."""
 
     input: Input = "content"
     encoding: str | None = None  # None: guess

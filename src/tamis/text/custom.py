@@ -164,7 +164,7 @@ class CustomAnalyzer:
             yield Tokenized(batch, size)
 
     def count(self, documents: Tokenized) -> LexiconCounts:
-        """How often each token is in each document, by its number in a lexicon of these documents."""
+        """The counts of tokens in each document, by their numbers in a lexicon of these documents."""
         known: dict[str, int] = {}
         numbers = [known.setdefault(token, len(known)) for tokens in documents.tokens for token in tokens]
         ends = np.cumsum([0, *map(len, documents.tokens)]).astype(np.int64)

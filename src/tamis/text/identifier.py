@@ -98,7 +98,7 @@ _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scrip
 
 
 class Model(NamedTuple):
-    """What is known of languages."""
+    """The counts of runs of letters per language."""
 
     codes: tuple[str, ...]
     counts: NDArray[np.uint16]  # (SCRIPTS + WIDTH, languages)
@@ -110,9 +110,9 @@ def model() -> Model:
     """The languages that ship."""
     with (
         (files("tamis.text") / "languages.npz").open("rb") as file,
-        np.load(file, allow_pickle=False) as found,
+        np.load(file, allow_pickle=False) as table,
     ):
-        return fit_model(tuple(found["codes"].tolist()), np.ascontiguousarray(found["counts"].T))
+        return fit_model(tuple(table["codes"].tolist()), np.ascontiguousarray(table["counts"].T))
 
 
 def fit_model(codes: tuple[str, ...], counts: NDArray[np.uint16], alpha: float = ALPHA) -> Model:
@@ -137,35 +137,35 @@ def language(text: str | bytes) -> str | None:
 def languages(text: str | bytes, top: int = 3) -> dict[str, float]:
     """The languages that a text is most likely in, the likeliest first, and their probabilities among all.
 
-    >>> found = languages("Hvor er blomsterne henne?", top=2)
-    >>> list(found)
+    >>> likely = languages("Hvor er blomsterne henne?", top=2)
+    >>> list(likely)
     ['da', 'nb']
     """
     if top < 1:
         raise ValueError(f"got top={top}, expected at least 1")
     known = model()
-    found = columns(text if isinstance(text, str) else decode(text))
-    probabilities = np.exp(log_probabilities(found, known))
+    cells = columns(text if isinstance(text, str) else decode(text))
+    probabilities = np.exp(log_probabilities(cells, known))
     if not len(probabilities):
         return {}
     best = np.argsort(-probabilities, kind="stable")[:top]
     return {known.codes[k]: float(probabilities[k]) for k in best}
 
 
-def log_probabilities(found: NDArray[np.int64], known: Model) -> NDArray[np.float64]:
-    """Of each language, given the columns of a text; none if these tell nothing."""
-    if not known.counts[found[found < SCRIPTS]].any():
+def log_probabilities(cells: NDArray[np.int64], known: Model) -> NDArray[np.float64]:
+    """The log-probability of each language, given the columns of a text; empty if no script is known."""
+    if not known.counts[cells[cells < SCRIPTS]].any():
         return np.zeros(0)
-    distinct, times = np.unique(found, return_counts=True)
+    distinct, times = np.unique(cells, return_counts=True)
     scores: NDArray[np.float64] = times.astype(np.float64) @ known.logs[distinct].astype(np.float64)
-    scores *= SHARPNESS / len(found) ** DAMPING
+    scores *= SHARPNESS / len(cells) ** DAMPING
     scores -= scores.max()
     scores -= np.log(np.exp(scores).sum())
     return scores
 
 
 def columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int64]:
-    """Where a text is counted: the script of each letter, then runs of 1 to `order` characters within words.
+    """The columns of a text: the script of each letter, then runs of 1 to `order` characters within words.
 
     Runs of two and more may begin and end with the space about a word. Columns of runs go by hash.
     """
@@ -174,7 +174,7 @@ def columns(text: str, order: int = ORDER, width: int = WIDTH) -> NDArray[np.int
     if _ENOUGH * other.sum() >= (codes != 0).sum():
         codes = _collapse_zeros(np.where(other, codes, 0))
     return np.concatenate(
-        [scripts(codes[codes != 0]), *(found[whole] for found, whole in runs(codes, order, width))]
+        [scripts(codes[codes != 0]), *(run[whole] for run, whole in runs(codes, order, width))]
     )
 
 
@@ -209,8 +209,8 @@ def letters(text: str) -> NDArray[np.uint32]:
 
 def _collapse_zeros(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """One zero for each run of them."""
-    found: NDArray[np.uint32] = codes[np.append(True, (codes[1:] != 0) | (codes[:-1] != 0))]
-    return found
+    spaced: NDArray[np.uint32] = codes[np.append(True, (codes[1:] != 0) | (codes[:-1] != 0))]
+    return spaced
 
 
 def scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -223,7 +223,7 @@ def scripts(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 
 def nats(text: str, among: Sequence[str]) -> float:
-    """What the letters of a text cost in that of some languages where it is least: -log P(text | language).
+    """The least -log P(text | language) of the letters of a text among some languages.
 
     Each letter given the one before; pairs that were not seen go by letters, and letters by scripts, whose
     letters are as likely as each other. Unlike the runs of `languages`, which overlap, this is one

@@ -179,9 +179,9 @@ class Lexicon:
             rows = np.concatenate(
                 [where[part.kinds[k].parts] for part, where in zip(parts, moved, strict=True)]
             )
-            found = kernels.identify_keys(Phrases(rows).keys())
-            kinds.append(Phrases(rows[found.first], kind.distance))
-            numbers.append(found.numbers)
+            numbering = kernels.identify_keys(Phrases(rows).keys())
+            kinds.append(Phrases(rows[numbering.first], kind.distance))
+            numbers.append(numbering.numbers)
         return cls(stems, tuple(kinds)), _renumber(parts, kinds, numbers)
 
 
@@ -258,9 +258,9 @@ class _KindFinder:
         left = kind.parts[:, 0].astype(np.uint64)
         for k in range(1, kind.parts.shape[1]):
             keys = left << np.uint64(32) | kind.parts[:, k].astype(np.uint64)
-            found = kernels.identify_keys(keys)
-            self.tables.append(kernels.index(keys[found.first]))
-            left = found.numbers.astype(np.uint64)
+            numbering = kernels.identify_keys(keys)
+            self.tables.append(kernels.index(keys[numbering.first]))
+            left = numbering.numbers.astype(np.uint64)
         many = int(left.max(initial=0)) + 1
         self.columns = np.full(many + 1, -1, dtype=np.int64)  # the last one is of what is unknown
         self.columns[left.astype(np.int64)] = columns

@@ -19,7 +19,7 @@ Analyzer = Literal["word", "char", "char_wb"]
 
 
 class LexiconCounts(NamedTuple):
-    """How often each entry of a lexicon is in each document."""
+    """The counts of the entries of a lexicon in each document."""
 
     lexicon: Lexicon
     rows: Rows
@@ -145,7 +145,7 @@ class Tokenizer:
             return self.preprocess(term)
         single = replace(self, ngram_range=(1, 1), pairs=0)
         words = [["*"] if part == "*" else single.tokens(part) for part in term.split()]
-        if not words or any(len(found) != 1 for found in words):
+        if not words or any(len(tokens) != 1 for tokens in words):
             raise ValueError(
                 f"the term {term!r} is not made of tokens, expected words as texts are read: see fold, "
                 "min_length and stop_words"
@@ -153,7 +153,7 @@ class Tokenizer:
         return " ".join(word for (word,) in words)
 
     def count(self, corpus: Corpus) -> LexiconCounts:
-        """How often each token is in each document, by its number in a lexicon of these documents."""
+        """The counts of tokens in each document, by their numbers in a lexicon of these documents."""
         lexicon, streams = self._read(corpus)
         stream = _interleave(streams)
         return LexiconCounts(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
@@ -224,10 +224,10 @@ def _renumber(words: _Stream, single: Phrases) -> _Stream:
 def _extend(kind: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
     """Extend phrases by the word that comes `shift` words after their first."""
     keys, documents = kernels.pair(stream.numbers, stream.documents, words.numbers, words.documents, shift)
-    found = kernels.identify_keys(keys)
-    first = keys[found.first]
+    numbering = kernels.identify_keys(keys)
+    first = keys[numbering.first]
     left, last = (first >> np.uint64(32)).astype(np.int64), (first & np.uint64(0xFFFFFFFF)).astype(np.int32)
-    return Phrases(np.column_stack([kind.parts[left], last])), _Stream(found.numbers, documents)
+    return Phrases(np.column_stack([kind.parts[left], last])), _Stream(numbering.numbers, documents)
 
 
 def _interleave(streams: list[_Stream]) -> _Stream:

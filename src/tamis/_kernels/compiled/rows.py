@@ -22,9 +22,9 @@ def span(values: Floats) -> tuple[Words, int, int]:
     if threads.count_chunks(values.size) == 1:
         return sums.span(values)
     n = len(values)
-    found = threads.map_row_chunks(n, values.size, lambda start, stop: sums.extents(values[start:stop]))
-    largest, smallest, broken = found[0]
-    for other in found[1:]:
+    chunks = threads.map_row_chunks(n, values.size, lambda start, stop: sums.extents(values[start:stop]))
+    largest, smallest, broken = chunks[0]
+    for other in chunks[1:]:
         largest = np.maximum(largest, other[0])
         smallest = np.minimum(smallest, other[1])
         broken = broken + other[2]
@@ -38,9 +38,9 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
     def work(start: int, stop: int) -> tuple[Words, int]:
         return sums.deposit(values[start:stop], bounds, group[start:stop], groups)
 
-    found = threads.map_row_chunks(len(values), _work(values, groups), work)
-    total = found[0]
-    for other in found[1:]:
+    chunks = threads.map_row_chunks(len(values), _work(values, groups), work)
+    total = chunks[0]
+    for other in chunks[1:]:
         total = combine(*total, *other, 1)
     return total
 
@@ -52,9 +52,9 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
     def work(start: int, stop: int) -> tuple[Words, int, Words, int]:
         return sums.deposit_powers(values[start:stop], bounds, group[start:stop], groups)
 
-    found = threads.map_row_chunks(len(values), _work(values, groups), work)
-    first, second = found[0][:2], found[0][2:]
-    for other in found[1:]:
+    chunks = threads.map_row_chunks(len(values), _work(values, groups), work)
+    first, second = chunks[0][:2], chunks[0][2:]
+    for other in chunks[1:]:
         first = combine(*first, *other[:2], 1)
         second = combine(*second, *other[2:], 1)
     return *first, *second

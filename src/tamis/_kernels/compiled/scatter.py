@@ -50,7 +50,7 @@ def _order(group: Words, groups: int, columns: int) -> Words:
 
 @kernel(WORDS_1D, WORDS_1D, INTEGER)
 def _cuts(indptr: Words, order: Words, count: int) -> Words:
-    """Where to cut the rows, in their order, into so many chunks with about as many entries each."""
+    """The cuts of the rows, in their order, into chunks with about as many entries each."""
     n = indptr.shape[0] - 1
     cuts = np.full(count + 1, n)
     cuts[0] = 0
@@ -282,11 +282,11 @@ def _add_integers(
 ) -> tuple[Words, int] | None:
     """Settled sums of whole numbers, or None if they are not whole, or too large to be surely added right."""
     words = np.zeros((1, groups * columns), dtype=np.int64)  # by NumPy: pages are zeroed when first touched
-    found = _add_in_chunks(add, group, order, cuts, words, columns)
-    bits = sum(max(chunk[k].bit_length() for chunk in found) for k in (0, 1)) + entries.bit_length()
+    results = _add_in_chunks(add, group, order, cuts, words, columns)
+    bits = sum(max(chunk[k].bit_length() for chunk in results) for k in (0, 1)) + entries.bit_length()
     if bits > 62:
         return None
-    if sum(chunk[2] for chunk in found) < HALF or _is_settled(words):
+    if sum(chunk[2] for chunk in results) < HALF or _is_settled(words):
         return words, 0
     return _settle_here(np.concatenate([words, np.zeros_like(words)]), 0)
 
@@ -303,13 +303,13 @@ def _add_in_chunks(
         own = words if start == 0 or order.size else np.zeros_like(words)
         joins.append((own, shared, apart))
         tasks.append(_bind(add, start, stop, own, apart, shared))
-    found = threads.run_together(tasks)
+    results = threads.run_together(tasks)
     for own, shared, apart in joins:
         if own is not words:
             words += own
         if shared >= 0:
             words[:, shared * columns : (shared + 1) * columns] += apart
-    return found
+    return results
 
 
 def _bind(

@@ -132,19 +132,19 @@ def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats)
 def _log_sums(scores: Floats, totals: Floats) -> None:
     n, count = scores.shape
     for i in range(n):
-        top = -np.inf
+        largest = -np.inf
         for k in range(count):
-            top = max(top, scores[i, k])
-        if math.isinf(top):
+            largest = max(largest, scores[i, k])
+        if math.isinf(largest):
             for k in range(count):
                 if scores[i, k] != scores[i, k]:
-                    top = np.nan
-            totals[i] = top
+                    largest = np.nan
+            totals[i] = largest
         else:
             total = 0.0
             for k in range(count):
-                total += math.exp(scores[i, k] - top)
-            totals[i] = top + math.log(total)
+                total += math.exp(scores[i, k] - largest)
+            totals[i] = largest + math.log(total)
 
 
 def log_sum_rows(scores: Floats) -> Floats:

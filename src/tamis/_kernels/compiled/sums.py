@@ -47,10 +47,10 @@ def extents(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 @kernel(FLOATS_1D, FLOATS_1D, FLOATS_1D)
 def exponents(largest: Floats, smallest: Floats, broken: Floats) -> tuple[Words, int, int]:
-    """What `span` says of columns with such extents."""
+    """The answer of `span` for columns with these extents."""
     m = largest.shape[0]
     bounds = np.zeros((2, m), np.int64)
-    top = 0
+    highest = 0
     first_broken = -1
     for j in range(m):
         if broken[j] != 0.0:
@@ -58,8 +58,8 @@ def exponents(largest: Floats, smallest: Floats, broken: Floats) -> tuple[Words,
         elif largest[j] > 0.0:
             bounds[0, j] = math.frexp(largest[j])[1]
             bounds[1, j] = math.frexp(smallest[j])[1]
-            top = max(top, bounds[0, j])
-    return bounds, top, first_broken
+            highest = max(highest, bounds[0, j])
+    return bounds, highest, first_broken
 
 
 @kernel(FLOATS)
@@ -115,7 +115,7 @@ def _digitwise(n: int, m: int, groups: int) -> bool:
 
 @part
 def _fold(n: int, m: int, group: Words) -> int:
-    """How many rows to lay side by side so that the vector units are full."""
+    """The number of rows to lay side by side so that the vector units are full."""
     return LANES // m if 0 < 4 * m <= LANES and group.shape[0] == 0 and n >= LANES else 1
 
 

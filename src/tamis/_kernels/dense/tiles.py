@@ -1,4 +1,4 @@
-"""What compiled code says to the machine of small matrices: tiles that stay in its registers.
+"""Instructions for compiled code on small matrices: tiles that stay in registers.
 
 A tile is LANES rows of up to three vectors; matrices are (rows, width) with a width of whole vectors, in C
 order. BLAS packs what it multiplies and looks for the best way to, which for 50 × 50 costs more than the
@@ -39,13 +39,13 @@ class _Code:
         self.kinds, self.arguments = signature.args, arguments
 
     def array(self, number: int) -> tuple[Any, Any]:
-        """Where an argument's numbers are, and its last length."""
+        """The address of an argument's numbers, and its last length."""
         kind: Any = self.kinds[number]
         array: Any = cgutils.create_struct_proxy(kind)(self.context, self.builder, self.arguments[number])  # type: ignore[no-untyped-call]
         return array.data, self.builder.extract_value(array.shape, kind.ndim - 1)
 
     def row(self, first: Any, number: int, width: Any) -> Any:
-        """Where a row begins, counted from the first number."""
+        """The place of the first number of a row, counted from the first number of the array."""
         return self.builder.mul(self.builder.add(first, _WORD(number)), width)
 
     def address(self, data: Any, *steps: Any) -> Any:
@@ -57,9 +57,9 @@ class _Code:
 
     def load(self, address: Any) -> Any:
         """A vector, aligned as numbers are."""
-        found = self.builder.load(self.builder.bitcast(address, _VECTOR.as_pointer()))
-        found.align = 8
-        return found
+        vector = self.builder.load(self.builder.bitcast(address, _VECTOR.as_pointer()))
+        vector.align = 8
+        return vector
 
     def store(self, vector: Any, address: Any) -> None:
         """Write a vector."""
@@ -112,10 +112,10 @@ class _Code:
         ]
 
     def _make_phi(self, sources: list[tuple[Any, Any]]) -> Any:
-        found = self.builder.phi(_VECTOR)
+        phi = self.builder.phi(_VECTOR)
         for value, block in sources:
-            found.add_incoming(value, block)
-        return found
+            phi.add_incoming(value, block)
+        return phi
 
 
 def _products(wide: int) -> Any:

@@ -94,7 +94,7 @@ def row_squares(
 
 
 def _even_cuts(indptr: Words, k: int) -> list[int]:
-    """Where to cut the rows into chunks of about the same work."""
+    """The cuts of the rows into chunks of about the same work."""
     n = len(indptr) - 1
     cost = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)
     marks = np.linspace(0.0, float(cost[-1]), _CHUNKS + 1)[1:-1]

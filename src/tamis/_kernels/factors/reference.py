@@ -35,10 +35,10 @@ def solve_rows(
         except np.linalg.LinAlgError:
             out[row] = np.nan
             continue
-        found = np.linalg.solve(lower.T, np.linalg.solve(lower, b))
+        solution = np.linalg.solve(lower.T, np.linalg.solve(lower, b))
         if noise.size:
-            found += np.linalg.solve(lower.T, noise[row])
-        out[row] = found
+            solution += np.linalg.solve(lower.T, noise[row])
+        out[row] = solution
 
 
 def row_squares(
@@ -79,5 +79,5 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop:
     for first in range(start, stop, step):
         part = slice(first, min(first + step, stop))
         own, other = (rows.take(at[part], axis=0, mode="wrap") for rows, at in ((left, i), (right, j)))
-        found = np.einsum("nk,nk->n", own, other)
-        out[part] = np.where((i[part] >= 0) & (j[part] >= 0), found, 0.0)
+        products = np.einsum("nk,nk->n", own, other)
+        out[part] = np.where((i[part] >= 0) & (j[part] >= 0), products, 0.0)

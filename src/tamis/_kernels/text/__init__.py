@@ -84,7 +84,7 @@ def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: b
 
 
 def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
-    """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
+    """The words between zeros, without those shorter than `shortest`; UNSPACED ones are all kept."""
     read: TokenStream = _door.kernels(2 * len(folded)).read_words(folded, offsets, shortest, alphabet)
     return read
 
@@ -97,9 +97,9 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
 
 
 def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
-    """What each token is known by in this process."""
-    found: Digits = _door.kernels(5 * len(starts)).keys(text, starts, lengths)
-    return found
+    """The key of each token in this process."""
+    digits: Digits = _door.kernels(5 * len(starts)).keys(text, starts, lengths)
+    return digits
 
 
 def unite(tokens: Stems) -> tuple[Indices, Stems]:
@@ -157,7 +157,7 @@ def pair(
 
 
 def tally(numbers: Indices, documents: Words, known: int) -> Rows:
-    """How often each of `known` numbers is in each document."""
+    """The counts of the numbers below `known` in each document."""
     rows: Rows = _door.kernels(2 * len(numbers)).tally(numbers, documents, known)
     return rows
 
@@ -171,11 +171,11 @@ def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
 def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Floats] | None = None) -> Rows:
     """Rows by column, in its order: number i to columns[i], times signs[i]; left out if below zero.
 
-    What is found is written to `out`, of as many entries as the rows have, if it is given.
+    If `out` is given, the rows are written to it; it has room for as many entries as the rows have.
     """
     count = len(rows.indices)
-    moved, values = (np.empty(count, dtype=np.int32), np.empty(count)) if out is None else out
-    arranged: Rows = _door.kernels(4 * count).arrange(rows, columns, signs, moved, values)
+    indices, values = (np.empty(count, dtype=np.int32), np.empty(count)) if out is None else out
+    arranged: Rows = _door.kernels(4 * count).arrange(rows, columns, signs, indices, values)
     return arranged
 
 
@@ -192,5 +192,5 @@ def add(rows: Rows, columns: Indices, group: Words, table: Words) -> None:
 
 def hashes(text: Bytes, starts: Words, lengths: Words, seed: int = 0) -> Hashes:
     """MurmurHash3 of each token, 32 bits: what scikit-learn and Vowpal Wabbit hash by."""
-    found: Hashes = _door.kernels(8 * len(starts)).hashes(text, starts, lengths, seed)
-    return found
+    codes: Hashes = _door.kernels(8 * len(starts)).hashes(text, starts, lengths, seed)
+    return codes

@@ -19,14 +19,14 @@ class Reader:
 
     def look(self, character: str) -> tuple[int, str]:
         """The class of a character, and what it is folded to."""
-        found = self.known.get(character)
-        if found is None:
+        entry = self.known.get(character)
+        if entry is None:
             code = ord(character)
             cell = int(self.alphabet.cells[int(self.alphabet.blocks[code >> 8]) * 256 + (code & 255)])
             place, length = cell >> 8, cell >> 3 & 31
             folded = self.pool[place : place + length].decode() if length else character
-            found = self.known[character] = cell & 7, folded
-        return found
+            entry = self.known[character] = cell & 7, folded
+        return entry
 
     def words(self, document: bytes) -> bytes:
         if document.isascii():

@@ -69,7 +69,7 @@ def _join(documents: list[bytes]) -> tuple[Bytes, Words]:
 
 
 def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
-    """What lies between zeros, less words of fewer characters than `shortest`; UNSPACED are all kept."""
+    """The words between zeros, without those shorter than `shortest`; UNSPACED ones are all kept."""
     reader = Reader(alphabet)
     return _read(
         [token for token in document.split(b"\0") if token and not reader.is_short(token, shortest)]
@@ -85,16 +85,16 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
 def _grams(text: str, least: int, most: int, within: bool) -> list[bytes]:
     spaces = [i for i, c in enumerate(text) if c == " "]
     stretches = [text[i : j + 1] for i, j in pairwise(spaces)] if within else [text]
-    found = []
+    grams = []
     for stretch in stretches:
         for n in range(least, most + 1):
             if len(stretch) < n and not within:
                 break
             last = max(len(stretch) - n, 0)
-            found += [stretch[k : k + n].encode() for k in range(last + 1)]
+            grams += [stretch[k : k + n].encode() for k in range(last + 1)]
             if len(stretch) <= n and within:
                 break
-    return [gram for gram in found if gram]
+    return [gram for gram in grams if gram]
 
 
 def _read(documents: Iterable[list[bytes]]) -> TokenStream:
@@ -216,7 +216,7 @@ def join(
 
 
 def place_names(lengths: Words, parts: Indices, bounds: Words, between: int) -> tuple[Words, Words]:
-    """Where the names that are joined of parts begin, and how long they are."""
+    """The starts and lengths of names that are joined from parts."""
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[parts])])
     gaps = between * np.maximum(np.diff(bounds) - 1, 0)
     sizes = ends[bounds[1:]] - ends[bounds[:-1]] + gaps
@@ -238,7 +238,7 @@ def pair(
 
 
 def tally(numbers: Indices, documents: Words, known: int) -> Rows:
-    """How often each of `known` numbers is in each document."""
+    """The counts of the numbers below `known` in each document."""
     indptr = np.zeros(len(documents), dtype=np.int64)
     indices: list[int] = []
     counts: list[float] = []
@@ -254,15 +254,15 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
 
 def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
     """The sum of the rows of each group; within it, numbers are in the order in which they first come."""
-    found: list[dict[int, float]] = [{} for _ in range(groups)]
+    sums: list[dict[int, float]] = [{} for _ in range(groups)]
     for d in range(len(rows.indptr) - 1):
-        own = found[group[d]]
+        own = sums[group[d]]
         within = slice(rows.indptr[d], rows.indptr[d + 1])
         for number, count in zip(rows.indices[within].tolist(), rows.counts[within].tolist(), strict=True):
             own[number] = own.get(number, 0.0) + count
-    ends = np.cumsum([0, *map(len, found)]).astype(np.int64)
-    numbers = np.array([number for own in found for number in own], dtype=np.int32)
-    return Rows(ends, numbers, np.array([count for own in found for count in own.values()]))
+    ends = np.cumsum([0, *map(len, sums)]).astype(np.int64)
+    numbers = np.array([number for own in sums for number in own], dtype=np.int32)
+    return Rows(ends, numbers, np.array([count for own in sums for count in own.values()]))
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:

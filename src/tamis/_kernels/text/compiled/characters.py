@@ -47,7 +47,7 @@ def is_space(code: int) -> bool:
 
 @part
 def cell_of(blocks: Any, cells: Any, code: int) -> Any:
-    """What a table says of a character."""
+    """The cell of a character."""
     return np.int64(cells[U(np.int64(blocks[U(code >> 8)]) * 256 + (code & 255))])
 
 
@@ -70,7 +70,7 @@ def put(out: Any, w: int, code: int) -> int:
 
 @part
 def _find_last(out: Any, w: int) -> int:
-    """Where the last character written begins."""
+    """The start of the last character written."""
     w -= 1
     while out[w] & 0xC0 == 0x80:
         w -= 1

@@ -36,51 +36,51 @@ def _pair(
     keys: Any,
     documents: Any,
 ) -> int:
-    found = 0
+    total = 0
     for document in range(len(right_documents) - 1):
         i, j = left_documents[document], right_documents[document] + shift
         while j < right_documents[document + 1]:
-            keys[U(found)] = U(left[U(i)]) << U(32) | U(right[U(j)])
-            found += 1
+            keys[U(total)] = U(left[U(i)]) << U(32) | U(right[U(j)])
+            total += 1
             i += 1
             j += 1
-        documents[document + 1] = found
-    return found
+        documents[document + 1] = total
+    return total
 
 
 def pair(
     left: Indices, left_documents: Words, right: Indices, right_documents: Words, shift: int
 ) -> tuple[Digits, Words]:
     keys, documents = np.empty(len(right), dtype=np.uint64), np.zeros(len(right_documents), dtype=np.int64)
-    found = _pair(left, left_documents, right, right_documents, shift, keys, documents)
-    return keys[:found], documents
+    total = _pair(left, left_documents, right, right_documents, shift, keys, documents)
+    return keys[:total], documents
 
 
 @kernel(INDICES_1D, WORDS_1D, INTEGER, WORDS_OUT_1D, INDICES_OUT_1D, FLOATS_OUT_1D)
 def _tally(numbers: Any, documents: Words, known: int, indptr: Any, indices: Any, counts: Any) -> int:
     where = np.full(known, -1, dtype=np.int64)  # the entry that last counted each number
-    found = 0
+    total = 0
     for document in range(len(documents) - 1):
-        begun = found
+        begun = total
         for token in range(documents[document], documents[document + 1]):
             number = numbers[U(token)]
             at = where[U(number)]
             if at >= begun:
                 counts[U(at)] += 1.0
             else:
-                where[U(number)] = found
-                indices[U(found)] = number
-                counts[U(found)] = 1.0
-                found += 1
-        indptr[document + 1] = found
-    return found
+                where[U(number)] = total
+                indices[U(total)] = number
+                counts[U(total)] = 1.0
+                total += 1
+        indptr[document + 1] = total
+    return total
 
 
 def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     indptr = np.zeros(len(documents), dtype=np.int64)
     indices, counts = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers))
-    found = _tally(numbers, documents, known, indptr, indices, counts)
-    return Rows(indptr, indices[:found], counts[:found])
+    total = _tally(numbers, documents, known, indptr, indices, counts)
+    return Rows(indptr, indices[:total], counts[:total])
 
 
 @kernel(
@@ -106,9 +106,9 @@ def _condense(
     values: Any,
 ) -> int:
     where = np.full(known, -1, dtype=np.int64)  # the entry that last counted each number
-    found = 0
+    total = 0
     for group in range(len(bounds) - 1):
-        begun = found
+        begun = total
         for k in range(bounds[group], bounds[group + 1]):
             for entry in range(indptr[order[k]], indptr[order[k] + 1]):
                 number = indices[U(entry)]
@@ -116,12 +116,12 @@ def _condense(
                 if at >= begun:
                     values[U(at)] += counts[U(entry)]
                 else:
-                    where[U(number)] = found
-                    numbers[U(found)] = number
-                    values[U(found)] = counts[U(entry)]
-                    found += 1
-        ends[group + 1] = found
-    return found
+                    where[U(number)] = total
+                    numbers[U(total)] = number
+                    values[U(total)] = counts[U(entry)]
+                    total += 1
+        ends[group + 1] = total
+    return total
 
 
 def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
@@ -129,8 +129,8 @@ def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
     bounds = np.append(0, np.cumsum(np.bincount(group, minlength=groups))).astype(np.int64)
     ends = np.zeros(groups + 1, dtype=np.int64)
     numbers, values = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
-    found = _condense(*rows, order, bounds, known, ends, numbers, values)
-    return Rows(ends, numbers[:found].copy(), values[:found].copy())
+    total = _condense(*rows, order, bounds, known, ends, numbers, values)
+    return Rows(ends, numbers[:total].copy(), values[:total].copy())
 
 
 @part
@@ -180,14 +180,14 @@ def _arrange(
     signs: Any,
     digits: int,
     ends: Any,
-    moved: Any,
+    positions: Any,
     values: Any,
 ) -> int:
     longest = 0
     for row in range(len(indptr) - 1):
         longest = max(longest, indptr[row + 1] - indptr[row])
     words, other = np.empty(longest, dtype=np.uint64), np.empty(longest, dtype=np.uint64)
-    kept = 0
+    size = 0
     for row in range(len(indptr) - 1):
         start = indptr[row]
         count = 0
@@ -204,21 +204,21 @@ def _arrange(
             entry = start + np.int64(word & _LOW)
             value = counts[U(entry)] * signs[U(indices[U(entry)])]
             if column == before:  # two numbers of one column
-                values[U(kept - 1)] += value
+                values[U(size - 1)] += value
             else:
-                moved[U(kept)] = column
-                values[U(kept)] = value
-                kept += 1
+                positions[U(size)] = column
+                values[U(size)] = value
+                size += 1
                 before = column
-        ends[row + 1] = kept
-    return kept
+        ends[row + 1] = size
+    return size
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
+def arrange(rows: Rows, columns: Indices, signs: Floats, positions: Indices, values: Floats) -> Rows:
     digits = (int(columns.max(initial=0)).bit_length() + 7) // 8
     ends = np.zeros(len(rows.indptr), dtype=np.int64)
-    kept = _arrange(*rows, columns, signs, digits, ends, moved, values)
-    return Rows(ends, moved[:kept], values[:kept])
+    size = _arrange(*rows, columns, signs, digits, ends, positions, values)
+    return Rows(ends, positions[:size], values[:size])
 
 
 @kernel(WORDS, WORDS_1D, WORDS_OUT)

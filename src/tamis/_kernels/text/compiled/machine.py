@@ -1,4 +1,4 @@
-"""What compiled code says to the machine: eight bytes from any place, the lowest bit of a word."""
+"""Instructions for compiled code: eight bytes from any place, the lowest bit of a word."""
 
 from typing import Any
 

@@ -20,20 +20,20 @@ _BYTE = U(8)
 
 @part
 def key_of(text: Bytes, start: int, length: int, seed: Any) -> Any:
-    """What a token is known by."""
+    """The key of a token."""
     if length < 8:
         return (eight(text, start) & ((ONE << U(8 * length)) - ONE)) | U(length) << U(56)
-    found = U(length) * seed
+    key = U(length) * seed
     for k in range(length >> 3):
-        found = (found ^ eight(text, start + 8 * k)) * seed
-        found ^= found >> U(29)
-    found = (found ^ eight(text, start + length - 8)) * seed
-    return found >> _BYTE | LONG_KEY
+        key = (key ^ eight(text, start + 8 * k)) * seed
+        key ^= key >> U(29)
+    key = (key ^ eight(text, start + length - 8)) * seed
+    return key >> _BYTE | LONG_KEY
 
 
 @part
 def slot(key: Any, bits: int, seed: Any) -> Any:
-    """Where to look for a key first."""
+    """The first slot to search for a key."""
     return np.int64(key * seed >> U(64 - bits))
 
 
@@ -72,15 +72,15 @@ def build_table(keys: Digits, count: int, bits: int, seed: Any) -> Digits:
 
 
 @kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGIT, DIGITS_OUT_1D)
-def _keys(text: Bytes, starts: Words, lengths: Words, seed: Any, found: Any) -> None:
+def _keys(text: Bytes, starts: Words, lengths: Words, seed: Any, out: Any) -> None:
     for token in range(len(starts)):
-        found[token] = key_of(text, starts[token], lengths[token], seed)
+        out[token] = key_of(text, starts[token], lengths[token], seed)
 
 
 def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
-    found = np.empty(len(starts), dtype=np.uint64)
-    _keys(text, starts, lengths, SEED, found)
-    return found
+    out = np.empty(len(starts), dtype=np.uint64)
+    _keys(text, starts, lengths, SEED, out)
+    return out
 
 
 class Known:
@@ -96,7 +96,7 @@ class Known:
         self.state = np.zeros(2, dtype=np.int64)
 
     def arrays(self) -> tuple[Any, ...]:
-        """As kernels take them."""
+        """The arrays, as kernels take them."""
         return self.table, self.bits, self.text, self.starts, self.lengths, self.keys, self.state
 
     def widen(self, longest: int) -> None:
@@ -109,7 +109,7 @@ class Known:
         self.keys = _wider(self.keys, half)
 
     def stems(self) -> Stems:
-        """What is known, without the room that was left, and with zeros after the text."""
+        """The tokens, without unused room, and with zeros after the text."""
         count, used = int(self.state[COUNT]), int(self.state[USED])
         text = np.zeros(used + PAD, dtype=np.uint8)
         text[:used] = self.text[:used]
@@ -117,6 +117,6 @@ class Known:
 
 
 def _wider(array: Any, size: int) -> Any:
-    found = np.empty(size, dtype=array.dtype)
-    found[: len(array)] = array
-    return found
+    larger = np.empty(size, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger

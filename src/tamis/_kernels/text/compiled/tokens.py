@@ -78,7 +78,7 @@ def _scan(
     keys: Any,
     documents: Any,
 ) -> int:
-    found = 0
+    total = 0
     for document in range(len(offsets) - 1):
         i, stop = offsets[document], offsets[document + 1]
         carry, start = U(0), i
@@ -105,29 +105,29 @@ def _scan(
                 if length < 4 * shortest and (length > 7 or key & HIGHS != 0):  # asked for few tokens: a call
                     short = _is_short(folded, start, length, shortest, blocks, cells)
                 if not short:
-                    starts[U(found)] = start
-                    lengths[U(found)] = length
-                    keys[U(found)] = key
-                    found += 1
+                    starts[U(total)] = start
+                    lengths[U(total)] = length
+                    keys[U(total)] = key
+                    total += 1
             i += 64
-        documents[document + 1] = found
-    return found
+        documents[document + 1] = total
+    return total
 
 
 def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
     room = (len(folded) + len(offsets)) // 2 + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
-    found = _scan(
+    total = _scan(
         folded, offsets, shortest, alphabet.blocks, alphabet.cells, SEED, starts, lengths, keys, documents
     )
-    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
+    numbers, stems = unite(Stems(folded, starts[:total], lengths[:total], keys[:total]), len(folded))
     return TokenStream(numbers, documents, stems)
 
 
 @part
 def _slide(
-    folded: Bytes, start: int, stop: int, n: int, seed: Any, starts: Any, lengths: Any, keys: Any, found: int
+    folded: Bytes, start: int, stop: int, n: int, seed: Any, starts: Any, lengths: Any, keys: Any, total: int
 ) -> tuple[int, int]:
     """All runs of n characters of a stretch, or itself if it is shorter; how many, and its characters."""
     first = last = start
@@ -139,14 +139,14 @@ def _slide(
         count += 1
         if count < n and last < stop:
             continue
-        starts[U(found)] = first
-        lengths[U(found)] = last - first
-        keys[U(found)] = key_of(folded, first, last - first, seed)
-        found += 1
+        starts[U(total)] = first
+        lengths[U(total)] = last - first
+        keys[U(total)] = key_of(folded, first, last - first, seed)
+        total += 1
         first += 1
         while first < last and folded[U(first)] & 0xC0 == 0x80:
             first += 1
-    return found, count
+    return total, count
 
 
 @kernel(
@@ -173,27 +173,27 @@ def _grams(
     keys: Any,
     documents: Any,
 ) -> int:
-    found = 0
+    total = 0
     for document in range(len(offsets) - 1):
         i, stop = offsets[document], offsets[document + 1]
         if not within:
             for n in range(least, most + 1):
-                before = found
-                found, count = _slide(folded, i, stop, n, seed, starts, lengths, keys, found)
+                before = total
+                total, count = _slide(folded, i, stop, n, seed, starts, lengths, keys, total)
                 if count < n:
-                    found = before
+                    total = before
                     break
         while within and i + 1 < stop:  # from a space to the next
             end = i + 1
             while folded[U(end)] != SPACE:
                 end += 1
             for n in range(least, most + 1):
-                found, count = _slide(folded, i, end + 1, n, seed, starts, lengths, keys, found)
+                total, count = _slide(folded, i, end + 1, n, seed, starts, lengths, keys, total)
                 if count <= n:
                     break
             i = end
-        documents[document + 1] = found
-    return found
+        documents[document + 1] = total
+    return total
 
 
 def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> TokenStream:
@@ -201,8 +201,8 @@ def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: boo
     room = (most - least + 1) * (2 * (len(folded) - PAD) if within else len(folded) - PAD) + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
-    found = _grams(folded, offsets, least, most, within, SEED, starts, lengths, keys, documents)
-    numbers, stems = unite(Stems(folded, starts[:found], lengths[:found], keys[:found]), len(folded))
+    total = _grams(folded, offsets, least, most, within, SEED, starts, lengths, keys, documents)
+    numbers, stems = unite(Stems(folded, starts[:total], lengths[:total], keys[:total]), len(folded))
     return TokenStream(numbers, documents, stems)
 
 
