@@ -23,6 +23,7 @@ check: ## format, lint, types, import contracts, examples in the docs
 	@tools/environment dev
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
+	$(BIN)/python tools/plain_names
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest --quiet --doctest-modules src README.md docs

@@ -29,6 +29,7 @@ def broken_rules(tmp_path: Path, name: str, lines: str) -> list[str]:
     [
         ("PLC0415", "def load() -> object:\n    import scipy\n\n    return scipy\n"),
         ("PLC2701", "from numpy._core import multiarray\n\n__all__ = ['multiarray']\n"),
+        ("SLF001", "def read(model: type) -> object:\n    return model._items\n"),
         ("T201", "print('done')\n"),
         ("T203", "from pprint import pprint\n\npprint('done')\n"),
         ("TID252", "from . import arrays\n\n__all__ = ['arrays']\n"),
@@ -36,6 +37,25 @@ def broken_rules(tmp_path: Path, name: str, lines: str) -> list[str]:
 )
 def test_a_planted_violation_fails(tmp_path: Path, rule: str, lines: str) -> None:
     assert broken_rules(tmp_path, "src/tamis/planted.py", lines) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_bad"),
+    [
+        ("found", True),
+        ("_weighed", True),
+        ("without_rows", True),
+        ("fit_mode", False),
+        ("with_rows", False),
+        ("is_empty", False),
+    ],
+)
+def test_a_planted_name_that_is_no_verb_fails(tmp_path: Path, name: str, is_bad: bool) -> None:
+    (tmp_path / "planted.py").write_text(f"def {name}() -> None: ...\n", encoding="utf-8")
+    command = [sys.executable, ROOT / "tools" / "plain_names", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == is_bad, result.stdout + result.stderr
+    assert (f"planted.py:1: {name}" in result.stdout) == is_bad
 
 
 @pytest.mark.parametrize(
