@@ -2,12 +2,12 @@
 Boundaries of Gaussian classifiers
 ==================================
 
-Three classes, and a Gaussian in each. What the covariances may be decides what the boundaries can be: one for
-all classes makes them straight, one each makes them conics, variances alone give naive Bayes, one variance a
-class gives circles. Ellipses are one and two standard deviations; colours fade where classes are even.
-Titles say how many rows were right when their tenth of all rows was left out.
+Three classes, with a Gaussian in each. The form of the covariances determines the form of the boundaries:
+one covariance for all classes gives straight lines, one per class gives conics, diagonal ones give naive
+Bayes, and one variance per class gives circles. Ellipses are one and two standard deviations; colours fade
+where classes are equally probable. Titles give the accuracy in ten-fold cross-validation.
 
-All five pictures come from the statistics of one pass each: weights, means and scatters by class.
+Each of the five plots needs the statistic of one pass: weights, means and scatter matrices by class.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ for covariance, axes in zip(("tied", "full", "diag", "spherical"), grid.flat, st
     right = model.cross_validate(rows, labels, folds=10).accuracy
     BoundaryDisplay.from_estimator(model.fit(rows, labels), rows, labels, ax=axes, s=10, grid=120)
     axes.set(title=f"{covariance}: {right:.1%} right", xlabel="", ylabel="", aspect="equal")
-    print(f"{covariance:10s} {right:.1%} right on folds left out, log-evidence {model.log_evidence_:.1f}")
+    print(f"{covariance:10s} {right:.1%} right on held-out folds, log-evidence {model.log_evidence_:.1f}")
 handles, names = axes.get_legend_handles_labels()
 figure.legend(
     handles, names, loc="outside lower center", ncols=3, frameon=False, title="class", markerscale=2.5
@@ -40,14 +40,14 @@ figure.legend(
 plt.show()
 
 # %%
-# Fisher asked for no density at all, but for the direction along which classes lie far apart for their
-# spread: :math:`(m_2 - m_1)^2 / (s_1^2 + s_2^2)` for two classes, and as many directions as classes less one
-# for more. The first is drawn in the plane, and the rows along it beside.
+# Fisher's discriminant needs no density. It finds the direction of the largest ratio of between-class to
+# within-class variance: :math:`(m_2 - m_1)^2 / (s_1^2 + s_2^2)` for two classes; K classes have K − 1
+# directions. The left plot shows the first direction, the right plot the rows along it.
 
 fisher = FisherDiscriminant(n_components=1).fit(rows, labels)
 direction = fisher.scalings_[:, 0] / np.linalg.norm(fisher.scalings_[:, 0])
 share = float(fisher.explained_variance_ratio_[0])
-print(f"first direction {direction.round(3)}, {share:.1%} of what lies between the classes")
+print(f"first direction {direction.round(3)}, {share:.1%} of the variance between the classes")
 
 figure, (plane, line) = plt.subplots(1, 2, figsize=(8.6, 4.8), layout="constrained")
 BoundaryDisplay.from_estimator(fisher, rows, labels, ax=plane, ellipses=False, s=10, grid=120)
@@ -58,7 +58,7 @@ along = fisher.transform(rows)[:, 0]
 bins = np.linspace(along.min(), along.max(), 40)
 for name, colour in zip(shapes, COLOURS, strict=False):
     line.hist(along[labels == name], bins, color=colour, alpha=0.6)
-line.set(title="rows along it", xlabel="place along the direction", ylabel="rows")
+line.set(title="rows along it", xlabel="position along the direction", ylabel="rows")
 handles, names = plane.get_legend_handles_labels()
 figure.legend(
     handles, names, loc="outside lower center", ncols=3, frameon=False, title="class", markerscale=2.5

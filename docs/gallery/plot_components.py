@@ -2,11 +2,11 @@
 Digits from a few components
 ============================
 
-Images of handwritten digits have 64 pixels, and fewer ways to differ. Above, one of each digit as 2, 8 and 32
-principal components draw it. Below, the ways themselves: the mean, and what the first components add to it.
+Images of handwritten digits have 64 pixels, but vary in fewer directions. Above, one of each digit
+reconstructed from 2, 8 and 32 principal components. In the middle, the mean and the first components.
 
-How many to keep is chosen by images held out in five folds: the number under whose Gaussian they are most
-probable. All numbers are tried with one decomposition a fold, and no image is read twice.
+The number of components is chosen by five-fold cross-validation: it has the largest held-out log-density.
+One decomposition per fold scores all numbers, and no image is read twice.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ for row, count in zip(grid, (2, 8, 32, None), strict=True):
         axes.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0.0, vmax=16.0)
     if count is not None:
         print(f"{count:2d} components keep {model.explained_variance_ratio_.sum():.0%} of the variance")
-    row[0].set_ylabel("as it is" if count is None else f"K = {count}", rotation=0, ha="right", va="center")
+    row[0].set_ylabel("original" if count is None else f"K = {count}", rotation=0, ha="right", va="center")
 
 ways = middle.subplots(1, 10)
 ways[0].imshow(chosen.mean_.reshape(8, 8), cmap="gray_r")
@@ -60,10 +60,10 @@ curve.annotate(
 )
 curve.set(
     xlabel="components kept",
-    ylabel="log-density of an image held out",
+    ylabel="log-density of a held-out image",
     xlim=(0, 62),
     ylim=(np.quantile(scores[known], 0.05), scores.max() + 3.0),
 )
 curve.spines[["top", "right"]].set_visible(False)
-print(f"images held out are most probable with {best} of 64")
+print(f"held-out images are most probable with {best} of 64")
 plt.show()

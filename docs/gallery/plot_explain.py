@@ -2,9 +2,9 @@
 Why this class?
 ===============
 
-Given the class, columns are independent, so what they say simply adds: the log-odds of two classes are a sum
-of one term a column and the prior. That makes a decision of naive Bayes one that can be read. Here a loan is
-judged from columns of several kinds; a missing value says nothing, and so has no bar.
+Given the class, columns are independent, so their evidence adds: the log-odds of two classes are a sum of
+one term per column and the prior. So a decision of naive Bayes can be explained column by column. Here a
+loan is judged from columns of several kinds; a missing value has no effect, and so no bar.
 """
 
 import matplotlib.pyplot as plt
@@ -48,13 +48,14 @@ print(explanation.contributions.T.round(2))
 print("log-odds", explanation.log_odds.round(2), "probability", model.predict_proba(asked)[:, 0].round(3))
 
 # %%
-# The first customer: two reminders and three loans say "late", whatever else is said.
+# For the first customer, two reminders and three loans are the strongest evidence for "late".
 
 ExplanationDisplay.from_estimator(model, asked, row=0, for_="late", against="on time")
 plt.show()
 
 # %%
-# The second, of whose job nothing is known: the four strongest columns, and the rest in one bar.
+# For the second customer, whose years in the job are missing: the four strongest columns, and all others in
+# one bar.
 
 ExplanationDisplay.from_estimator(model, asked, row=1, count=4, for_="late", against="on time")
 plt.show()

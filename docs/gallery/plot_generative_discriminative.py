@@ -2,12 +2,13 @@
 Generative against discriminative
 =================================
 
-Naive Bayes models how rows come about, and wrongly: it takes the columns for independent given the class.
-Logistic regression models the label alone. With few rows a strong assumption is worth more than the data, and
-naive Bayes errs less; with many, its bias stays and logistic regression passes it (Ng and Jordan, 2002).
+Naive Bayes models the distribution of rows, under a wrong assumption: that columns are independent given
+the class. Logistic regression models only the label given the row. With few rows the assumption helps, and
+naive Bayes has the lower error rate; with many, its bias remains and logistic regression is better (Ng and
+Jordan, 2002).
 
-Simulated here: words that are there or not. Twenty say a little each; four more are nearly always there
-together, so that naive Bayes counts what they say four times over.
+The simulated rows are presence or absence of words. Twenty words are weak independent evidence; four more
+nearly always occur together, so that naive Bayes counts their evidence four times.
 """
 
 import matplotlib.pyplot as plt
@@ -52,6 +53,6 @@ for (name, error), colour in zip(errors.items(), ("#0072B2", "#D55E00"), strict=
     print(f"{name:20s}", "  ".join(f"{n}: {e:.3f}" for n, e in zip(SIZES[::2], middle[::2], strict=True)))
 axes.set_xscale("log")
 axes.set_xticks([10, 30, 100, 300, 1000, 3000], ["10", "30", "100", "300", "1000", "3000"])
-axes.set(xlabel="rows that were learned", ylabel="share of new rows in error")
-axes.legend(frameon=False, title=f"mean of {REPEATS} samples; band: the middle half", alignment="left")
+axes.set(xlabel="training rows", ylabel="error rate on new rows")
+axes.legend(frameon=False, title=f"mean of {REPEATS} samples; band: interquartile range", alignment="left")
 plt.show()

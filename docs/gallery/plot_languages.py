@@ -2,13 +2,14 @@
 Languages by their letters
 ==========================
 
-How much alike are languages, to one who sees nothing but which letters follow which? Each of the small
-texts that the language identifier was made from is a column of counts: runs of one to four letters. Two
-languages are as far apart as the square roots of their counts are: Hellinger's distance. The plane keeps
-these distances as well as a plane can (classical scaling), and each language is tied to its nearest.
+How similar are languages by their letter n-grams? The language identifier holds counts of n-grams of one to
+four letters, from a small text per language. The distance of two languages is Hellinger's: that of the
+square roots of their frequencies. The plane approximates these distances (classical scaling), and each
+language is connected with its nearest neighbour.
 
-Nobody said which languages are related. The families are there all the same: Romance, Germanic, Slavic,
-Baltic, Finnic. English lies between the Germanic and the Romance ones, and Esperanto leans on the latter.
+The counts contain no information about language families, yet the families are visible: Romance, Germanic,
+Slavic, Baltic, Finnic. English lies between the Germanic and the Romance languages, and Esperanto is near
+the latter.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +37,7 @@ squares = 1 - alike
 centre = np.eye(len(codes)) - 1 / len(codes)
 values, vectors = np.linalg.eigh(-0.5 * centre @ squares @ centre)
 places = vectors[:, [-1, -2]] * np.sqrt(values[[-1, -2]])
-for _ in range(300):  # neighbours are moved apart, so that their names can be read
+for _ in range(300):  # move neighbours apart, so that their names can be read
     gap = (places[:, None] - places) / [0.11, 0.026]
     near = np.maximum(1 - np.linalg.norm(gap, axis=2), 0)
     places = places + 0.01 * (near[..., None] * np.sign(gap) * [0.3, 1]).sum(axis=1)
@@ -53,12 +54,12 @@ for family, names in families.items():
         axes.annotate(
             LANGUAGES[codes[row]], places[row], xytext=(4, 4), textcoords="offset points", fontsize=8
         )
-axes.set(title="languages in Latin letters, by what follows what", xticks=[], yticks=[], aspect="equal")
+axes.set(title="languages in Latin script, by their n-grams", xticks=[], yticks=[], aspect="equal")
 figure.legend(loc="outside lower center", ncols=4, frameon=False)
 plt.show()
 
 # %%
-# The nearest of all, and so the likeliest to be taken for each other where a text is short:
+# The nearest pairs, which are most easily confused in a short text:
 
 pairs = [(alike[i, j], codes[i], codes[j]) for i in range(len(codes)) for j in range(i)]
 for share, one, other in sorted(pairs, reverse=True)[:8]:

@@ -2,12 +2,12 @@
 A line, learned point by point
 ==============================
 
-Points lie about the line y = −0.3 + 0.5 x, with noise of standard deviation 0.2. What is believed of the
-line's level w₀ and slope w₁ starts at the prior N(0, I/2). Each point says by its likelihood (left) which
-lines could have made it; the belief before it times that likelihood is the belief after it (middle, the truth
-marked by a cross), and lines drawn from the belief (right, the true one dashed) agree more and more.
+Points lie about the line y = −0.3 + 0.5 x, with noise of standard deviation 0.2. The distribution of the
+line's level w₀ and slope w₁ starts at the prior N(0, I/2). The likelihood of each point (left) times the
+distribution before it gives the distribution after it (middle, the truth marked by a cross). Lines drawn
+from it (right, the true one dashed) become more and more similar.
 
-The model learns by ``partial_fit``: what it keeps are sums, and it is as if all points had come at once.
+The model learns by ``partial_fit``: it keeps sums, and the result equals that of all points at once.
 """
 
 from typing import Any
@@ -40,15 +40,15 @@ def plane(axes: Any, density: Any) -> None:
     axes.set(xlabel="w₀", ylabel="w₁")
 
 
-def draw(row: Any, seen: int, belief: MultivariateGaussian, lines: Any) -> None:
-    """The likelihood of the last point, the belief after it, and lines (6, 2) by their ends."""
+def draw(row: Any, seen: int, distribution: MultivariateGaussian, lines: Any) -> None:
+    """The likelihood of the last point, the distribution after it, and lines (6, 2) by their ends."""
     likelihood, posterior, data = row
     if seen:
         middle = weights @ line.transform(x[[seen - 1]])[0]
         plane(likelihood, np.exp(Normal(middle, noise).log_density(y[seen - 1])))
         likelihood.set_title(f"likelihood of point {seen}")
-    plane(posterior, np.exp(belief.log_density(weights)))
-    posterior.set_title(f"belief after {seen} point{'s' * (seen > 1)}" if seen else "belief before any point")
+    plane(posterior, np.exp(distribution.log_density(weights)))
+    posterior.set_title(f"posterior after {seen} point{'s' * (seen > 1)}" if seen else "prior")
     data.plot(ends, lines.T, color="#0072B2", linewidth=1.0)
     data.plot(ends, line.transform(ends) @ truth, color="#D55E00", linewidth=2.2, linestyle="--")
     data.plot(x[:seen], y[:seen], "o", color="black", markersize=5, markerfacecolor="white")
@@ -64,8 +64,8 @@ draw(grid[0], 0, prior, prior.sample(rng, 6) @ line.transform(ends).T)
 model = BayesianLinearRegression(alpha=alpha, beta=1.0 / noise**2, fit_intercept=False)
 for row, start, seen in zip(grid[1:], (0, 1, 2), (1, 2, 20), strict=True):
     model.partial_fit(line.transform(x[start:seen]), y[start:seen])
-    belief = MultivariateGaussian(model.coef_, model.coef_covariance_)
-    draw(row, seen, belief, model.sample_functions(line.transform(ends), 6, random_state=0))
+    distribution = MultivariateGaussian(model.coef_, model.coef_covariance_)
+    draw(row, seen, distribution, model.sample_functions(line.transform(ends), 6, random_state=0))
     spread = np.sqrt(np.diagonal(model.coef_covariance_))
     print(f"after {seen:2d}: w₀ = {model.coef_[0]:+.2f} ± {spread[0]:.2f}, ", end="")
     print(f"w₁ = {model.coef_[1]:+.2f} ± {spread[1]:.2f}")

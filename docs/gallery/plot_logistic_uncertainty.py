@@ -1,13 +1,14 @@
 """
-Logistic regression that knows where it has not been
-====================================================
+The uncertainty of logistic regression
+======================================
 
-A few rows of two classes leave open which line divides them. The most probable coefficients give one line,
-and chances that grow surer for ever along straight, parallel contours (left). The posterior is a Gaussian
-about them, by Laplace's approximation; averaged over it, the contours open like a fan, and chances stay
-milder where no row has been (middle). On the right, some of the lines that the posterior holds for possible.
+A few rows of two classes do not determine the line that divides them. The mode of the coefficients gives
+one line, and probabilities that approach 0 and 1 along straight, parallel contours (left). The posterior is
+a Gaussian at the mode, by Laplace's approximation; averaged over it, the contours spread like a fan, and
+probabilities are less extreme far from the rows (middle). The right plot shows lines drawn from the
+posterior.
 
-Both say the same class everywhere: averaging changes how sure one is, not of what.
+Both predict the same class everywhere: averaging changes the confidence, not the decision.
 """
 
 from typing import Any
@@ -48,9 +49,9 @@ def points(axes: Any) -> None:
     axes.set(xlim=(-7, 7), ylim=(-7, 7), xticks=[-5, 0, 5], yticks=[-5, 0, 5], aspect="equal")
 
 
-figure, (top, averaged, lines) = plt.subplots(1, 3, figsize=(11, 4.5), layout="constrained")
+figure, (plugin, averaged, lines) = plt.subplots(1, 3, figsize=(11, 4.5), layout="constrained")
 for axes, predictive, title in (
-    (top, "plugin", "chance of “yes”, most probable"),
+    (plugin, "plugin", "probability of “yes” at the mode"),
     (averaged, "probit", "averaged over the posterior"),
 ):
     chance = model.set_params(predictive=predictive).predict_proba(plane)[:, 1].reshape(181, 181)
@@ -67,24 +68,24 @@ for w in rng.multivariate_normal(model.coef_[0], model.coef_covariance_, 30):
 w = model.coef_[0]
 lines.axline((0, -w[2] / w[1]), slope=-w[0] / w[1], color="#D55E00", linewidth=3.5, zorder=2.5)
 points(lines)
-lines.set(title="lines that may divide them")
+lines.set(title="lines drawn from the posterior")
 handles, names = lines.get_legend_handles_labels()
 figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
 plt.show()
 
 # %%
-# In numbers: far beyond all rows the most probable coefficients are certain, and the average is not.
+# In numbers: far from all rows, the probability at the mode is almost 1, and the average is not.
 
 print(f"coefficients {w.round(2)} ± {model.coef_std_[0].round(2)}")
 direction = w[:2] / np.linalg.norm(w[:2])
 for distance in (1, 5, 30):
     row = with_ones(distance * direction[None])
-    sure, mild = (model.set_params(predictive=way).predict_proba(row)[0, 1] for way in ("plugin", "probit"))
-    print(f"{distance:2d} from the middle: {sure:.6f} most probable, {mild:.4f} averaged")
+    mode, average = (model.set_params(predictive=p).predict_proba(row)[0, 1] for p in ("plugin", "probit"))
+    print(f"{distance:2d} from the middle: {mode:.6f} at the mode, {average:.4f} averaged")
 
 # %%
-# More rows narrow the posterior. Along a line through both classes, the average (solid) comes up to the most
-# probable curve (dashed); the band holds nine in ten of the curves that are possible. Strokes are rows.
+# More rows narrow the posterior. Along a line through both classes, the average (solid) approaches the
+# curve at the mode (dashed); the band is a 90 % interval. Strokes are rows.
 
 place = np.linspace(-6.0, 6.0, 241)
 toward = CENTRES[1] / np.linalg.norm(CENTRES[1])
@@ -105,9 +106,9 @@ for axes, size in zip(grid, (10, 30, 300), strict=True):
         linewidth=0,
     )
     axes.plot(place, model.predict_proba(along)[:, 1], color="#0072B2", linewidth=2.2, label="average")
-    axes.plot(place, expit(odds), color="black", linestyle="--", label="most probable")
+    axes.plot(place, expit(odds), color="black", linestyle="--", label="mode")
     axes.plot(rows @ toward, np.where(labels == "yes", 1.04, -0.04), "|", color="black", markersize=7)
-    axes.set(title=f"{size} rows", xlabel="place along the line")
-grid[0].set(ylabel="chance of “yes”")
+    axes.set(title=f"{size} rows", xlabel="position along the line")
+grid[0].set(ylabel="probability of “yes”")
 grid[2].legend(frameon=False, loc="center right")
 plt.show()

@@ -2,9 +2,9 @@
 A filter learns a mailbox
 =========================
 
-The sample mailbox holds some 500 messages in sixteen languages. Half of them are learned, the others judged:
-on the left how they spread, on the right why one of them, an offer of pills, is spam. All contributions
-together sum to the log-odds.
+The sample mailbox holds some 500 messages in sixteen languages. Half of them are learned, the others
+judged: the left plot shows their log-odds, the right plot the evidence that one of them, an offer of pills,
+is spam. All contributions sum to the log-odds.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "mail.ta
         sieve.learn_many([one.raw for one in learned if one.label == label], label)
     verdicts = [sieve.sort(one.raw) for one in judged]
     chosen = next(number for number, one in enumerate(judged) if one.kind == "pills" and b" the " in one.raw)
-    told = [part for part in verdicts[chosen].evidence if part.view == "words" and part.token.isascii()]
+    evidence = [part for part in verdicts[chosen].evidence if part.view == "words" and part.token.isascii()]
 
 odds: dict[str, list[float]] = defaultdict(list)
 for one, verdict in zip(judged, verdicts, strict=True):
@@ -40,18 +40,18 @@ left.set_xlabel("log-odds of spam")
 left.set_ylabel("messages that were not learned")
 left.legend()
 
-against = [part for part in told if part.contribution < 0][:5]
-shown = [*against[::-1], *[part for part in told if part.contribution > 0][:9][::-1]]
+against = [part for part in evidence if part.contribution < 0][:5]
+shown = [*against[::-1], *[part for part in evidence if part.contribution > 0][:9][::-1]]
 names = [part.token for part in shown]
 worth = [part.contribution for part in shown]
 right.barh(names, worth, color=["tab:red" if part > 0 else "tab:blue" for part in worth])
 right.axvline(0, color="0.3", linewidth=0.8)
-right.set_xlabel("part of the log-odds")
+right.set_xlabel("contribution to the log-odds")
 right.set_title("the strongest words on either side", fontsize=10)
 plt.show()
 
 # %%
-# Who forgets a message has never learned it: counts are integers, and what was added is taken away.
+# Forgetting a message is exact: counts are integers, and those of the message are subtracted.
 
 with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "mail.tamis") as sieve:
     sieve.learn_many([one.raw for one in learned if one.label == "spam"], "spam")

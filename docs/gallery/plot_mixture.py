@@ -2,11 +2,11 @@
 A mixture, step by step
 =======================
 
-Nobody says which row is of which component. A step of EM shares the rows among the components as these now
-are, sums them (the same statistic as a classifier's), and infers the components anew. The log-likelihood
-never falls.
+The component of each row is unknown. A step of EM computes the responsibilities of the present components
+for the rows, sums the rows with them (the same statistic as a classifier's), and infers the components
+again. The log-likelihood never decreases.
 
-The start is a bad one on purpose: rows have random labels, so that all components are nearly alike.
+The start is poor on purpose: rows have random labels, so that all components are nearly equal.
 """
 
 from itertools import islice
@@ -33,18 +33,18 @@ encoded = model.encode(Table.of(rows))
 three = Keys((0, 1, 2))
 
 start = model.infer(model.observe(LabelledRows(encoded, Labels(three, rng.integers(0, 3, len(rows))))))
-evidence = LabelledRows(encoded, Labels(three, np.full(len(rows), -1)))
+unlabelled = LabelledRows(encoded, Labels(three, np.full(len(rows), -1)))
 
 posteriors, likelihoods = [start], []
-for step in islice(em.steps(model, evidence, start), 30):
+for step in islice(em.steps(model, unlabelled, start), 30):
     posteriors.append(step.posterior)
     likelihoods.append(step.objective)  # of the posterior before the step
-rises = np.diff(likelihoods)
+increases = np.diff(likelihoods)
 print(f"log-likelihood {likelihoods[0]:.1f} at the start, {likelihoods[-1]:.1f} after 29 steps")
-print(f"smallest rise of any step: {rises.min():.2e}")
+print(f"smallest increase of any step: {increases.min():.2e}")
 
 # %%
-# Rows are coloured by how they are shared at that moment; ellipses are one and two standard deviations.
+# Rows are coloured by their responsibilities; ellipses are one and two standard deviations.
 
 turn = np.linspace(0.0, 2.0 * np.pi, 100)
 circle = np.stack([np.cos(turn), np.sin(turn)])
@@ -54,9 +54,9 @@ figure, grid = plt.subplots(2, 3, figsize=(11, 7), layout="constrained")
 for number, axes in zip((0, 1, 3, 10, 30), grid.flat, strict=False):
     posterior = posteriors[number]
     joint = posterior.log_joint(encoded)
-    shares = np.exp(joint - joint.max(axis=1, keepdims=True))
-    shares /= shares.sum(axis=1, keepdims=True)
-    axes.scatter(*rows.T, c=shares @ palette, s=9, alpha=0.7, linewidths=0)
+    responsibilities = np.exp(joint - joint.max(axis=1, keepdims=True))
+    responsibilities /= responsibilities.sum(axis=1, keepdims=True)
+    axes.scatter(*rows.T, c=responsibilities @ palette, s=9, alpha=0.7, linewidths=0)
     density: object = posterior.densities["rows"]
     means, covariances = getattr(density, "mean"), getattr(density, "covariance")  # noqa: B009
     for k in range(3):
@@ -69,5 +69,5 @@ for number, axes in zip((0, 1, 3, 10, 30), grid.flat, strict=False):
 last = grid.flat[5]
 last.plot(np.arange(len(likelihoods)), likelihoods, color="#333333", marker=".", markersize=4)
 last.yaxis.tick_right()
-last.set(title="log-likelihood: it never falls", xlabel="steps")
+last.set(title="log-likelihood", xlabel="steps")
 plt.show()

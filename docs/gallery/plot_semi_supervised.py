@@ -2,9 +2,9 @@
 Few labels, many rows
 =====================
 
-Labels are dear and rows are cheap. Six rows have a label, nearly six hundred have none. Where a label is
-known the row belongs to its class; where it is missing, EM shares the row among the classes as the model of
-that moment thinks. It is the same model and the same ``fit``: only some labels are None.
+Labels are expensive and rows are cheap. Six rows have a label, nearly six hundred have none. A row with a
+label belongs to its class; EM divides a row without a label among the classes, by the responsibilities of
+the present model. The model and ``fit`` are the same: only some labels are None.
 """
 
 import matplotlib.pyplot as plt

@@ -2,11 +2,11 @@
 A sinusoid from nine bumps
 ==========================
 
-A model that is linear in its weights follows a curve if what it weighs are functions: nine Gaussian bumps,
-evenly over the range. After 1, 2, 4 and 25 points of a noisy sinusoid (dashed): left, the predicted mean
-and one standard deviation about it, noise included; right, functions drawn from the posterior.
+A model that is linear in its coefficients follows a curve if its features are functions: here nine Gaussian
+bumps, evenly over the range. After 1, 2, 4 and 25 points of a noisy sinusoid (dashed): left, the predicted
+mean and one standard deviation about it, noise included; right, functions drawn from the posterior.
 
-Where no point has been, functions differ, and the band is wide. With more points it narrows to the noise.
+Far from the points, functions differ, and the band is wide. With more points it narrows to the noise.
 """
 
 import matplotlib.pyplot as plt

@@ -4,8 +4,8 @@ Rounding error after forgetting
 
 Learn 200,000 rows, forget all but 200 in another order, and read the variance of the 200. Running sums in
 float64 lose two digits for every digit of the mean, and all of them at a million; the centred formulas of
-Welford and Chan lose nearly one. Sums kept as integers lose nothing: the bits are those of observing the 200
-alone.
+Welford and Chan lose nearly one. Sums kept as integers lose nothing: the bits equal those of observing only
+the 200.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ def running_sums(shards: list[Array], removed: list[Array]) -> float:
 
 
 def centred(shards: list[Array], removed: list[Array]) -> float:
-    """Mean and scatter, merged and taken apart by Chan's formulas."""
+    """Mean and scatter, merged and subtracted by Chan's formulas."""
     n, mean, scatter = 0, 0.0, 0.0
     for x in shards:
         m, step = len(x), x.mean() - mean
@@ -66,7 +66,7 @@ figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, error), marker in zip(errors.items(), "sov", strict=True):
     axes.loglog(MEANS, error, marker=marker, label=name)
 axes.axhline(1.0, color="grey", linewidth=0.8, linestyle=":")
-axes.text(2e3, 1.6, "no digit is right", color="grey", fontsize="small")
+axes.text(2e3, 1.6, "no correct digit", color="grey", fontsize="small")
 axes.set(xlabel="mean of the data (standard deviation 1)", ylabel="relative error of the variance")
 axes.legend(frameon=False, loc="upper left")
 plt.show()
