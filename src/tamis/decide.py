@@ -58,6 +58,19 @@ def probabilities(log_joint: ArrayLike) -> Array:
     return p
 
 
+def log_odds(log_joint: Array) -> Array:
+    """Of the second class against the first (n,) if there are two; else the log-joint itself.
+
+    >>> log_odds(np.array([[-3.0, -1.0], [-np.inf, -np.inf]])).tolist()
+    [2.0, 0.0]
+    """
+    if log_joint.shape[1] != 2:
+        return log_joint[:, 0] if log_joint.shape[1] == 1 else log_joint
+    with np.errstate(invalid="ignore"):
+        odds = log_joint[:, 1] - log_joint[:, 0]
+    return np.where(np.isnan(odds), 0.0, odds)
+
+
 def expected_losses(log_joint: ArrayLike, loss: ArrayLike) -> Array:
     """The expected cost of each action, (n, actions), for a loss matrix (classes, actions).
 

@@ -4,6 +4,7 @@ Arrays, SciPy's sparse matrices and frames all become a `Table`. The types decid
 an integer may be a count or a category, and the user of the model chooses.
 """
 
+import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -322,3 +323,15 @@ def _read_objects(values: NDArray[Any]) -> tuple[Kind, NDArray[Any]]:
     if kinds <= {"number", "integer"}:
         return ("integer" if kinds == {"integer"} else "number"), arrays.column(values, "the column")
     return ("bool" if kinds == {"bool"} else "category"), values
+
+
+def make_frame(columns: dict[Any, Any], library: str | None, like: Any = None) -> Any:
+    """A frame of that library, with the row names of the one it is like; an array if there is no library."""
+    if library == "pandas":
+        pandas = importlib.import_module("pandas")
+        return pandas.DataFrame(columns, index=getattr(like, "index", None))
+    if library in ("polars", "pyarrow", "modin", "cudf"):
+        narwhals = importlib.import_module("narwhals.stable.v2")
+        frame = narwhals.from_dict({str(name): list(c) for name, c in columns.items()}, backend=library)
+        return frame.to_native()
+    return np.column_stack(list(columns.values()))

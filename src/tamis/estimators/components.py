@@ -12,10 +12,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
-from tamis.estimators import answers
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
-from tamis.estimators.reading import make_generator
+from tamis.estimators.reading import make_generator, read_folds
 from tamis.inputs import read_first_table, read_next_table, read_numbers, read_weights
 from tamis.models.components import (
     Components,
@@ -41,7 +40,7 @@ from tamis.models.components import (
 from tamis.parameters import check_integer, check_nonnegative
 from tamis.schema import Schema
 from tamis.stats import Moments
-from tamis.tables import Table
+from tamis.tables import Table, make_frame
 from tamis.warning import warn
 
 _DROP = "drop or fill those rows"
@@ -413,7 +412,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         schema: Schema = self.state_.schema
         if schema.library is None or schema.names is None:
             return rows
-        return answers.frame(dict(zip(schema.names, rows.T, strict=True)), schema.library)
+        return make_frame(dict(zip(schema.names, rows.T, strict=True)), schema.library)
 
     def explain(self, X: object, component: int | None = None) -> LinearExplanation:
         """Each column's part in a row's code; without `component`, in its squared reconstruction error."""
@@ -442,7 +441,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         """
         table, _ = read_first_table(X)
         refuse_gaps(table, _DROP)
-        fold = answers.fold_of_each(folds, table.rows, None, groups, random_state)
+        fold = read_folds(folds, table.rows, None, groups, random_state)
         part = np.arange(table.rows) if fold is None else fold
         return cross_validate(self._model(), table, part, read_weights(sample_weight, table.rows))
 

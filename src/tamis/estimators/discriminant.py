@@ -1,4 +1,4 @@
-"""Gaussian discriminants: a multivariate Gaussian a class, and the directions that tell classes apart."""
+"""Gaussian discriminants: a multivariate Gaussian per class, and the directions that separate classes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,12 +33,12 @@ class GaussianDiscriminant(GenerativeClassifier):
     ----------
     covariance : "tied", "full", "diag" or "spherical"
         One covariance for all classes (linear discriminant analysis), one each (quadratic), variances only
-        (naive Bayes), or one variance a class.
+        (naive Bayes), or one variance per class.
     shrinkage : float from 0 to 1 or "auto", optional
-        How far covariances are drawn to a multiple of the identity, with estimate="mle". "auto" draws that
-        of each class to a multiple of its variances, by Ledoit and Wolf's coefficient. `fit` chooses it from
-        the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep what was
-        chosen, and a class that comes later gets the mean.
+        How far covariances are shrunk toward a multiple of the identity, with estimate="mle". "auto" shrinks
+        that of each class toward a multiple of its variances, by Ledoit and Wolf's coefficient. `fit` chooses
+        it from the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep
+        it, and a class that comes later gets the mean.
     estimate : "mean", "map", "mle" or "predictive"
         All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
         columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
@@ -112,7 +112,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return {_BLOCK: block}
 
     def _shrinkage(self) -> Shrinkage:
-        """As given; for "auto" what `fit` chose, once it has."""
+        """As given; for "auto" the coefficients that `fit` chose, once it has."""
         fitted = self._find_state()
         if is_automatic(self.shrinkage) and fitted is not None:
             block = fitted.model.blocks[_BLOCK]
@@ -185,7 +185,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def priors_(self) -> Array:
-        """The probability of each class: as given, or its share of the rows."""
+        """The probability of each class: as given, or its fraction of the rows."""
         self._state_for("priors_")
         return np.exp(self.posterior_.log_prior)
 
@@ -247,9 +247,9 @@ class GaussianDiscriminant(GenerativeClassifier):
 
 
 class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianDiscriminant):  # type: ignore[misc]
-    """Fisher's discriminant: the directions in which classes lie far apart for their spread.
+    """Fisher's discriminant: the directions with the largest variance between classes over that within.
 
-    `transform` projects rows on them; `predict` and its kin are those of the tied Gaussian discriminant.
+    `transform` projects rows on them; `predict` is that of the tied Gaussian discriminant.
 
     Parameters
     ----------
@@ -318,12 +318,12 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     @property
     def xbar_(self) -> Array:
-        """What is projected to zero."""
+        """The point that is projected to zero."""
         return self._projection("xbar_").centre
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """Of the variance between classes, the share of each direction."""
+        """The fraction of the variance between classes in each direction."""
         return self._projection("explained_variance_ratio_").ratios
 
     @property

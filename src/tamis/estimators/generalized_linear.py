@@ -13,7 +13,6 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
-from tamis.estimators import answers
 from tamis.estimators.base import with_callbacks
 from tamis.estimators.linear import (
     CoefficientSummary,
@@ -25,6 +24,7 @@ from tamis.estimators.linear import (
 from tamis.estimators.newton import NewtonFace, NewtonState, restore_fit, warn_if_unbounded
 from tamis.estimators.reading import make_generator, read_target
 from tamis.inputs import read_first_table, read_weights
+from tamis.models.explanation import linear_terms
 from tamis.models.linear import generalized
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import Fit, PosteriorForm, make_prior
@@ -375,7 +375,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         each = np.broadcast_to(coefficients, (n, len(coefficients)))
         offsets = _read_offsets(offset, exposure, n, fitted.response)
         baseline = np.full(n, self.intercept_ + float(coefficients @ mean))
-        terms = answers.linear_terms(table, mean, each, schema, X)
+        terms = linear_terms(table, mean, each, schema, X)
         names = tuple(schema.name(j) for j in range(schema.width))
         return LinearExplanation(terms, baseline if offsets is None else baseline + offsets, names)
 

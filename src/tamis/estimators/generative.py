@@ -1,28 +1,39 @@
-"""The face of every generative classifier: scikit-learn's verbs, and those of the algebra."""
+"""The base of naive Bayes, discriminants and mixtures: scikit-learn's verbs, and those of the algebra.
+
+The state is a statistic; the posterior is inferred from it when it is first needed. To learn is to add to the
+statistic. `GenerativeFace` is the base of all these faces, `GenerativeClassifier` that of those with labels.
+"""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from tamis import decide, validate
 from tamis.arrays import Array
-from tamis.estimators import answers
-from tamis.estimators.base import with_callbacks
-from tamis.estimators.generative_face import GenerativeFace
-from tamis.estimators.generative_state import GenerativeState
-from tamis.estimators.reading import read_labels
-from tamis.inputs import read_few_rows, read_first_table, read_next_table, read_weights
-from tamis.models.generative import Generative, LabelledRows, em
+from tamis.estimators.base import TableFace, with_callbacks
+from tamis.estimators.reading import make_generator, read_folds, read_labels
+from tamis.estimators.saved import check_statistic
+from tamis.inputs import read_few_rows, read_first_table, read_next_table, read_weights, to_label_array
+from tamis.models.explanation import Explanation, choose_classes, frame_like
+from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior, em
+from tamis.models.generative.contrasts import contribute
+from tamis.models.generative.em import History
 from tamis.models.generative.model import all_classes, classes_of
-from tamis.parameters import check_class_probabilities, check_em_options, check_nonnegative
+from tamis.models.generative.state import GenerativeState
+from tamis.parameters import (
+    check_class_probabilities,
+    check_decay_factor,
+    check_em_options,
+    check_nonnegative,
+)
 from tamis.schema import Schema
-from tamis.stats import Keys, Labels, Tally
-from tamis.tables import Table, runs
+from tamis.stats import Joint, Keys, Labels, Tally
+from tamis.tables import Table, make_frame, runs
 from tamis.warning import warn
 
 _CELLS = 1 << 22  # log-probabilities in memory at a time
@@ -35,8 +46,316 @@ _UNCALIBRATED = {
 _REMEDY = "expected some rows told right and some wrong: calibrate with more rows, or undo it by infer()"
 
 
+class GenerativeFace(TableFace[GenerativeState]):
+    """The base of all generative faces; each defines its blocks of columns."""
+
+    @property
+    def _sparse(self) -> bool:
+        """Whether sparse rows are taken."""
+        return True
+
+    @property
+    def _takes_missing(self) -> bool:
+        """Whether NaN is taken, for a value that is missing."""
+        return True
+
+    _learned_with: ClassVar[tuple[str, ...]] = ()  # parameters by which rows are summed
+
+    max_iter: int
+    tol: float
+    verbose: int
+
+    def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
+        """The blocks of a model of these columns."""
+        raise NotImplementedError
+
+    def _class_prior(self, classes: Keys) -> dict[str, Any]:
+        """The arguments of `Generative` that define the probabilities of the classes."""
+        return {}
+
+    def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
+        return Generative(self._blocks(schema), classes=declared, **self._class_prior(classes))
+
+    def _describe_choice(self) -> Any:
+        """For a file: what was chosen from the rows besides their sums; None for most faces."""
+        return None
+
+    def _restore_choice(self, model: Generative, description: Any) -> Generative:
+        """The model with the choice that a file describes."""
+        return model
+
+    # ── the algebra ──
+
+    def merge(self, *others: Self) -> Self:
+        """Add the statistics of other models of the same class and columns."""
+        states = self._states_to_merge(others)
+        schema = states[0].schema
+        for state in states[1:]:
+            schema = schema.with_kinds_of(state.schema)
+        fitted, *rest = (self._adopt_kinds(state, state.schema.with_kinds_of(schema)) for state in states)
+        statistic, declared = fitted.statistic, fitted.declared
+        for theirs in rest:
+            if not theirs.model.sums_like(fitted.model):
+                raise ValueError(
+                    "the models sum rows in different ways, expected the same families of the same columns, "
+                    "the same form of covariance and the same thresholds: fit them alike"
+                )
+            statistic = statistic + theirs.statistic
+            declared = declared.union(theirs.declared)[0]
+        self._class_prior(all_classes(statistic, declared))
+        self._fitted = fitted.replace(statistic, declared)
+        return self
+
+    def decay(self, factor: float) -> Self:
+        """Let everything learned so far count `factor` times as much."""
+        fitted = self.state_
+        self._fitted = fitted.replace(fitted.statistic * check_decay_factor(factor))
+        return self
+
+    def infer(self, **params: Any) -> Self:
+        """Set parameters and infer again from the statistic, without reading data again.
+
+        The temperature that `calibrate` fitted belongs to the old parameters and is dropped.
+        """
+        fitted = self.state_
+        before = self.get_params(deep=False)
+        for name in self._learned_with:
+            if name in params and params[name] != before[name]:
+                raise ValueError(
+                    f"got {name}={params[name]!r}, expected {before[name]!r}, which the rows were learned "
+                    "with: fit a new model instead"
+                )
+        with self._try_params(params):
+            model = self._model(fitted.schema, Keys(()), Keys(()))
+            if not model.sums_like(fitted.model):
+                raise ValueError(
+                    f"got {_format_params(params)}, by which rows are summed in another way than "
+                    "those that were learned: fit a new model instead"
+                )
+            posterior = self._infer_posterior(fitted)
+        self._fitted = GenerativeState(
+            fitted.schema,
+            model,
+            fitted.statistic,
+            fitted.declared,
+            posterior,
+            fitted.history,
+        )
+        return self
+
+    def _observe(self, fitted: GenerativeState, table: Table, labels: Labels, weights: Array | None) -> Joint:
+        model = fitted.model
+        return model.observe(LabelledRows(model.encode(table), labels, weights))
+
+    # ── what was learned ──
+
+    def _infer_posterior(self, fitted: GenerativeState) -> Posterior:
+        keys = all_classes(fitted.statistic, fitted.declared)
+        return self._model(fitted.schema, keys, fitted.declared).infer(fitted.statistic)
+
+    @property
+    def posterior_(self) -> Posterior:
+        """What was inferred from the statistic with the present parameters."""
+        fitted = self.state_
+        if fitted.posterior is None:
+            fitted.posterior = self._infer_posterior(fitted)
+        return fitted.posterior
+
+    @property
+    def statistic_(self) -> Joint:
+        """The sufficient statistic of all rows that were learned."""
+        return self._state_for("statistic_").statistic
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of all answers."""
+        fitted = self._state_for("classes_")
+        if fitted.classes is None:
+            keys = all_classes(fitted.statistic, fitted.declared)
+            fitted.classes = to_label_array(keys)
+        return fitted.classes
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of EM; 1 where all labels were given."""
+        history = self._state_for("n_iter_").history
+        return 1 if history is None else history.iterations
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the log-likelihood gained less than `tol` in the end; True where all labels were given."""
+        history = self._state_for("converged_").history
+        return history is None or history.converged
+
+    @property
+    def lower_bound_(self) -> float:
+        """The mean log-likelihood per row that the last iteration of EM began with.
+
+        An iteration never lowers the log-likelihood where there is no prior, so that this is a lower bound
+        on that of the fitted model. Rows with a label count with it: log p(x, label).
+        """
+        return float(self.lower_bounds_[-1])
+
+    @property
+    def lower_bounds_(self) -> Array:
+        """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
+        history = self._state_for("lower_bounds_").history
+        if history is None:
+            raise AttributeError(
+                "lower_bounds_ needs a fit by EM: all labels were given, so there was nothing to iterate"
+            )
+        return history.lower_bounds
+
+    def _warn_unless_converged(self, history: History) -> None:
+        if not history.converged:
+            warn(
+                f"EM did not converge in max_iter={history.iterations} iterations: raise max_iter or tol",
+                ConvergenceWarning,
+            )
+
+    @property
+    def class_count_(self) -> Array:
+        """The weight of each class."""
+        self._state_for("class_count_")
+        posterior = self.posterior_
+        counts: Any = self.statistic_["classes"]
+        weights = np.zeros(len(posterior.keys))
+        weights[posterior.keys.find(counts.terms)] = counts.total.value
+        return weights
+
+    @property
+    def class_log_prior_(self) -> Array:
+        """log p(class)."""
+        self._state_for("class_log_prior_")
+        return self.posterior_.log_prior
+
+    @property
+    def log_evidence_(self) -> float:
+        """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
+        self._state_for("log_evidence_")
+        return self.posterior_.log_evidence()
+
+    # ── answers ──
+
+    def _read_rows(self, X: object, fitted: GenerativeState) -> Table:
+        """Further rows of the same columns; words in a column of unknown kind count as missing."""
+        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+        return table.blank_categories(fitted.schema.unknown_columns)
+
+    def _adopt_kinds(self, fitted: GenerativeState, schema: Schema) -> GenerativeState:
+        """The state that a model of these kinds of columns would have after the same rows."""
+        if schema is fitted.schema:
+            return fitted
+        return fitted.with_columns(schema, self._model(schema, Keys(()), Keys(())))
+
+    def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
+        fitted = self.state_
+        table = self._read_rows(X, fitted)
+        return self.posterior_, fitted.model.encode(table, learn=False), table
+
+    def predict_joint_log_proba(self, X: object) -> Array:
+        """log p(x, class), (n, classes)."""
+        posterior, rows, _ = self._encode(X)
+        return posterior.log_joint(rows)
+
+    def predict_log_proba(self, X: object) -> Array:
+        """log p(class | x), (n, classes)."""
+        return decide.log_probabilities(self._apply_temperature(self.predict_joint_log_proba(X)))
+
+    def predict_proba(self, X: object) -> Array:
+        """p(class | x), (n, classes)."""
+        return decide.probabilities(self._apply_temperature(self.predict_joint_log_proba(X)))
+
+    def _apply_temperature(self, joint: Array) -> Array:
+        temperature = self.state_.temperature
+        return joint if temperature == 1.0 else decide.Temperature(temperature).apply(joint)
+
+    @property
+    def temperature_(self) -> float:
+        """The divisor of log-odds before they become probabilities: 1 until `calibrate` sets it."""
+        return self._state_for("temperature_").temperature
+
+    def decision_function(self, X: object) -> Array:
+        """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
+        return decide.log_odds(self.predict_joint_log_proba(X))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Draw rows, a frame if the model was fitted to one, and their labels."""
+        if int(n_samples) != n_samples or n_samples < 1:
+            raise ValueError(f"got n_samples={n_samples}, expected a whole number of at least 1")
+        schema = self.state_.schema
+        group, blocks = self.posterior_.draw(make_generator(random_state), int(n_samples))
+        columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
+        for name, block in self._blocks(schema).items():
+            places = range(schema.width) if block.columns is None else block.columns
+            for place, values in zip(places, blocks[name], strict=True):
+                columns[place] = _restore_type(values, schema.kind(place), block.type_of_draws)
+        labels = self.classes_[group]
+        if schema.library is not None and schema.names is not None:
+            return make_frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
+        if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # flags stay flags
+            columns = [values.astype(object) for values in columns]
+        return np.column_stack(columns), labels
+
+    def explain(self, X: object, for_: object = None, against: object = None) -> Explanation:
+        """How much each column adds to the log-odds of one class against another; see `Explanation`.
+
+        With two classes it is the second against the first; with more, the likeliest class of each row
+        against the next, unless they are named.
+        """
+        posterior, rows, table = self._encode(X)
+        if len(posterior.keys) < 2:
+            raise ValueError("got a model of one class, expected two or more to compare")
+        one, other = choose_classes(posterior.log_joint(rows), posterior.keys, for_, against)
+        schema = self.state_.schema
+        parts = contribute(self._blocks(schema), posterior, rows, one, other, schema.width)
+        return Explanation(
+            frame_like(parts.terms, schema, table, X),
+            parts.rest,
+            parts.prior,
+            self.classes_[one],
+            self.classes_[other],
+            tuple(schema.name(j) for j in range(schema.width)),
+        )
+
+    # ── files ──
+
+    def describe_state(self) -> dict[str, Any]:
+        fitted = self.state_
+        schema, history = fitted.schema, fitted.history
+        return {
+            "schema": schema.to_tuple(),
+            "statistic": fitted.statistic,
+            "declared": fitted.declared,
+            "history": history
+            and {
+                "log_likelihoods": np.array(history.log_likelihoods),
+                "weight": history.weight,
+                "converged": history.converged,
+            },
+            "temperature": fitted.temperature,
+            "choice": self._describe_choice(),
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        schema, history = Schema(*state["schema"]), state["history"]
+        model = self._model(schema, Keys(()), Keys(()))
+        check_statistic(model, state["statistic"], schema.width)
+        self._fitted = GenerativeState(
+            schema,
+            self._restore_choice(model, state.get("choice")),
+            state["statistic"],
+            state["declared"],
+            history=history
+            and History(
+                tuple(history["log_likelihoods"].tolist()), float(history["weight"]), history["converged"]
+            ),
+            temperature=float(state["temperature"]),
+        )
+
+
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
-    """What all generative classifiers do. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
+    """The base of generative classifiers. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
 
     priors: ArrayLike | Mapping[Any, float] | None = None  # the classes' probabilities
     missing_label: object
@@ -46,16 +365,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return {"prior": check_class_probabilities(self.priors, classes)}
 
     def _counts_classes(self) -> bool:
-        """Whether a class that is new needs no probability to be given for it."""
+        """Whether the probabilities of the classes are counted, so that a new class needs none given."""
         return self.priors is None
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:
-        found = super()._model(schema, classes, declared)
+        model = super()._model(schema, classes, declared)
         weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
-        return replace(found, unlabelled_weight=weight)
+        return replace(model, unlabelled_weight=weight)
 
     def _refuse_classes(self, schema: Schema, classes: Keys) -> None:
-        """Raise if the parameters do not fit these columns and classes; for a face that has such ones."""
+        """Raise if the parameters do not fit these columns and classes; most faces have none to check."""
 
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
@@ -65,30 +384,30 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
         """
         table, schema = read_first_table(X, self._sparse)
-        filed = read_labels(y, table.rows, self.missing_label)
-        weighed = read_weights(sample_weight, table.rows)
-        filed, weighed, table = _weighty(filed, weighed, table)
-        if not len(filed.keys):
+        labels = read_labels(y, table.rows, self.missing_label)
+        weights = read_weights(sample_weight, table.rows)
+        labels, weights, table = _drop_weightless(labels, weights, table)
+        if not len(labels.keys):
             raise ValueError("no row has a label, expected at least one: see tamis.Mixture for none")
-        model = self._model(schema, filed.keys, Keys(()))
-        self._refuse_classes(schema, filed.keys)
-        evidence = LabelledRows(model.encode(table), filed, weighed)
-        known = evidence.select_labelled()
-        statistic = model.observe(known)
-        model = model.choose(known, statistic)
+        model = self._model(schema, labels.keys, Keys(()))
+        self._refuse_classes(schema, labels.keys)
+        data = LabelledRows(model.encode(table), labels, weights)
+        labelled = data.select_labelled()
+        statistic = model.observe(labelled)
+        model = model.choose(labelled, statistic)
         posterior = model.infer(statistic)
         history = None
-        if (filed.group < 0).any():
+        if (labels.group < 0).any():
             check_em_options(self.max_iter, self.tol)
             with self._report_progress(self.max_iter, X, y) as watch:
-                outcome = em.run(model, evidence, posterior, self.max_iter, self.tol, watch=watch)
+                outcome = em.run(model, data, posterior, self.max_iter, self.tol, watch=watch)
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
             self._warn_unless_converged(history)
         self._fitted = GenerativeState(schema, model, statistic, Keys(()), posterior, history)
         return self
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Learn more rows: the model is as if all had come at once. New classes and categories just work.
+        """Learn more rows: the model is as if all had come at once. Classes and categories may be new.
 
         `classes` may name classes that are still to come, and need not.
         """
@@ -103,16 +422,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 return self
             table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
             fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
-        filed = read_labels(y, table.rows, self.missing_label)
-        if (filed.group < 0).any():
+        labels = read_labels(y, table.rows, self.missing_label)
+        if (labels.group < 0).any():
             raise ValueError(
-                f"label {int(np.argmax(filed.group < 0))} is missing, expected all labels in partial_fit: "
+                f"label {int(np.argmax(labels.group < 0))} is missing, expected all labels in partial_fit: "
                 "leave those rows out, or call fit with all rows"
             )
-        weighed = read_weights(sample_weight, table.rows)
-        filed, weighed, table = _weighty(filed, weighed, table)
-        declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
-        part = self._observe(fitted, table, filed, weighed)
+        weights = read_weights(sample_weight, table.rows)
+        labels, weights, table = _drop_weightless(labels, weights, table)
+        declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
+        part = self._observe(fitted, table, labels, weights)
         statistic = part if fitted.is_empty else fitted.statistic + part
         self._class_prior(all_classes(statistic, declared))
         self._fitted = fitted.replace(statistic, declared)
@@ -124,7 +443,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return None
 
     def partial_fit_sums(self, sums: Tally, classes: object = None) -> Self:
-        """Learn rows of counts that were summed elsewhere: how many there are of each class, and their sums.
+        """Learn rows of counts that were summed elsewhere: the number of rows of each class, and their sums.
 
         >>> import tamis
         >>> sums = tamis.stats.Tally.observe([[3, 0], [1, 1], [0, 4]], by=["ham", "ham", "spam"])
@@ -142,7 +461,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         elif width != fitted.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {fitted.schema.width}")
         part = fitted.model.convert_sums(sums)
-        declared = fitted.declared if classes is None else fitted.declared.union(_declared(classes))[0]
+        declared = fitted.declared if classes is None else fitted.declared.union(_read_classes(classes))[0]
         statistic = part if fitted.is_empty else fitted.statistic + part
         fitted.model.refuse_impossible(statistic)
         self._class_prior(all_classes(statistic, declared))
@@ -150,23 +469,23 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def _takes(self, fitted: GenerativeState, values: Array, named: list[Any]) -> bool:
-        """Whether rows are sure to be learned without a complaint, so that they may wait."""
+        """Whether rows are sure to be learned without an error, so that they may be summed later."""
         return fitted.model.admits(values) and self.missing_label not in named and self._counts_classes()
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Forget rows that were learned, with their labels and weights: as if they had never come."""
+        """Forget rows that were learned, with their labels and weights: as if they had never been learned."""
         fitted = self.state_
-        table, filed = self._learned_rows(fitted, X, y)
+        table, labels = self._read_learned(fitted, X, y)
         known = set(classes_of(fitted.statistic))
-        for key in filed.keys:
+        for key in labels.keys:
             if key not in known:
                 raise ValueError(
                     f"label {key!r} was never learned, expected one of {classes_of(fitted.statistic)!r}: "
                     "nothing was changed"
                 )
-        weighed = read_weights(sample_weight, table.rows)
-        filed, weighed, table = _weighty(filed, weighed, table)
-        rest = fitted.statistic - self._observe(fitted, table, filed, weighed)
+        weights = read_weights(sample_weight, table.rows)
+        labels, weights, table = _drop_weightless(labels, weights, table)
+        rest = fitted.statistic - self._observe(fitted, table, labels, weights)
         keys = all_classes(rest, fitted.declared)
         self._model(fitted.schema, keys, fitted.declared).refuse_impossible(rest)
         if not len(classes_of(rest)):
@@ -178,7 +497,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def predict(self, X: object) -> NDArray[Any]:
-        """The most probable class of each row; no more than some rows' probabilities are held at a time."""
+        """The most probable class of each row; many rows are scored in parts, to save memory."""
         posterior, rows, _ = self._encode(X)
         if len(rows) * len(posterior.keys) <= _CELLS:
             return np.asarray(self.classes_[posterior.log_joint(rows).argmax(axis=1)])
@@ -205,40 +524,43 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         groups: object = None,
         random_state: Any = None,
     ) -> validate.HeldOut:
-        """Answers for each row from a model that never saw its fold, for the price of one pass.
+        """Predictions for each row by a model that never saw its fold, for the price of one pass.
 
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. Rows
-        of no weight are left out of the answer.
+        of no weight are left out of the result.
         """
         table, schema = read_first_table(X, self._sparse)
-        filed = read_labels(y, table.rows, self.missing_label)
-        if (filed.group < 0).any():
+        labels = read_labels(y, table.rows, self.missing_label)
+        if (labels.group < 0).any():
             raise ValueError("a label is missing, expected all of them to be known in cross-validation")
-        weighed = read_weights(sample_weight, table.rows)
-        if weighed is not None and not weighed.all():
-            kept = np.flatnonzero(weighed)
+        weights = read_weights(sample_weight, table.rows)
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
             folds = folds if np.ndim(folds) == 0 else np.asarray(folds)[kept]
             groups = None if groups is None else np.asarray(groups)[kept]
-            filed, weighed, table = _weighty(filed, weighed, table)
-        model = self._model(schema, filed.keys, Keys(()))
-        evidence = LabelledRows(model.encode(table), filed, weighed)
-        return answers.held_out(model, evidence, folds, groups, random_state)
+            labels, weights, table = _drop_weightless(labels, weights, table)
+        model = self._model(schema, labels.keys, Keys(()))
+        data = LabelledRows(model.encode(table), labels, weights)
+        fold = read_folds(folds, len(data.rows), labels.group, groups, random_state)
+        if fold is None:
+            return validate.leave_one_out(model, data)
+        return validate.cross_validate(model, data, fold)
 
     def calibrate(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Make probabilities as sure as they are right, by rows that were learned, each left out in turn.
+        """Calibrate probabilities by rows that were learned, each left out in turn.
 
         One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
-        and `predict_log_proba` go by it. It changes no prediction. Where all rows are told right, or told no
+        and `predict_log_proba` use it. It changes no prediction. Where all rows are predicted right, or no
         better than by chance, no temperature is the best: it is held at a bound, with a ConvergenceWarning.
         """
-        fitted, evidence = self.state_, self._evidence(X, y, sample_weight)
+        fitted, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
         model = self._model(fitted.schema, self.posterior_.keys, fitted.declared)
-        held = validate.leave_one_out(model, evidence, fitted.statistic)
-        found = decide.Temperature.fit(held.log_joint, held.group, held.weights)
-        if found.is_at_bound:
-            happened = _UNCALIBRATED[found.value < 1.0].format(found.value)
-            warn(f"{happened}, {_REMEDY}", ConvergenceWarning)
-        self._fitted = fitted.replace(posterior=self.posterior_, temperature=found.value)
+        held = validate.leave_one_out(model, data, fitted.statistic)
+        temperature = decide.Temperature.fit(held.log_joint, held.group, held.weights)
+        if temperature.is_at_bound:
+            reason = _UNCALIBRATED[temperature.value < 1.0].format(temperature.value)
+            warn(f"{reason}, {_REMEDY}", ConvergenceWarning)
+        self._fitted = fitted.replace(posterior=self.posterior_, temperature=temperature.value)
         return self
 
     def tune(
@@ -252,8 +574,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Set the parameter named to the best of the values given, and infer again: `tune(alpha=[0.1, 1])`.
 
         By evidence what was learned is enough; leaving one out takes rows that were learned, with their
-        labels and weights, and reads them without learning them again. `tune_scores_` tells what each value
-        came to.
+        labels and weights, and reads them without learning them again. `tune_scores_` holds the score of
+        each value.
         """
         fitted = self.state_
         if len(grid) != 1:
@@ -269,9 +591,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         for value in values:
             if not isinstance(value, Hashable):
                 raise TypeError(f"got {name}={value!r} to try, expected values like numbers, words or None")
-            candidates[value] = self._candidate(fitted, {name: value})
-        data = self._evidence(X, y, sample_weight) if by == "leave-one-out" else fitted.statistic
-        choice = validate.choose(candidates, data, by)
+            candidates[value] = self._make_candidate(fitted, {name: value})
+        known = self._read_labelled_rows(X, y, sample_weight) if by == "leave-one-out" else fitted.statistic
+        choice = validate.choose(candidates, known, by)
         if len(candidates) > 1 and len(set(choice.scores.values())) == 1:
             raise ValueError(
                 f"all values of {name} come to the same by {by}, expected a parameter that makes a "
@@ -281,42 +603,58 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self.tune_scores_ = dict(choice.scores)
         return self
 
-    def _candidate(self, fitted: GenerativeState, params: dict[str, Any]) -> Generative:
-        other = clone(self).set_params(**params)
-        other._fitted = fitted  # which holds what was chosen from the rows
-        found: Generative = other._model(fitted.schema, self.posterior_.keys, fitted.declared)
-        return found
+    def _make_candidate(self, fitted: GenerativeState, params: dict[str, Any]) -> Generative:
+        """The model that these parameters make of the state."""
+        keys, before = self.posterior_.keys, self.get_params(deep=False)
+        try:
+            self.set_params(**params)
+            return self._model(fitted.schema, keys, fitted.declared)
+        finally:
+            self.set_params(**before)
 
-    def _learned_rows(self, fitted: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
+    def _read_learned(self, fitted: GenerativeState, X: object, y: object) -> tuple[Table, Labels]:
         """Rows that were learned, and their labels."""
         table = self._read_rows(X, fitted)
-        filed = read_labels(y, table.rows, self.missing_label)
-        if (filed.group < 0).any():
+        labels = read_labels(y, table.rows, self.missing_label)
+        if (labels.group < 0).any():
             raise ValueError("a label is missing, expected those that the rows were learned with")
-        return table, filed
+        return table, labels
 
-    def _evidence(self, X: object, y: object, sample_weight: object) -> LabelledRows:
-        """Rows that were learned, as the model keeps them."""
+    def _read_labelled_rows(self, X: object, y: object, sample_weight: object) -> LabelledRows:
+        """Rows that were learned, encoded."""
         fitted = self.state_
-        table, filed = self._learned_rows(fitted, X, y)
-        weighed = read_weights(sample_weight, table.rows)
-        filed, weighed, table = _weighty(filed, weighed, table)
-        return LabelledRows(fitted.model.encode(table), filed, weighed)
+        table, labels = self._read_learned(fitted, X, y)
+        weights = read_weights(sample_weight, table.rows)
+        labels, weights, table = _drop_weightless(labels, weights, table)
+        return LabelledRows(fitted.model.encode(table), labels, weights)
 
 
-def _declared(classes: object) -> Keys:
+def _read_classes(classes: object) -> Keys:
     if not isinstance(classes, Iterable) or isinstance(classes, str | bytes | Mapping):
         raise TypeError(f"got classes={classes!r}, expected a list of labels")
     return Keys.of(np.asarray(classes) if isinstance(classes, list | tuple) else classes)[0]
 
 
-def _weighty(filed: Labels, weighed: Array | None, table: Table) -> tuple[Labels, Array | None, Table]:
-    """Less the rows of no weight: a class or category that only they have was never there."""
-    if weighed is None or weighed.all():
-        return filed, weighed, table
-    kept = weighed > 0
-    left = filed.take(np.flatnonzero(kept))
-    seen = np.zeros(len(filed.keys), dtype=np.bool_)
-    seen[left.group[left.group >= 0]] = True
-    place = np.append(np.cumsum(seen) - 1, -1)
-    return Labels(filed.keys.keep(seen), place[left.group]), weighed[kept], table.take(np.flatnonzero(kept))
+def _drop_weightless(
+    labels: Labels, weights: Array | None, table: Table
+) -> tuple[Labels, Array | None, Table]:
+    """Drop rows of no weight: a class or category that only they have does not exist."""
+    if weights is None or weights.all():
+        return labels, weights, table
+    kept = weights > 0
+    group = labels.group[kept]
+    present = np.zeros(len(labels.keys), dtype=np.bool_)
+    present[group[group >= 0]] = True
+    place = np.append(np.cumsum(present) - 1, -1)
+    return Labels(labels.keys.keep(present), place[group]), weights[kept], table.take(np.flatnonzero(kept))
+
+
+def _restore_type(values: NDArray[Any], kind: str, draws: type[np.generic]) -> NDArray[Any]:
+    """Counts and flags as integers and flags again, if the column held those."""
+    if values.dtype.kind != "f" or draws is np.float64 or kind not in ("bool", "integer"):
+        return values
+    return values.astype(draws if kind == "bool" else np.int64)
+
+
+def _format_params(params: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in params.items())

@@ -16,9 +16,8 @@ from sklearn.base import RegressorMixin
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
-from tamis.estimators import answers
 from tamis.estimators.base import T, TableFace, with_callbacks
-from tamis.estimators.reading import make_generator
+from tamis.estimators.reading import make_generator, read_folds
 from tamis.inputs import read_first_table, read_next_table, read_numbers, read_targets, read_weights
 from tamis.models.linear import (
     BayesianLinear,
@@ -31,7 +30,7 @@ from tamis.models.linear.posterior import assess_coefficients
 from tamis.parameters import check_decay_factor
 from tamis.schema import Schema
 from tamis.stats import Gram
-from tamis.tables import Table
+from tamis.tables import Table, make_frame
 
 INTERCEPT = "(intercept)"
 _NAME_WIDTH = 14  # least width of names in the text
@@ -91,7 +90,7 @@ def assign_folds(
         folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[places]
         groups = None if groups is None else _check_per_row(groups, rows, "groups")[places]
     count = rows if places is None else len(places)
-    fold = answers.fold_of_each(folds, count, None, groups, random_state)
+    fold = read_folds(folds, count, None, groups, random_state)
     if fold is not None and len(np.unique(fold)) < 2:
         raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
     return fold
@@ -145,7 +144,7 @@ class CoefficientSummary:
                 f"a frame of {chosen} needs {chosen}, which is not installed: install it, name another "
                 "library, or use the attribute columns"
             )
-        return answers.frame({name: list(column) for name, column in self.columns.items()}, chosen)
+        return make_frame({name: list(column) for name, column in self.columns.items()}, chosen)
 
     def __str__(self) -> str:
         columns, coverage = self.columns, f"{100 * self.coverage:g} %"
@@ -258,7 +257,7 @@ def explain_terms(
     contributions: Any = terms
     if schema.names is not None and table.names is not None:
         library = type(X).__module__.partition(".")[0]
-        contributions = answers.frame(dict(zip(names, terms.T, strict=True)), library, like=X)
+        contributions = make_frame(dict(zip(names, terms.T, strict=True)), library, like=X)
     return LinearExplanation(contributions, baseline, names)
 
 

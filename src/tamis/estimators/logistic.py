@@ -15,13 +15,12 @@ from sklearn.base import ClassifierMixin
 
 from tamis import validate
 from tamis.arrays import Array
-from tamis.estimators import answers
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.explanation import Explanation
 from tamis.estimators.linear import CoefficientSummary, summarize
 from tamis.estimators.newton import SOLVERS, NewtonFace, NewtonState, restore_fit
-from tamis.estimators.reading import make_generator, read_labels
+from tamis.estimators.reading import make_generator, read_folds, read_labels
 from tamis.inputs import match_labels, read_first_table, read_weights, to_label_array
+from tamis.models.explanation import Explanation, choose_classes, linear_terms
 from tamis.models.linear import classification
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import PosteriorForm, make_prior
@@ -383,14 +382,14 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """
         state, _, scores = self._scores(X)
         response, schema = state.response, state.schema
-        one, other = answers.opponents(response.class_scores(scores), state.keys, for_, against)
+        one, other = choose_classes(response.class_scores(scores), state.keys, for_, against)
         table = self._table(X)
         coefficients, intercepts = state.fit.coefficients
         coefficients = response.class_scores(coefficients.T).T
         intercepts = response.class_scores(intercepts[None])[0]
         differences = coefficients[one] - coefficients[other]
         prior = intercepts[one] - intercepts[other] + differences @ state.fit.mean
-        terms = answers.linear_terms(table, state.fit.mean, differences, schema, X)
+        terms = linear_terms(table, state.fit.mean, differences, schema, X)
         names, classes = tuple(schema.name(j) for j in range(schema.width)), self.classes_
         return Explanation(terms, np.zeros(len(one)), prior, classes[one], classes[other], names)
 
@@ -413,7 +412,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         labels = self._read_labels(y, table.rows)
         self._refuse_options(labels.keys)
         weights = read_weights(sample_weight, table.rows)
-        fold = answers.fold_of_each(folds, table.rows, labels.group, groups, random_state)
+        fold = read_folds(folds, table.rows, labels.group, groups, random_state)
         state = self._fit_rows(self._rows_of(table, labels, weights), schema, labels.keys, X, y)
 
         def fit_rows(places: NDArray[np.int64], own: Labels) -> Callable[[NDArray[np.int64]], Array]:

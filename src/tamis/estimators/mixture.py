@@ -1,4 +1,4 @@
-"""Mixtures: the same models as the classifiers', fitted by EM where no label is given."""
+"""Mixtures: the models of the classifiers, fitted by EM to rows without labels."""
 
 from dataclasses import replace
 from typing import Any, Self
@@ -11,8 +11,7 @@ from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.generative_face import GenerativeFace
-from tamis.estimators.generative_state import GenerativeState
+from tamis.estimators.generative import GenerativeFace
 from tamis.estimators.reading import make_generator
 from tamis.inputs import read_first_table, read_next_table, read_weights
 from tamis.models.generative import (
@@ -32,6 +31,7 @@ from tamis.models.generative.column_blocks import (
 )
 from tamis.models.generative.gaussian_densities import precision_factors_of, precisions_of, refuse_collapse
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
+from tamis.models.generative.state import GenerativeState
 from tamis.parameters import check_em_options, check_integer, check_nonnegative
 from tamis.progress import Watch
 from tamis.schema import Schema
@@ -55,13 +55,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     prior : NormalInverseWishart, optional
         Of a Gaussian component; by default that of all rows together, worth `strength` of them.
     strength, alpha : float
-        What priors of Gaussian columns, and of probabilities and rates, are worth in observations.
+        The strength of priors of Gaussian columns, and of probabilities and rates, in observations.
     weight_alpha : float
         Pseudo-observations of every component.
     reg_covar : float
         Added to every variance, with estimate="mle"; the other estimates have a prior, and take 0 alone.
     hard : bool
-        Whether each row goes wholly to its most probable component, as in k-means (which also has one
+        Whether each row belongs to its most probable component alone, as in k-means (which also has one
         variance and one weight for all).
     init_params : "kmeans", "k-means++", "random_from_data" or "random"
         How EM starts: from components around the centres of k-means on a sample, around rows that are far
@@ -186,9 +186,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             table, schema = read_first_table(X, self._sparse)
         else:
             table, schema = read_next_table(X, last.schema, type(self).__name__, self._sparse), last.schema
-        weighed = read_weights(sample_weight, table.rows)
-        if weighed is not None and not weighed.all():
-            table, weighed = table.take(np.flatnonzero(weighed)), weighed[weighed > 0]
+        weights = read_weights(sample_weight, table.rows)
+        if weights is not None and not weights.all():
+            table, weights = table.take(np.flatnonzero(weights)), weights[weights > 0]
         keys = self._components()
         if table.rows < len(keys):
             raise ValueError(
@@ -196,13 +196,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             )
         check_em_options(self.max_iter, self.tol, self.n_init)
         model = self._model(schema, keys, keys)
-        evidence = _unlabelled(model.encode(table), keys, weighed)
+        data = _leave_unlabelled(model.encode(table), keys, weights)
         rng = make_generator(self.random_state)
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as watch:
             outcome = (
-                self._run(model, evidence, rng, watch)
+                self._run(model, data, rng, watch)
                 if last is None
-                else self._continue(last, model, evidence, watch)
+                else self._continue(last, model, data, watch)
             )
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
@@ -213,35 +213,33 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _run(
-        self, model: Generative, evidence: LabelledRows, rng: np.random.Generator, watch: Watch | None = None
+        self, model: Generative, data: LabelledRows, rng: np.random.Generator, watch: Watch | None = None
     ) -> em.Outcome:
-        """Start anew, `n_init` times."""
+        """Run EM `n_init` times, each from a start of its own."""
         k, start, tol = len(self._components()), self.init_params, self.tol
-        width = evidence.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
+        width = data.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
         given = em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
-        return em.best(model, evidence, k, rng, self.n_init, self.max_iter, tol, watch, start, given)
+        return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, watch, start, given)
 
     def _continue(
-        self, last: GenerativeState, model: Generative, evidence: LabelledRows, watch: Watch
+        self, last: GenerativeState, model: Generative, data: LabelledRows, watch: Watch
     ) -> em.Outcome:
-        """Go on from the components of the last fit."""
+        """Run EM from the components of the last fit."""
         posterior = self.posterior_
-        if len(posterior.keys) != len(evidence.labels.keys) or not model.sums_like(last.model):
+        if len(posterior.keys) != len(data.labels.keys) or not model.sums_like(last.model):
             raise ValueError(
                 f"got warm_start=True with other parameters than the last fit had ({len(posterior.keys)} "
                 "components), expected the same components, families and covariance: set warm_start=False"
             )
         history, before = last.history, None
-        if history is not None and history.weight == float(
-            evidence.weight().sum()
-        ):  # most likely the same rows
+        if history is not None and history.weight == float(data.weight().sum()):  # most likely the same rows
             before = history.log_likelihoods[-1]
-        return em.run(model, evidence, posterior, self.max_iter, self.tol, watch, before)
+        return em.run(model, data, posterior, self.max_iter, self.tol, watch, before)
 
     def merge(self, *others: Self) -> Self:
-        """Add other mixtures' components to these, each to the one of its number.
+        """Add other mixtures' components to these, each to the one of the same number.
 
-        That makes sense of mixtures that began as one: copies that went on to learn rows of their own.
+        That makes sense for mixtures that began as one: copies that learned rows of their own.
         """
         for other in others:
             if type(other) is type(self) and other.n_components != self.n_components:
@@ -251,22 +249,23 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return super().merge(*others)
 
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Share more rows among the components as they are, and add them: one step of online EM."""
+        """Add more rows by their responsibilities under the present components: one step of online EM."""
         if self._find_state() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self.state_
         table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse)
         fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
-        self._fitted = fitted.replace(fitted.statistic + self._shared(fitted, table, sample_weight))
+        self._fitted = fitted.replace(fitted.statistic + self._observe_rows(fitted, table, sample_weight))
         return self
 
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Take rows away as the components now share them: near what never learning them would have given.
+        """Subtract rows by their responsibilities under the present components.
 
-        Not exact, for the shares have moved since; a new `fit` without the rows is.
+        That is near a model that never learned them, and not exact, for responsibilities have changed since;
+        a new `fit` without the rows is exact.
         """
         fitted = self.state_
-        rest = fitted.statistic - self._shared(fitted, self._read_rows(X, fitted), sample_weight)
+        rest = fitted.statistic - self._observe_rows(fitted, self._read_rows(X, fitted), sample_weight)
         fitted.model.refuse_impossible(rest)
         counted: Any = rest["classes"]
         if not counted.weight.value > 0:
@@ -277,18 +276,18 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self._fitted = fitted.replace(rest)
         return self
 
-    def _shared(self, fitted: GenerativeState, table: Table, sample_weight: object) -> Joint:
-        weighed = read_weights(sample_weight, table.rows)
+    def _observe_rows(self, fitted: GenerativeState, table: Table, sample_weight: object) -> Joint:
+        weights = read_weights(sample_weight, table.rows)
         posterior = self._infer_posterior(fitted) if fitted.posterior is None else fitted.posterior
-        evidence = _unlabelled(fitted.model.encode(table), posterior.keys, weighed)
-        return replace(fitted.model, hard=bool(self.hard)).observe(evidence, posterior)
+        data = _leave_unlabelled(fitted.model.encode(table), posterior.keys, weights)
+        return replace(fitted.model, hard=bool(self.hard)).observe(data, posterior)
 
     def predict(self, X: object) -> NDArray[np.int64]:
         """The most probable component of each row."""
         return np.asarray(self.predict_joint_log_proba(X).argmax(axis=1))
 
     def fit_predict(self, X: object, y: object = None, sample_weight: object = None) -> NDArray[np.int64]:
-        """Fit, and say the most probable component of each row."""
+        """Fit, and return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)  # type: ignore[no-any-return]
 
     def score_samples(self, X: object) -> Array:
@@ -297,9 +296,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """The mean log p(x) of the rows."""
-        found = self.score_samples(X)
-        weighed = read_weights(sample_weight, len(found))
-        return float(np.average(found, weights=weighed))
+        log_densities = self.score_samples(X)
+        weights = read_weights(sample_weight, len(log_densities))
+        return float(np.average(log_densities, weights=weights))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows and their components from the model; by default with its own `random_state`."""
@@ -307,53 +306,53 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def bic(self, X: object) -> float:
         """Schwarz's criterion of the rows: less is better."""
-        found = self.score_samples(X)
-        return float(self.n_parameters_ * np.log(len(found)) - 2.0 * found.sum())
+        log_densities = self.score_samples(X)
+        return float(self.n_parameters_ * np.log(len(log_densities)) - 2.0 * log_densities.sum())
 
     def aic(self, X: object) -> float:
         """Akaike's criterion of the rows: less is better."""
         return float(2.0 * self.n_parameters_ - 2.0 * self.score_samples(X).sum())
 
     def lower_bound(self, X: object, given: "Mixture | None" = None) -> float:
-        """What EM raises: a bound on the log-likelihood of the rows, touching it where `given` is this model.
+        """The bound that EM raises: at most the log-likelihood of the rows, equal if `given` is this model.
 
-        The rows are shared as the mixture `given` shares them, by default this one.
+        Responsibilities are those under the mixture `given`, by default this one.
         """
         other = self if given is None else given
         posterior, rows, _ = self._encode(X)
-        return em.lower_bound(_unlabelled(rows, posterior.keys, None), posterior, other.posterior_)
+        return em.lower_bound(_leave_unlabelled(rows, posterior.keys, None), posterior, other.posterior_)
 
     def cross_validate(
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0
     ) -> Array:
-        """log p(x) of each row under a mixture fitted to the other folds: EM has no subtraction."""
+        """log p(x) of each row under a mixture fitted to the other folds; EM runs once per fold."""
         table, schema = read_first_table(X, self._sparse)
-        weighed = read_weights(sample_weight, table.rows)
+        weights = read_weights(sample_weight, table.rows)
         check_em_options(self.max_iter, self.tol, self.n_init)
         model = self._model(schema, Keys(()), Keys(()))
         fold = validate.split(table.rows, folds, make_generator(random_state))
-        found = np.empty(table.rows)
+        log_densities = np.empty(table.rows)
         rows = model.encode(table)
         for number in range(int(fold.max()) + 1):
             held = fold == number
-            evidence = _unlabelled(rows, self._components(), weighed)
-            train = evidence.take(np.flatnonzero(~held))
+            data = _leave_unlabelled(rows, self._components(), weights)
+            train = data.take(np.flatnonzero(~held))
             rng = make_generator(self.random_state)
             outcome = self._run(model, train, rng)
             self._warn_unless_converged(outcome.history)
             joint = outcome.posterior.log_joint(rows.take(np.flatnonzero(held)))
-            found[held] = _kernels.log_sum_rows(joint)
-        return found
+            log_densities[held] = _kernels.log_sum_rows(joint)
+        return log_densities
 
     @property
     def n_parameters_(self) -> int:
-        """Free numbers in the model."""
+        """The number of free parameters."""
         fitted = self._state_for("n_parameters_")
         return fitted.model.count_parameters(self.posterior_)
 
     @property
     def weights_(self) -> Array:
-        """The share of each component."""
+        """The weight of each component; they sum to 1."""
         self._state_for("weights_")
         return np.exp(self.posterior_.log_prior)
 
@@ -396,5 +395,5 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
 
 
-def _unlabelled(rows: Encoded, keys: Keys, weighed: Array | None) -> LabelledRows:
-    return LabelledRows(rows, Labels(keys, np.full(len(rows), -1)), weighed)
+def _leave_unlabelled(rows: Encoded, keys: Keys, weights: Array | None) -> LabelledRows:
+    return LabelledRows(rows, Labels(keys, np.full(len(rows), -1)), weights)

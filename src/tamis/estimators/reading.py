@@ -1,14 +1,15 @@
-"""Labels, targets and random states as scikit-learn takes them → our values, with its warnings."""
+"""Labels, targets, folds and random states as scikit-learn takes them → our values, with its warnings."""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
-from tamis import arrays, inputs
+from tamis import arrays, inputs, validate
 from tamis.arrays import Array, one_line
-from tamis.stats import Labels
+from tamis.stats import Keys, Labels
 from tamis.warning import warn
 
 _COLUMN_VECTOR = (
@@ -50,3 +51,28 @@ def make_generator(random_state: Any) -> np.random.Generator:
             "generator of NumPy"
         )
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+
+
+def read_folds(
+    folds: int | str | ArrayLike,
+    rows: int,
+    group: NDArray[np.int64] | None,
+    groups: Any,
+    random_state: Any,
+) -> NDArray[np.int64] | None:
+    """The fold of each row (n,), from a number of folds or the folds themselves; None to leave one out."""
+    if isinstance(folds, str):
+        if folds != "leave-one-out":
+            raise ValueError(f"got folds={folds!r}, expected a number, folds of rows, or 'leave-one-out'")
+        return None
+    if np.ndim(folds) == 0:
+        rng = None if random_state is None else make_generator(random_state)
+        if np.asarray(folds).dtype.kind not in "iu":
+            raise TypeError(
+                f"got folds={folds!r}, expected a whole number, the fold of each row, or 'leave-one-out'"
+            )
+        return validate.split(rows, int(np.asarray(folds)), rng, group if groups is None else None, groups)
+    _, fold = Keys.of(np.asarray(folds))
+    if len(fold) != rows:
+        raise ValueError(f"got {len(fold)} folds for {rows} rows, expected one per row")
+    return fold

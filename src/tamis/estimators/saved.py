@@ -491,16 +491,16 @@ def _check_terms(terms: Keys | None, name: str, columns: int) -> None:
 # ── the list ──
 
 GENERATIVE = (
-    Entry("BernoulliNB", "tamis.estimators.discrete", _GENERATIVE, flat=True),
-    Entry("CategoricalNB", "tamis.estimators.categorical", _GENERATIVE, flat=True),
-    Entry("ComplementNB", "tamis.estimators.discrete", _GENERATIVE, flat=True),
+    Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
+    Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
+    Entry("ComplementNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
     Entry("FisherDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, flat=True),
     Entry("GaussianDiscriminant", "tamis.estimators.discriminant", _GENERATIVE, flat=True),
     Entry("GaussianNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
     Entry("Mixture", "tamis.estimators.mixture", _GENERATIVE, flat=True),
-    Entry("MultinomialNB", "tamis.estimators.discrete", _GENERATIVE, flat=True),
+    Entry("MultinomialNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
     Entry("NaiveBayes", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
-    Entry("PoissonNB", "tamis.estimators.discrete", _GENERATIVE, flat=True),
+    Entry("PoissonNB", "tamis.estimators.naive_bayes", _GENERATIVE, flat=True),
 )
 MODELS = (
     Entry("BayesianLinearRegression", "tamis.estimators.linear", _REGRESSION),

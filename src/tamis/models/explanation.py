@@ -1,0 +1,126 @@
+"""a classifier and rows → the contribution of each column to the log-odds of one class against another."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.arrays import Array
+from tamis.schema import Schema
+from tamis.stats import Keys
+from tamis.tables import Table, make_frame
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """Log-odds of one class against another, row by row, column by column.
+
+    Of each row, `contributions`, `rest` and `prior` sum to `log_odds`, which is log p(for_ | x) less
+    log p(against | x), before `calibrate` divides it by a temperature.
+    """
+
+    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
+    rest: Array  # (n,): terms that belong to no column alone
+    prior: Array  # (n,)
+    for_: NDArray[Any]  # (n,): labels
+    against: NDArray[Any]  # (n,)
+    names: tuple[Any, ...]  # d
+
+    @property
+    def log_odds(self) -> Array:
+        """The log-odds of each row (n,); 0 where both classes have probability zero."""
+        with np.errstate(invalid="ignore"):
+            log_odds = np.asarray(self._sum_columns() + self.rest + self.prior)
+        return np.where(np.isnan(log_odds), 0.0, log_odds)
+
+    def _sum_columns(self) -> Array:
+        values = self.contributions
+        if hasattr(values, "tocsr"):
+            return np.asarray(values.sum(axis=1)).ravel()
+        return np.asarray(self.values().sum(axis=1))
+
+    def values(self) -> Array:
+        """The contributions as an array (n, d)."""
+        terms = self.contributions
+        if hasattr(terms, "toarray"):
+            return np.asarray(terms.toarray())
+        return np.asarray(terms.to_numpy() if hasattr(terms, "to_numpy") else terms, dtype=np.float64)
+
+    def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
+        """The columns of a row with the largest contributions, largest first: (name, contribution)."""
+        terms = self.contributions
+        if hasattr(terms, "tocsr"):
+            line = terms.tocsr()[[row], :].tocoo()
+            columns, values = line.coords[-1] if hasattr(line, "coords") else line.col, line.data
+        else:
+            values = self.values()[row]
+            columns = np.arange(len(values))
+        order = np.argsort(-np.abs(values), kind="stable")[:count]
+        return [(self.names[int(columns[i])], float(values[i])) for i in order if values[i] != 0]
+
+    def plot(self, row: int = 0, count: int = 10, ax: Any = None, **style: Any) -> Any:
+        """Bars for the strongest columns of a row; see `tamis.plots.ExplanationDisplay`."""
+        display = importlib.import_module("tamis.plots").ExplanationDisplay
+        return display.from_explanation(self, row=row, count=count, ax=ax, **style)
+
+
+def choose_classes(
+    joint: Array, keys: Keys, for_: object = None, against: object = None
+) -> tuple[Indices, Indices]:
+    """The two classes of each row that an explanation compares (n,), from scores (n, K).
+
+    Classes that are named are taken; else, of two classes the second against the first, and of more the
+    likeliest of each row against the next.
+    """
+    one, other = _likeliest(joint)
+    for label, classes in ((for_, one), (against, other)):
+        if label is not None:
+            classes[:] = _find_class(keys, label)
+    if for_ is not None and against is not None and for_ == against:
+        raise ValueError(f"got class {for_!r} against itself, expected two classes")
+    same = one == other
+    if not same.any():
+        return one, other
+    scores = joint.copy()  # of the classes that are left for the one that was not named
+    scores[np.arange(len(joint)), other if for_ is None else one] = -np.inf
+    best = scores.argmax(axis=1).astype(np.int64)
+    if for_ is None:
+        return np.where(same, best, one), other
+    return one, np.where(same, best, other)
+
+
+def _find_class(keys: Keys, label: object) -> int:
+    if label not in keys:
+        raise ValueError(f"got class {label!r}, expected one of {keys!r}")
+    return int(keys.find([label])[0])
+
+
+def _likeliest(joint: Array) -> tuple[Indices, Indices]:
+    """The second class and the first if there are two; else the likeliest of each row and the next."""
+    n, k = joint.shape
+    if k == 2:
+        return np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    order = np.argsort(-joint, axis=1, kind="stable")
+    return order[:, 0].astype(np.int64), order[:, 1].astype(np.int64)
+
+
+def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema, like: object) -> Any:
+    """(x − mean) · coefficients of each row (n, d): sparse for sparse rows, a frame for a frame."""
+    if table.sparse is not None:
+        rows = table.sparse.matrix()
+        row = np.repeat(np.arange(len(coefficients)), np.diff(rows.indptr))
+        rows.data = rows.data * coefficients[row, rows.indices]
+        return rows
+    return frame_like((table.numbers() - mean) * coefficients, schema, table, like)
+
+
+def frame_like(terms: Any, schema: Schema, table: Table, like: object) -> Any:
+    """Dense terms (n, d) as a frame like the rows that they explain, if those are a frame."""
+    if schema.names is None or table.names is None or hasattr(terms, "tocsr"):
+        return terms
+    library = type(like).__module__.partition(".")[0]
+    return make_frame(dict(zip(schema.names, terms.T, strict=True)), library, like)

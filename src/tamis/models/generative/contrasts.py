@@ -1,0 +1,75 @@
+"""posterior, rows → how much each column adds to the log-odds of one class against another."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from tamis.arrays import Array
+from tamis.models.generative.block import Block, Contrast
+from tamis.models.generative.model import Encoded, Posterior
+
+Indices = NDArray[np.int64]
+
+
+class Contributions(NamedTuple):
+    """Terms whose sum is the log-odds of each row."""
+
+    terms: Any  # (n, d), columns in the order of the data; sparse if the rows are
+    rest: Array  # (n,): of no column alone
+    prior: Array  # (n,)
+
+
+def contribute(
+    blocks: Mapping[str, Block[Any, Any]],
+    posterior: Posterior,
+    rows: Encoded,
+    for_: Indices,
+    against: Indices,
+    width: int,
+) -> Contributions:
+    """The contributions of `width` columns to the log-odds of each row's class `for_` over its `against`."""
+    with np.errstate(invalid="ignore"):
+        prior = posterior.log_prior[for_] - posterior.log_prior[against]
+    contrasts = _contrast_rows(posterior, rows, for_, against)
+    rest = sum((contrast.rest for contrast in contrasts.values()), np.zeros(len(for_)))
+    if len(contrasts) == 1 and all(blocks[name].columns is None for name in contrasts):
+        terms: Any = next(iter(contrasts.values())).terms
+    else:
+        terms = np.zeros((len(for_), width))
+        for name, contrast in contrasts.items():
+            columns = blocks[name].columns
+            own = contrast.terms.toarray() if hasattr(contrast.terms, "toarray") else contrast.terms
+            terms[:, list(range(width) if columns is None else columns)] = own
+    return Contributions(terms, rest, np.where(np.isnan(prior), 0.0, prior))
+
+
+def _contrast_rows(
+    posterior: Posterior, rows: Encoded, for_: Indices, against: Indices
+) -> dict[str, Contrast]:
+    """Contrasts of each block, each row's between its own two classes."""
+    pairs, place = np.unique(np.stack([for_, against], axis=1), axis=0, return_inverse=True)
+    if len(pairs) == 1:
+        return posterior.contrasts(rows, int(pairs[0, 0]), int(pairs[0, 1]))
+    parts: list[dict[str, Contrast]] = []
+    order: list[Indices] = []
+    for number, (one, other) in enumerate(pairs.tolist()):
+        here = np.flatnonzero(place.ravel() == number)
+        order.append(here)
+        parts.append(posterior.contrasts(rows.take(here), one, other))
+    back = np.argsort(np.concatenate(order))
+    return {
+        name: Contrast(
+            _stack([part[name].terms for part in parts], back),
+            np.concatenate([part[name].rest for part in parts])[back],
+        )
+        for name in parts[0]
+    }
+
+
+def _stack(parts: list[Any], order: Indices) -> Any:
+    if hasattr(parts[0], "tocsr"):
+        return sparse.vstack(parts).tocsr()[order]
+    return np.concatenate(parts)[order]
