@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 
 from tamis.estimators import Mixture, load
-from tamis.models.generative.em_start import METHODS
+from tamis.models.generative.em import METHODS
 from tamis.models.generative.gaussian_vectors import Covariance
 from tests.estimators.test_mixture import FAMILIES, MEANS, blobs, each_covariance, frame
 

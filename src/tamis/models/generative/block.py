@@ -13,9 +13,9 @@ from numbers import Real
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tamis.arrays import Array, one_line
+from tamis.arrays import Array, floats, one_line
 from tamis.protocols import total
 from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
@@ -73,6 +73,8 @@ class Block(ABC, Generic[E, S]):
     """Columns of one family."""
 
     kind: ClassVar[str]  # the family's name, as users write it
+    needs_all_rows: ClassVar[bool] = True  # to begin EM: a sample does not hold all categories or words
+    takes_means: ClassVar[bool] = False  # whether EM can begin with means and precisions that a user gives
 
     columns: tuple[int, ...] | None = None  # places in the table; all of them if None
     estimate: Estimate = "mean"
@@ -116,6 +118,19 @@ class Block(ABC, Generic[E, S]):
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
         """Rows prepared for expectation steps, if the block has a fast way of these; most have none."""
         return None
+
+    @property
+    def can_pool_squares(self) -> bool:
+        """Whether the fast way is faster still if `infer` needs squares of all classes together alone."""
+        return False
+
+    def invert_precisions(self, precisions: ArrayLike, k: int, width: int) -> Array:
+        """The covariances of k classes and `width` columns, from precisions that EM is to begin with."""
+        raise TypeError(f"{self.kind} columns have no precisions, expected a block that takes means")
+
+    def fill_missing(self, rows: E) -> E:
+        """Rows that can be observed before there is a density to fill in missing values by."""
+        return rows
 
     def choose(self, rows: E, labels: Labels, weights: Array | None, statistic: S) -> Self:
         """The block with what it chooses from the rows of this statistic; most choose nothing."""
@@ -185,6 +200,16 @@ def refuse_strength(strength: object) -> None:
         raise TypeError(f"got strength={one_line(strength)}, expected a number above 0")
 
 
+def check_array(name: str, given: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """The given numbers, if they have this shape and are finite; else raise."""
+    values = floats(given, name)
+    if values.shape != shape:
+        raise ValueError(f"got {name} of shape {values.shape}, expected {shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} holds {values[~np.isfinite(values)][0]}, expected finite numbers")
+    return values
+
+
 class Expectation(NamedTuple):
     """The result of an expectation step of one block."""
 
@@ -234,6 +259,10 @@ class Density(ABC, Generic[E]):
     @abstractmethod
     def log_evidence(self) -> float:
         """log p(columns | classes), with the parameters integrated out."""
+
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> "Density[E]":
+        """The density with other means and covariances, if it has such parameters."""
+        return self
 
 
 def take_rows(rows: Any, index: Rows) -> Any:

@@ -1,44 +1,50 @@
-"""rows whose labels are missing, a first posterior → steps of EM, each a statistic and its posterior.
+"""rows whose labels are missing → a first posterior → steps of EM, each a statistic and its posterior.
 
 EM is `protocols.iterate` of a `Generative` model: a step observes the rows given the last posterior and
-infers the next. `run` is the loop that decides when to stop, and `start` infers a first posterior.
+infers the next. `run` is the loop that decides when to stop.
+
+`start` infers the first posterior from rows that are assigned to the nearest of K centres, or at random.
+Weights, means and precisions that a user gives (`Initial`) then replace those that were inferred.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tamis import _kernels
 from tamis.arrays import Array
-from tamis.models.generative.em_start import Initial, Method, kmeans_plus_plus, start
-from tamis.models.generative.gaussian_densities import TiedNormal
-from tamis.models.generative.model import Generative, LabelledRows, Posterior, log_likelihood_of_labels
-from tamis.protocols import Step, iterate
-from tamis.stats import Joint
-from tamis.tables import runs
+from tamis.models.generative.block import Codes, Responsibilities, check_array
+from tamis.models.generative.gaussian_expectation import fill_gaps
+from tamis.models.generative.model import (
+    Encoded,
+    Generative,
+    LabelledRows,
+    Posterior,
+    log_likelihood_of_labels,
+    observe_blocks,
+)
+from tamis.protocols import Step, iterate, total
+from tamis.stats import Joint, Keys
+from tamis.tables import Sparse, runs
 
-__all__ = [
-    "History",
-    "Initial",
-    "Method",
-    "Outcome",
-    "best",
-    "kmeans_plus_plus",
-    "log_likelihood",
-    "lower_bound",
-    "run",
-    "start",
-    "steps",
-]
+Method = Literal["kmeans", "k-means++", "random_from_data", "random"]
+METHODS: tuple[Method, ...] = get_args(Method)
 
-_CELLS = 1 << 20  # of log p(x, class) in memory at a time
+_SAMPLE = 2000  # rows among which centres are sought, or _EACH per centre
+_EACH = 50
+_LLOYD = 10  # rounds of k-means after k-means++: on 2,000 rows they cost less than one step on 100,000
+_SOFT = 0.05  # of each row belongs to all classes at the start: a weight of 0 stays 0 at every step
+_WIDEST = 2000  # features by which rows are compared; of more columns, so many are drawn
+_CELLS = 1 << 20  # of features, responsibilities or log p(x, class) in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How a run of EM went."""
+    """The log-likelihoods of a run of EM."""
 
     log_likelihoods: tuple[float, ...]  # of all rows, under the posterior before each step
     weight: float  # of all rows
@@ -46,7 +52,7 @@ class History:
 
     @property
     def iterations(self) -> int:
-        """Steps that were made."""
+        """The number of steps."""
         return len(self.log_likelihoods)
 
     @property
@@ -75,7 +81,7 @@ class Outcome:
 
     @property
     def iterations(self) -> int:
-        """Steps that were made."""
+        """The number of steps."""
         return self.history.iterations
 
 
@@ -105,7 +111,8 @@ def run(
     weight = _weight(model, data)
     log_likelihoods: list[float] = []
     converged, posteriors = False, [start]
-    for step in islice(steps(model, data, start, pool_squares=True), max_iter):
+    prepared = model.prepare(data, pool_squares=True)
+    for step in islice(iterate(model, [prepared], start), max_iter):
         log_likelihoods.append(step.objective)
         posteriors = [posteriors[-1], step.posterior]
         if watch is not None:
@@ -115,9 +122,8 @@ def run(
             converged = True
             break
         previous = step.objective
-    before, _ = posteriors
-    if len(model.blocks) == 1 and any(isinstance(part, TiedNormal) for part in before.densities.values()):
-        step = next(steps(model, data, before))
+    if prepared.pool_squares:
+        step = next(iterate(model, [replace(prepared, pool_squares=False)], posteriors[0]))
     return Outcome(step.posterior, step.statistic, History(tuple(log_likelihoods), weight, converged))
 
 
@@ -162,6 +168,259 @@ def _weight(model: Generative, data: LabelledRows) -> float:
     """Of all rows."""
     factors = np.where(data.labels.group < 0, model.unlabelled_weight, 1.0)
     return float((factors * data.weight()).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Initial:
+    """Parameters of the first posterior that a user gives; those that are None are inferred from rows.
+
+    Means and covariances are those of the Gaussian columns, all together.
+    """
+
+    weights: Array | None = None  # (K,)
+    means: Array | None = None  # (K, d)
+    covariances: Array | None = None  # (K, d, d) full, (d, d) tied, (K, d) diag, (K,) spherical
+
+    @classmethod
+    def of(
+        cls,
+        model: Generative,
+        k: int,
+        width: int,
+        weights: ArrayLike | None = None,
+        means: ArrayLike | None = None,
+        precisions: ArrayLike | None = None,
+    ) -> Self:
+        """Check what was given for `k` components of `width` Gaussian columns."""
+        if means is None and precisions is None:
+            return cls(None if weights is None else _check_weights(weights, k))
+        name = "means_init" if means is not None else "precisions_init"
+        block = next((block for block in model.blocks.values() if block.takes_means), None)
+        if block is None:
+            raise ValueError(f"got {name} for columns none of which is Gaussian, expected None: drop it")
+        if block.estimate == "predictive":
+            raise ValueError(
+                f"got {name} with estimate='predictive', whose components have no parameters, expected None: "
+                "drop it, or set estimate='map'"
+            )
+        return cls(
+            None if weights is None else _check_weights(weights, k),
+            None if means is None else check_array("means_init", means, (k, width)),
+            None if precisions is None else block.invert_precisions(precisions, k, width),
+        )
+
+    def replace_in(self, posterior: Posterior) -> Posterior:
+        """Give a posterior these parameters instead of its own."""
+        log_prior, densities = posterior.log_prior, posterior.densities
+        if self.weights is not None:
+            with np.errstate(divide="ignore"):
+                log_prior = np.log(self.weights)
+        if self.means is not None or self.covariances is not None:
+            densities = {
+                name: density.with_parameters(self.means, self.covariances)
+                for name, density in densities.items()
+            }
+        return replace(posterior, log_prior=log_prior, densities=densities)
+
+
+def _check_weights(given: ArrayLike, k: int) -> Array:
+    values = check_array("weights_init", given, (k,))
+    if (values < 0).any():
+        raise ValueError(f"weights_init holds {values.min():g}, expected probabilities between 0 and 1")
+    if not abs(values.sum() - 1.0) <= 1e-6:
+        raise ValueError(f"weights_init sums to {values.sum():.6g}, expected 1: divide it by its sum")
+    return np.asarray(values / values.sum())
+
+
+def start(
+    model: Generative,
+    data: LabelledRows,
+    k: int,
+    rng: np.random.Generator,
+    method: Method = "kmeans",
+    initial: Initial | None = None,
+) -> Posterior:
+    """Find a first posterior of classes 0 … k − 1 for rows that have no labels.
+
+    Each row goes to the nearest of k centres, and a little of it to the other classes. The centres are the
+    means given, or those of k-means ("kmeans"), rows far from each other ("k-means++"), or rows drawn evenly
+    ("random_from_data"); with "random" there are none, and every row has responsibilities drawn at random.
+    Where labels are known, infer a start from the rows that have them instead.
+    """
+    if (data.labels.group >= 0).any():
+        raise ValueError(
+            "got rows with labels, expected none: start from the posterior of the rows that have one"
+        )
+    if not 1 <= k <= len(data.rows):
+        raise ValueError(
+            f"got k={k} classes for {len(data.rows)} rows, expected 1 or more, and no more than rows"
+        )
+    if method not in METHODS:
+        raise ValueError(f"got init_params={method!r}, expected one of {', '.join(map(repr, METHODS))}")
+    given = Initial() if initial is None else initial
+    keys = Keys(tuple(range(k)))
+    n = len(data.rows)
+    sample = data.take(np.sort(rng.permutation(n)[: max(_SAMPLE, _EACH * k)]))
+    assign = _make_assignment(model, sample, k, rng, method, given)
+    chosen = data if any(block.needs_all_rows for block in model.blocks.values()) else sample
+    parts = []
+    for run_of_rows in runs(len(chosen.rows), max(_width_of(model, sample.rows), k), _CELLS):
+        part = chosen.take(run_of_rows)
+        responsibilities = Responsibilities(keys, assign(part.rows) * part.weight()[:, None])
+        filled = {name: block.fill_missing(part.rows.blocks[name]) for name, block in model.blocks.items()}
+        parts.append(observe_blocks(model.blocks, Encoded(filled, len(part.rows)), responsibilities))
+    return given.replace_in(model.infer(total(parts)))
+
+
+def _make_assignment(
+    model: Generative,
+    sample: LabelledRows,
+    k: int,
+    rng: np.random.Generator,
+    method: Method,
+    given: Initial,
+) -> Callable[[Encoded], Array]:
+    """The function that assigns rows to classes: rows → responsibilities (n, k)."""
+    if method == "random" and given.means is None:
+
+        def draw(rows: Encoded) -> Array:
+            numbers = rng.random((len(rows), k))
+            return np.asarray(numbers / numbers.sum(axis=1, keepdims=True))
+
+        return draw
+    by_means = given.means is not None
+    names = [name for name, block in model.blocks.items() if block.takes_means or not by_means]
+    features = _Features.of(names, sample.rows, rng)
+    rows, weights = features.compute(sample.rows), sample.weight()
+    if given.means is not None:
+        centres = features.scale_values(names[0], given.means[:, features.columns[names[0]]])
+    elif method == "random_from_data":
+        centres = fill_gaps(rows)[rng.choice(len(rows), k, replace=False)]
+    else:
+        centres = kmeans_plus_plus(rows, k, rng, weights)
+        if method == "kmeans":
+            centres = _lloyd(rows, centres, weights)
+
+    def assign(rows: Encoded) -> Array:
+        nearest = _distances(features.compute(rows), centres).argmin(axis=1)
+        return np.asarray(np.eye(k)[nearest] * (1.0 - _SOFT) + _SOFT / k)
+
+    return assign
+
+
+def _width_of(model: Generative, rows: Encoded) -> int:
+    """The number of features of a row, at most."""
+    return sum(min(_width(rows.blocks[name]), _WIDEST) for name in model.blocks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Features:
+    """Numbers by which rows of any blocks are compared: in units of their spread, categories as flags."""
+
+    columns: dict[str, NDArray[np.int64]]  # of each block, those that are used
+    centre: dict[str, Array]
+    scale: dict[str, Array]
+
+    @classmethod
+    def of(cls, names: list[str], rows: Encoded, rng: np.random.Generator) -> "_Features":
+        """Of the blocks with these names."""
+        columns, centre, scale = {}, {}, {}
+        for name in names:
+            width = _width(rows.blocks[name])
+            columns[name] = np.sort(rng.permutation(width)[:_WIDEST])
+            values = _numbers(rows.blocks[name], columns[name])
+            counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
+            centre[name] = np.nansum(values, axis=0) / counts
+            spread = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / counts)
+            scale[name] = np.where(spread > 0, spread, 1.0)
+        return cls(columns, centre, scale)
+
+    def compute(self, rows: Encoded) -> Array:
+        parts = [
+            self.scale_values(name, _numbers(rows.blocks[name], columns))
+            for name, columns in self.columns.items()
+        ]
+        return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0))
+
+    def scale_values(self, name: str, values: Array) -> Array:
+        """Values of a block's columns, about their mean and in units of their spread."""
+        return np.asarray((values - self.centre[name]) / self.scale[name])
+
+
+def _width(rows: Any) -> int:
+    if isinstance(rows, Codes):
+        return sum(map(len, rows.keys))
+    return rows.columns if isinstance(rows, Sparse) else int(rows.shape[1])
+
+
+def _numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
+    """Some columns of a block as numbers (n, len(columns)), NaN where they are missing."""
+    if isinstance(rows, Sparse):
+        return np.asarray(rows.matrix()[:, columns].toarray(), dtype=np.float64)
+    if not isinstance(rows, Codes):
+        return np.asarray(rows[:, columns], dtype=np.float64)
+    starts = np.cumsum([0, *map(len, rows.keys)])
+    owner = np.searchsorted(starts, columns, side="right") - 1
+    codes = rows.codes[:, owner]
+    return np.where(codes < 0, np.nan, (codes == columns - starts[owner]).astype(np.float64))
+
+
+def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
+    """k of the rows (k, d) that are far from each other: each drawn by its squared distance to those before.
+
+    Of 2 + log k draws the best is taken. Many rows are sampled first. Distances are over the columns that are
+    present; a missing value of a centre is the mean of its column.
+    """
+    if not 1 <= k <= len(rows):
+        raise ValueError(
+            f"got k={k} for {len(rows)} rows, expected 1 or more, and no more than there are rows"
+        )
+    most = max(_SAMPLE, _EACH * k)
+    if len(rows) > most:
+        chosen = rng.choice(len(rows), most, replace=False)
+        rows, weights = rows[chosen], None if weights is None else weights[chosen]
+    w = np.ones(len(rows)) if weights is None else weights
+    filled = fill_gaps(rows)
+    first = rng.choice(len(rows), p=w / w.sum())
+    centres = [filled[first]]
+    nearest = _distances(rows, filled[first][None])[:, 0]
+    for _ in range(1, k):
+        chance = np.cumsum(nearest * w)
+        if chance[-1] > 0:
+            drawn = np.searchsorted(chance, rng.random(2 + int(np.log(k))) * chance[-1], side="right")
+        else:  # fewer distinct rows than centres
+            drawn = rng.integers(len(rows), size=1)
+        drawn = np.minimum(drawn, len(rows) - 1)
+        left = np.minimum(_distances(rows, filled[drawn]), nearest[:, None])
+        best = int((w @ left).argmin())
+        nearest = left[:, best]
+        centres.append(filled[drawn[best]])
+    return np.stack(centres)
+
+
+def _distances(rows: Array, centres: Array) -> Array:
+    """Squared distances (n, k) over the columns that are present, scaled to the number of all columns."""
+    present = ~np.isnan(rows)
+    if present.all():
+        about = rows.mean(axis=0)
+        x, c = rows - about, centres - about
+        squares = np.square(x).sum(axis=1)[:, None] - 2.0 * x @ c.T + np.square(c).sum(axis=1)
+        return np.asarray(np.maximum(squares, 0.0))
+    x = np.where(present, rows, 0.0)
+    squares = np.square(x).sum(axis=1)[:, None] - 2.0 * x @ centres.T + present @ np.square(centres).T
+    fraction = present.sum(axis=1) / max(1, rows.shape[1])
+    return np.asarray(np.maximum(squares, 0.0) / np.where(fraction > 0, fraction, 1.0)[:, None])
+
+
+def _lloyd(rows: Array, centres: Array, weights: Array) -> Array:
+    """A few iterations of k-means; a centre without rows stays where it is."""
+    present = ~np.isnan(rows)
+    filled = np.where(present, rows, 0.0)
+    for _ in range(_LLOYD):
+        nearest = np.eye(len(centres))[_distances(rows, centres).argmin(axis=1)] * weights[:, None]
+        weight = nearest.T @ present
+        centres = np.where(weight > 0, nearest.T @ filled / np.where(weight > 0, weight, 1.0), centres)
+    return centres
 
 
 def best(

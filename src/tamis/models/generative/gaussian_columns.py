@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ class GaussianColumns(Block[Array, Moments]):
     """
 
     kind: ClassVar[str] = "gaussian"
+    needs_all_rows: ClassVar[bool] = False
 
     smoothing: float = 0.0
     strength: float = 1.0
@@ -142,13 +143,21 @@ class Normal(Gaussian):
     @classmethod
     def of(
         cls, keys: Keys, mean: Array, variance: Array, prior: NormalInverseGamma, class_sums: Moments
-    ) -> "Normal":
+    ) -> Self:
         """Compute the terms that every score needs."""
         log_scale = -0.5 * (np.log(variance) + _LOG_TAU)
         return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_scale, np.zeros(len(keys)))
 
     def scores(self, rows: Array) -> Array:
         return _kernels.gaussian_scores(rows, self.mean, self._precision, self._log_scale, self._nothing)
+
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> Self:
+        """Covariances are the variances of each class and column (K, d), or one of each class (K,)."""
+        mean, variance = self.mean if means is None else means, self.variance
+        if covariances is not None:
+            own = covariances if covariances.ndim == 2 else covariances[:, None]
+            variance = np.broadcast_to(own, variance.shape)
+        return self.of(self.keys, mean, variance, self.prior, self.class_sums)
 
     def natural(self, origin: Array) -> Natural:
         about = self.mean - origin

@@ -5,7 +5,7 @@ pattern has factors of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any, Literal, NamedTuple
@@ -112,6 +112,13 @@ class FullNormal(Gaussian):
         d = self.mean.shape[1]
         return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
 
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> "FullNormal":
+        density = self if means is None else replace(self, mean=means)
+        if covariances is None:
+            return density
+        factor = Cholesky.of(covariances, "inverse of precisions_init")
+        return replace(density, covariance=covariances, factor=factor)
+
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("full", self.mean - origin, self.covariance, self.factor)
 
@@ -197,6 +204,13 @@ class TiedNormal(Gaussian):
                 block -= 0.5 * (np.einsum("ij,ij->i", z, z)[:, None] + lengths)
         scores -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
         return scores
+
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> "TiedNormal":
+        density = self if means is None else replace(self, mean=means)
+        if covariances is None:
+            return density
+        factor = Cholesky.of(covariances, "inverse of precisions_init")
+        return replace(density, covariance=covariances, factor=factor)
 
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("tied", self.mean - origin, self.covariance, self.factor)

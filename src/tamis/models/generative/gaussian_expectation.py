@@ -90,6 +90,12 @@ def _centres(rows: Array, responsibilities: Array) -> Array:
     return np.asarray(centre + np.where(np.isfinite(shift), shift, 0.0))
 
 
+def fill_gaps(rows: Array) -> Array:
+    """Rows with the mean of its column wherever a value is missing."""
+    count = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
+    return np.where(np.isnan(rows), np.nansum(rows, axis=0) / count, rows)
+
+
 def _drop_weightless(rows: Array, weights: Array) -> tuple[Array, Array]:
     """Without the rows that have no weight, if they are many: of classes far apart, each row is in one."""
     positive = weights != 0

@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tamis.arrays import Array, one_line
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
-from tamis.models.generative.block import Block, Density, Responsibilities, refuse_strength
+from tamis.models.generative.block import Block, Density, Responsibilities, check_array, refuse_strength
 from tamis.models.generative.gaussian_columns import Student, replace_zero_variances
 from tamis.models.generative.gaussian_densities import (
     DiagonalNormal,
@@ -25,7 +26,7 @@ from tamis.models.generative.gaussian_densities import (
     sum_growth,
     sum_incomplete_vectors,
 )
-from tamis.models.generative.gaussian_expectation import PreparedRows, sum_columns, sum_vectors
+from tamis.models.generative.gaussian_expectation import PreparedRows, fill_gaps, sum_columns, sum_vectors
 from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrink
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
@@ -57,6 +58,8 @@ class GaussianVectors(Block[Array, Moments]):
     """
 
     kind: ClassVar[str] = "gaussian vectors"
+    needs_all_rows: ClassVar[bool] = False
+    takes_means: ClassVar[bool] = True
 
     covariance: Covariance = "full"
     shrinkage: Shrinkage = None  # 0 to 1; "auto" until `choose`
@@ -149,6 +152,28 @@ class GaussianVectors(Block[Array, Moments]):
 
     def prepare(self, rows: Array, weights: Array | None) -> PreparedRows | None:
         return PreparedRows.of(rows, weights)
+
+    @property
+    def can_pool_squares(self) -> bool:
+        return self.covariance == "tied" and self.estimate != "predictive"
+
+    def invert_precisions(self, precisions: ArrayLike, k: int, width: int) -> Array:
+        """Precisions have the shape that goes with the form of the covariance."""
+        shapes = {"full": (k, width, width), "tied": (width, width), "diag": (k, width), "spherical": (k,)}
+        values = check_array("precisions_init", precisions, shapes[self.covariance])
+        if not self.has_matrices:
+            if not (values > 0).all():
+                raise ValueError(f"precisions_init holds {values.min():g}, expected numbers above zero")
+            return np.asarray(1.0 / values)
+        if not np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-6, atol=1e-12):
+            raise ValueError(
+                "precisions_init holds a matrix that is not symmetric, expected symmetric matrices"
+            )
+        remedy = "give symmetric, positive definite ones"
+        return Cholesky.of(values, "matrix in precisions_init", remedy).inverse()
+
+    def fill_missing(self, rows: Array) -> Array:
+        return fill_gaps(rows) if np.isnan(rows).any() else rows
 
     def choose(self, rows: Array, labels: Labels, weights: Array | None, statistic: Moments) -> Self:
         if is_automatic(self.shrinkage) or isinstance(self.shrinkage, LedoitWolf):

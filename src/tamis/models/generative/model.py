@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.generative.block import Block, Contrast, Density, Preparation, Responsibilities, take_rows
-from tamis.protocols import total
+from tamis.protocols import Classifier, Iterative, total
 from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_too_much
 from tamis.tables import Rows, Table, runs
 
@@ -80,7 +80,7 @@ class PreparedRows:
     statistic: Joint | None  # of these; None if there are none, and some without labels
     unknown: LabelledRows | None  # the rows whose label is missing
     fast: Preparation | None  # the same rows, if the model is one block that has a fast way
-    pool_squares: bool  # see `Generative.prepare`
+    pool_squares: bool  # whether statistics hold squares of all classes together: see `Generative.prepare`
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,14 @@ class Generative:
         statistic = None
         if len(known.rows) or unknown is None:
             statistic = observe_blocks(self.blocks, known.rows, known.labels, known.weights)
-        fast = None
+        fast, pooling = None, False
         if unknown is not None and len(self.blocks) == 1:
             ((name, block),) = self.blocks.items()
             unit = unknown.weights is None and self.unlabelled_weight == 1.0
             weights = None if unit else unknown.weight() * self.unlabelled_weight
             fast = block.prepare(unknown.rows.blocks[name], weights)
-        return PreparedRows(known, statistic, unknown, fast, pool_squares)
+            pooling = pool_squares and fast is not None and block.can_pool_squares
+        return PreparedRows(known, statistic, unknown, fast, pooling)
 
     def observe(self, data: LabelledRows | PreparedRows, given: "Posterior | None" = None, /) -> Joint:
         """Sum the rows by class: those without a label by their responsibilities under the given posterior.
@@ -332,3 +333,7 @@ class Posterior:
     def log_evidence(self) -> float:
         """log p(columns | classes), with the parameters integrated out."""
         return sum(density.log_evidence() for density in self.densities.values())
+
+
+_: type[Iterative[LabelledRows | PreparedRows, Joint, Posterior]] = Generative
+__: type[Classifier[Encoded]] = Posterior
