@@ -59,7 +59,7 @@ def probabilities(log_joint: ArrayLike) -> Array:
 
 
 def log_odds(log_joint: Array) -> Array:
-    """Of the second class against the first (n,) if there are two; else the log-joint itself.
+    """Log-odds of the second class against the first (n,) if there are two; else the log-joint itself.
 
     >>> log_odds(np.array([[-3.0, -1.0], [-np.inf, -np.inf]])).tolist()
     [2.0, 0.0]

@@ -201,12 +201,12 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def scalings_(self) -> Any:
-        """Of each class's own covariance, the variances along its axes, largest first (columns,)."""
+        """The variances of each class along the axes of its covariance, largest first (columns,)."""
         return [values[::-1] for values, _ in self._axes("scalings_")]
 
     @property
     def rotations_(self) -> list[Array]:
-        """Of each class's own covariance, the axes as columns (columns, columns), as `scalings_`."""
+        """The axes of the covariance of each class, as columns (columns, columns), ordered as `scalings_`."""
         return [vectors[:, ::-1] for _, vectors in self._axes("rotations_")]
 
     def _axes(self, name: str) -> list[tuple[Array, Array]]:

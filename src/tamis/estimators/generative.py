@@ -40,10 +40,10 @@ _CELLS = 1 << 22  # log-probabilities in memory at a time
 _UNCALIBRATED = {
     True: "every row has its own class ahead when it is left out, so that temperature_ is held at {:.2g} and "
     "probabilities are nearly all 0 or 1",
-    False: "left-out rows are told no better than by chance, so that temperature_ is held at {:.2g} and all "
-    "classes are nearly as probable",
+    False: "left-out rows are predicted no better than by chance, so that temperature_ is held at {:.2g} and "
+    "all classes are nearly as probable",
 }
-_REMEDY = "expected some rows told right and some wrong: calibrate with more rows, or undo it by infer()"
+_REMEDY = "expected some rows predicted right and some wrong: calibrate with more rows, or undo it by infer()"
 
 
 class GenerativeFace(TableFace[GenerativeState]):
@@ -155,7 +155,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def posterior_(self) -> Posterior:
-        """What was inferred from the statistic with the present parameters."""
+        """The posterior that the present parameters infer from the statistic."""
         fitted = self.state_
         if fitted.posterior is None:
             fitted.posterior = self._infer_posterior(fitted)

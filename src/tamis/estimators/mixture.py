@@ -69,7 +69,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     weights_init : array (n_components,), optional
         Weights of the components to start from.
     means_init : array (n_components, Gaussian columns), optional
-        Means to start from; whatever else is not given is estimated from the rows nearest to each of them.
+        Means to start from; other parameters that are not given are estimated from the rows nearest to each.
     precisions_init : array, optional
         Inverse covariances of the Gaussian columns to start from, in the shape of `precisions_`.
     n_init : int
@@ -169,7 +169,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return make_blocks(schema, self.families, self.integers, options)
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        # the components are there from the start, whatever has been seen of them
+        # the components exist from the start, even without rows
         return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
     def _model(self, schema: Schema, classes: Keys, declared: Keys) -> Generative:

@@ -64,7 +64,7 @@ class NaiveBayes(GenerativeClassifier):
     priors : sequence or mapping of the classes' probabilities, optional
     class_alpha : float
         Pseudo-observations of every class.
-    missing_label : what else than None and NaN says that a label is missing, as -1
+    missing_label : a label that counts as missing, besides None and NaN, as -1
     unlabelled_weight : float
         What a row without a label weighs.
     max_iter, tol : when EM stops, where labels are missing
@@ -350,7 +350,7 @@ class ComplementNB(MultinomialNB):
         return {"complement": ComplementCounts(alpha=self._alpha(schema), norm=self.norm)}
 
     def _class_prior(self, classes: Keys) -> dict[str, Any]:
-        super()._class_prior(classes)  # which refuses what is no prior
+        super()._class_prior(classes)  # which refuses a wrong one
         return {"even": True}
 
     @property
@@ -423,7 +423,7 @@ class BernoulliNB(DiscreteClassifier):
 
     @property
     def feature_count_(self) -> Array:
-        """How often each column was present in each class."""
+        """The number of rows in which each column was present, in each class."""
         return self._density("feature_count_").class_sums.first.value  # type: ignore[no-any-return]
 
     @property
@@ -555,7 +555,7 @@ class CategoricalNB(DiscreteClassifier):
 
     @property
     def category_count_(self) -> list[Array]:
-        """Of each column, how often each value came in each class; columns as in `categories_`."""
+        """The count of each value in each class, per column; values as in `categories_`."""
         density = self._density("category_count_")
         never = np.zeros_like(density.absent)
         columns = zip(density.counts, density.values, density.sizes, never, strict=True)
@@ -563,7 +563,7 @@ class CategoricalNB(DiscreteClassifier):
 
     @property
     def feature_log_prob_(self) -> list[Array]:
-        """Of each column, log p(value | class); columns as in `categories_`."""
+        """log p(value | class), per column; values as in `categories_`."""
         density = self._density("feature_log_prob_")
         columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
         return [_fill_codes(*column) for column in columns]
@@ -577,7 +577,7 @@ class CategoricalNB(DiscreteClassifier):
 
     @property
     def n_categories_(self) -> NDArray[np.int64]:
-        """How many values each column may have."""
+        """The number of values that each column may have."""
         return self._density("n_categories_").sizes  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:

@@ -85,7 +85,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return self._name_terms(Tally(weight=sum_weights(by, weights), total=total, keys=by.keys), terms)
 
     def _name_terms(self, tally: Tally, terms: list[tuple[int, Any]]) -> Tally:
-        """With its terms named, in their order, less those of which nothing was seen."""
+        """Name the terms, sort them, and drop those that were not seen."""
         keys, place = Keys.of(terms)
         total = tally.total.place(place, len(keys), axis=-1)
         return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).prune()
@@ -122,7 +122,7 @@ class CategoryColumns(Block[Codes, Tally]):
         )
 
     def columns_of(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
-        """Of each column, where its terms are, and their values."""
+        """The places of the terms of each column, and their values."""
         width = self._width(statistic)
         places: list[list[int]] = [[] for _ in range(width)]
         values: list[list[Any]] = [[] for _ in range(width)]
@@ -138,7 +138,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
 
     def count_values(self, columns: list[tuple[list[int], tuple[Any, ...]]]) -> NDArray[np.int64]:
-        """How many values each column has."""
+        """The number of values of each column."""
         counts = [
             1 + int(max(values))
             if self.numbered and all(map(_is_integer, values)) and values
@@ -267,7 +267,7 @@ class Values(Density[Codes]):
         alpha: float,
         sizes: NDArray[np.int64],
     ) -> "Values":
-        """With a grid, if all values are integers of a narrow range."""
+        """Add a grid, if all values are integers of a narrow range."""
         return cls(keys, values, tables, absent, counts, alpha, sizes, Grid.of(values, tables, absent))
 
     def scores(self, rows: Codes) -> Array:

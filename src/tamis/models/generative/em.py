@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def log_likelihoods(self) -> tuple[float, ...]:
-        """Of each step."""
+        """The log-likelihood before each step."""
         return self.history.log_likelihoods
 
     @property
@@ -165,7 +165,7 @@ def _split_unlabelled(data: LabelledRows, classes: int) -> Iterator[LabelledRows
 
 
 def _weight(model: Generative, data: LabelledRows) -> float:
-    """Of all rows."""
+    """The weight of all rows."""
     factors = np.where(data.labels.group < 0, model.unlabelled_weight, 1.0)
     return float((factors * data.weight()).sum())
 
@@ -323,7 +323,7 @@ class _Features:
 
     @classmethod
     def of(cls, names: list[str], rows: Encoded, rng: np.random.Generator) -> "_Features":
-        """Of the blocks with these names."""
+        """The features of the blocks with these names."""
         columns, centre, scale = {}, {}, {}
         for name in names:
             width = _width(rows.blocks[name])

@@ -82,7 +82,7 @@ def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
 
 
 def marginal_factor(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
-    """Of the covariance of some columns."""
+    """The Cholesky factor of the covariance of some columns."""
     return Cholesky.of(matrix[np.ix_(columns, columns)], "covariance of the columns that are present")
 
 
@@ -243,7 +243,7 @@ class TiedNormal(Gaussian):
 def _natural_parameters(
     form: Literal["full", "tied"], about: Array, covariance: Array, factor: Cholesky
 ) -> Natural:
-    """Of means `about` an origin (K, d); covariances are (K, d, d), or (d, d) for all classes."""
+    """Parameters of means `about` an origin (K, d) and covariances (K, d, d), or (d, d) for all classes."""
     precision = factor.inverse()
     linear = (precision @ about[..., None])[..., 0]
     square = (linear * about).sum(axis=1)

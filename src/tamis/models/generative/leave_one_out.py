@@ -516,7 +516,7 @@ class _Members:
         return replace(self, pooled=self.pooled.select(rows), largest=self.largest[rows])
 
     def score_classes(self, about: Array, present: Marks | None, classes: Centred) -> Array:
-        """Of all classes, (b, K)."""
+        """The scores of all classes, (b, K)."""
         wide = replace(self, axis=True)
         return wide.scores(about[:, None], None if present is None else present[:, None], classes)
 

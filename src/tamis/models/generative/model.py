@@ -68,7 +68,7 @@ class LabelledRows:
         return self.take(missing) if missing.any() else None
 
     def weight(self) -> Array:
-        """Of each row."""
+        """The weight of each row (n,)."""
         return np.ones(len(self.rows)) if self.weights is None else self.weights
 
 
@@ -122,7 +122,7 @@ class Generative:
         """Rows prepared to be observed many times: those with labels are summed once.
 
         With `pool_squares`, observing rows for a tied covariance is several times as fast, and the statistic
-        holds all squares, but not which class they are of: enough for `infer`, not for what is kept.
+        holds all squares, but not which class they are of: enough for `infer`, but not to be kept.
         """
         known, unknown = data.select_labelled(), data.select_unlabelled()
         statistic = None

@@ -240,7 +240,7 @@ def _draw_counts(rng: np.random.Generator, probabilities: Array, lengths: Array)
 
 
 def _log_evidence(counts: Array, alpha: Array) -> float:
-    """Of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
+    """The log-evidence of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
     if not (alpha > 0).all():
         raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
     total = float(alpha.sum())

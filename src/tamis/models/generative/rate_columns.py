@@ -107,7 +107,7 @@ def _ignore_nan(contrast: Array) -> Array:
 
 
 def _tally(class_sums: Moments) -> Tally:
-    """As a batch of tallies with one term, by which priors are updated."""
+    """The sums as a batch of tallies with one term, by which priors are updated."""
     return Tally(weight=class_sums.weight, total=class_sums.first.reindex(lambda w: w[..., None]))
 
 

@@ -1,7 +1,7 @@
 """statistic of blocks of columns → the statistic that the same rows have when columns change their block.
 
-Only columns of which nothing was seen may change: what they leave behind is zero, or was filled in by EM and
-is left out, and what they bring is zero.
+Only columns without values may change: their old sums are zero, or were filled in by EM and are left out, and
+their new sums are zero.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from tamis.stats.products import triangle
 
 
 def regroup(statistic: Joint, before: Generative, after: Generative, width: int) -> Joint:
-    """What `after` would have observed of the rows that `before` observed; the rows have `width` columns."""
+    """The statistic that `after` would observe of the rows, of `width` columns, that `before` observed."""
     counted: Any = statistic[CLASSES]
     parts: dict[str, Sums] = {CLASSES: counted}
     for name, block in after.blocks.items():
@@ -60,7 +60,7 @@ def _empty_statistic(block: Block[Any, Any], width: int, counted: Tally) -> Sums
 
 
 def _move_columns(part: Any, source: Sequence[int]) -> Sums:
-    """With columns from these places of the old order; -1 is a column of which nothing was seen."""
+    """The statistic with columns from these places of the old order; -1 is a column without values."""
     if isinstance(part, Tally) and part.terms is not None:
         place = {old: new for new, old in enumerate(source) if old >= 0}
         pairs: Any = part.terms

@@ -51,7 +51,7 @@ class LedoitWolf:
         return cls(keys, by_class, float(weight @ by_class / weight.sum()), overall)
 
     def coefficients(self, keys: Keys) -> Array:
-        """Of each of these classes (K,)."""
+        """The coefficient of each of these classes (K,)."""
         known = dict(zip(self.keys, self.by_class.tolist(), strict=True))
         return np.array([known.get(key, self.later) for key in keys])
 

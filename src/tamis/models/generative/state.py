@@ -1,4 +1,4 @@
-"""What a fitted generative face holds: a statistic, and the posterior that was inferred from it.
+"""The state of a fitted generative model: a statistic, and the posterior that was inferred from it.
 
 A few rows at a time are not summed at once: they wait in a chain, checked, and are summed together when the
 statistic is next read. Sums are exact, so the statistic is the same.
