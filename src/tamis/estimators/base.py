@@ -171,16 +171,16 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     @contextmanager
     def _report_progress(self, most: int, X: object, y: object = None) -> Iterator[Watch]:
-        """A function to call after each step; it draws a bar if the face is verbose, and tells callbacks."""
+        """A function to call with the score of each step: it draws a bar if verbose, and tells callbacks."""
         bar = Bar(type(self).__name__, most) if self.verbose else None
         context = None
         if _callbacks is not None and getattr(self, "_skl_callbacks", None):
             context = self._init_callback_context(max_subtasks=most)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-        def watch(step: Any) -> None:
+        def watch(score: float | None) -> None:
             if bar is not None:
-                bar.step(step.log_likelihood if hasattr(step, "log_likelihood") else step.objective)
+                bar.step(score)
             if context is not None:
                 part = context.subcontext(task_name="step")
                 part.call_on_fit_task_begin(estimator=self, X=X, y=y)

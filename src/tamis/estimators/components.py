@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import update_wrapper
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -220,13 +219,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             )
         gaps, max_iter = Gaps.of(table.numbers(), weights, bool(self.exact)), int(self.max_iter)
         with self._report_progress(max_iter, X) as watch:
-            fit = fit_gaps(
-                gaps,
-                self.n_components,
-                float(self.tol),
-                max_iter,
-                lambda likelihood: watch(SimpleNamespace(log_likelihood=likelihood)),
-            )
+            fit = fit_gaps(gaps, self.n_components, float(self.tol), max_iter, watch)
         if not fit.converged:
             warn(f"EM did not converge in {max_iter} steps: raise max_iter, or tol", ConvergenceWarning)
         return ComponentsState(schema, fit.statistic, log_likelihoods=fit.log_likelihoods)

@@ -176,7 +176,7 @@ class MatrixFactorization(Face[Recommender]):
         times = self._make_time_scale(entries.time, table.dates)
         rng = make_generator(self.random_state)
         with self._report_progress(options.max_steps, X, y) as watch:
-            fitted = fit_recommender(users, items, entries, times, options, rng, lambda: watch(_NoScore()))
+            fitted = fit_recommender(users, items, entries, times, options, rng, lambda: watch(None))
         self._warn_unless_converged(options, fitted.history)
         self.state_ = fitted
         return self
@@ -645,12 +645,6 @@ class MatrixFactorization(Face[Recommender]):
         self.state_ = Recommender(
             users, items, entries, solver, posterior, times, float(low), float(high), history
         )
-
-
-class _NoScore:
-    """A step of which the progress bar shows no log-likelihood."""
-
-    log_likelihood = None
 
 
 def _read_ridge(given: Any) -> tuple[float, bool]:

@@ -399,8 +399,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         history = None
         if (labels.group < 0).any():
             check_em_options(self.max_iter, self.tol)
-            with self._report_progress(self.max_iter, X, y) as watch:
-                outcome = em.run(model, data, posterior, self.max_iter, self.tol, watch=watch)
+            with self._report_progress(self.max_iter, X, y) as report:
+                outcome = em.run(
+                    model, data, posterior, self.max_iter, self.tol, lambda step: report(step.objective)
+                )
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
             self._warn_unless_converged(history)
         self._fitted = GenerativeState(schema, model, statistic, Keys(()), posterior, history)

@@ -19,6 +19,7 @@ from tamis.models.generative import (
     Encoded,
     Generative,
     LabelledRows,
+    Posterior,
     em,
 )
 from tamis.models.generative.block import Estimate
@@ -33,7 +34,7 @@ from tamis.models.generative.gaussian_densities import precision_factors_of, pre
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.state import GenerativeState
 from tamis.parameters import check_em_options, check_integer, check_nonnegative
-from tamis.progress import Watch
+from tamis.protocols import Step
 from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
@@ -198,7 +199,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         model = self._model(schema, keys, keys)
         data = _leave_unlabelled(model.encode(table), keys, weights)
         rng = make_generator(self.random_state)
-        with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as watch:
+        with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
+
+            def watch(step: Step[Joint, Posterior]) -> None:
+                report(step.objective)
+
             outcome = (
                 self._run(model, data, rng, watch)
                 if last is None
@@ -213,7 +218,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _run(
-        self, model: Generative, data: LabelledRows, rng: np.random.Generator, watch: Watch | None = None
+        self, model: Generative, data: LabelledRows, rng: np.random.Generator, watch: em.Watch | None = None
     ) -> em.Outcome:
         """Run EM `n_init` times, each from a start of its own."""
         k, start, tol = len(self._components()), self.init_params, self.tol
@@ -222,7 +227,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, watch, start, given)
 
     def _continue(
-        self, last: GenerativeState, model: Generative, data: LabelledRows, watch: Watch
+        self, last: GenerativeState, model: Generative, data: LabelledRows, watch: em.Watch
     ) -> em.Outcome:
         """Run EM from the components of the last fit."""
         posterior = self.posterior_

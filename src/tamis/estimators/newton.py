@@ -127,7 +127,11 @@ class NewtonFace(LinearFace[N]):
         """Fit with a progress bar and callbacks; errors and warnings name the columns."""
         options = self._options() if options is None else options
         weakest = _weakest_precision(prior, rows)
-        with self._report_progress(options.max_iter, X, y) as watch:
+        with self._report_progress(options.max_iter, X, y) as report:
+
+            def watch(step: Any) -> None:
+                report(step.log_likelihood)
+
             try:
                 result = fit(rows, response, prior, start, options, by_evidence, watch)
             except UnidentifiedError as problem:

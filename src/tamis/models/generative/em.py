@@ -33,6 +33,7 @@ from tamis.tables import Sparse, runs
 
 Method = Literal["kmeans", "k-means++", "random_from_data", "random"]
 METHODS: tuple[Method, ...] = get_args(Method)
+Watch = Callable[[Step[Joint, Posterior]], None]  # called after each step
 
 _SAMPLE = 2000  # rows among which centres are sought, or _EACH per centre
 _EACH = 50
@@ -98,7 +99,7 @@ def run(
     start: Posterior,
     max_iter: int = 100,
     tol: float = 1e-3,
-    watch: Callable[[Step[Joint, Posterior]], None] | None = None,
+    watch: Watch | None = None,
     previous: float | None = None,
 ) -> Outcome:
     """Make steps until the mean log-likelihood per row changes by less than `tol`, at most `max_iter`.
@@ -431,7 +432,7 @@ def best(
     tries: int = 1,
     max_iter: int = 100,
     tol: float = 1e-3,
-    watch: Callable[[Step[Joint, Posterior]], None] | None = None,
+    watch: Watch | None = None,
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Outcome:
