@@ -52,7 +52,7 @@ def test_a_planted_violation_fails(tmp_path: Path, rule: str, lines: str) -> Non
 )
 def test_a_planted_name_that_is_no_verb_fails(tmp_path: Path, name: str, is_bad: bool) -> None:
     (tmp_path / "planted.py").write_text(f"def {name}() -> None: ...\n", encoding="utf-8")
-    command = [sys.executable, ROOT / "tools" / "plain_names", tmp_path]
+    command = [sys.executable, str(ROOT / "tools" / "plain_names"), str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == is_bad, result.stdout + result.stderr
     assert (f"planted.py:1: {name}" in result.stdout) == is_bad
