@@ -1,7 +1,7 @@
 """`python -m benchmarks.mail_growth --data FOLDER`: what a message costs after 1,000 … 1,000,000.
 
 A million real messages nobody has, so counts are made up and given to the store as bulk learning gives them:
-2,000 messages per transaction, each of them in the journal. How many features a message has, and how fast new
+2,000 messages per transaction, each in the journal. How many features a message has, and how fast new
 ones come (Heaps' law), is fitted to a corpus, and the table shows how well. Spam and ham share their
 features, since nothing is judged here, only timed. "Bulk messages/s" is thus of the store alone, without
 reading mail. At each size real messages are sorted and learned, one by one, in process, on a copy of the
