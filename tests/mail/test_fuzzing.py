@@ -37,7 +37,7 @@ def test_messages_that_were_made_have_no_faults(tmp_path: Path) -> None:
 def test_a_planted_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sieve.open(tmp_path / "mail.tamis") as sieve:
         verdict = sieve.sort(CORPUS[0])
-    monkeypatch.setattr(passthrough, "removed", lambda raw: raw)
+    monkeypatch.setattr(passthrough, "remove_verdict", lambda raw: raw)
     assert any("added and removed" in fault for fault in find_faults(CORPUS[0], verdict, None))
 
 
