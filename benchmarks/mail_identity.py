@@ -1,11 +1,12 @@
 """One message, one digest: by whichever route it comes.
 
-    python -m benchmarks.mail_identity FOLDER … [--procmail]
+    python -m benchmarks.mail_identity FOLDER … [--procmail --jobs 40]
 
 Each file of the folders is a message. It is written the way each kind of mailbox and delivery agent stores
 it, and read back from there; the digest must be that of the message on standard input. With --procmail
 (Debian: `apt install procmail`) the real procmail delivers it, too, into an mbox, a Maildir and an MH
-folder. The table has a line for each route, with the number of messages and of other digests.
+folder. procmail sleeps for a second after it has written to an mbox, so many deliveries run at once
+(`--jobs`). The table has a line for each route, with the number of messages and of other digests.
 """
 
 import argparse
@@ -18,6 +19,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 from tamis_mail.mailbox import SourceError, open_source
@@ -138,27 +141,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--procmail", action="store_true", help="let procmail deliver each message, too")
+    parser.add_argument("--jobs", type=int, default=1, help="how many messages to deliver at once")
     parser.add_argument("--show", type=int, default=10, help="how many of the messages that differ to name")
     options = parser.parse_args()
     routes = ROUTES | (PROCMAIL_ROUTES if options.procmail else {})
     counts: Counter[str] = Counter()
     differing: list[str] = []
-    for path, raw in _files(options.folders):
-        try:
-            by_path = digests(ROUTES["path"], raw)
-        except SourceError:
-            by_path = []
-        if not by_path or not digests(_store_maildir, raw):
-            counts["no mail"] += 1  # a picture, a database …, which is refused, or left out of a folder
-            continue
-        if len(by_path) > 1:
-            counts["several"] += 1  # an mbox
-            continue
-        counts["messages"] += 1
-        for name, store in routes.items():
-            if digests(store, raw) != [digest(canonical(raw))]:
-                counts[name] += 1
-                differing.append(f"{name}: {path}")
+    with ThreadPoolExecutor(options.jobs) as threads:
+        for batch in _batches(_files(options.folders), 10 * options.jobs):
+            for own_counts, own_differing in threads.map(lambda file: _compare(file, routes), batch):
+                counts += own_counts
+                differing += own_differing
     sys.stdout.write(
         f"{counts['messages']:,} messages (left out: {counts['several']} files that hold several, "
         f"{counts['no mail']} that are no mail)\n\n"
@@ -167,6 +160,26 @@ def main() -> int:
     sys.stdout.writelines(f"| {name} | {counts[name]} |\n" for name in routes)
     sys.stdout.writelines(f"{line}\n" for line in differing[: options.show])
     return int(bool(differing))
+
+
+def _batches(files: Iterator[tuple[Path, bytes]], size: int) -> Iterator[list[tuple[Path, bytes]]]:
+    while batch := list(islice(files, size)):
+        yield batch
+
+
+def _compare(file: tuple[Path, bytes], routes: dict[str, Route]) -> tuple[Counter[str], list[str]]:
+    """Count what kind of file this is and the routes by which its message has another digest; name these."""
+    path, raw = file
+    try:
+        by_path = digests(ROUTES["path"], raw)
+    except SourceError:
+        by_path = []
+    if not by_path or not digests(_store_maildir, raw):
+        return Counter(["no mail"]), []  # a picture or a database, which is refused, or left out of a folder
+    if len(by_path) > 1:
+        return Counter(["several"]), []  # an mbox
+    differing = [name for name, store in routes.items() if digests(store, raw) != [digest(canonical(raw))]]
+    return Counter(["messages", *differing]), [f"{name}: {path}" for name in differing]
 
 
 def _files(folders: list[Path]) -> Iterator[tuple[Path, bytes]]:
