@@ -115,7 +115,9 @@ def _deliver_by_procmail(target: str) -> Route:
         rules = folder / "procmailrc"
         rules.write_text(f"MAILDIR={folder}\nDEFAULT={folder}/{target}\nLOGFILE={folder}/log\nUMASK=077\n")
         rules.chmod(0o600)
-        subprocess.run(["procmail", "-f-", str(rules)], input=raw, check=True, capture_output=True)
+        # A mail server gives a delivery agent lines that end in LF, and no postmark.
+        message = _message(raw).replace(b"\r\n", b"\n")
+        subprocess.run(["procmail", "-f-", str(rules)], input=message, check=True, capture_output=True)
         return folder / target.rstrip("/.")
 
     return store

@@ -46,8 +46,9 @@ def hash_tokens(tokens: Tokens) -> set[int]:
 def name_features(tokens: Tokens) -> dict[int, str]:
     """Compute the features of a message, each with a readable name."""
     names = {_number(state, GRAMS): _readable(gram) for state, gram in _grams(tokens.head).items()}
-    names.update(_name_tokens(_split(tokens.headers), HEADERS))
-    names.update(_name_tokens(_split(tokens.words) + _split(tokens.marks), WORDS))
+    # A hostile message repeats one token 100,000 times: each distinct token is hashed once.
+    names.update(_name_tokens(dict.fromkeys(_split(tokens.headers)), HEADERS))
+    names.update(_name_tokens(dict.fromkeys(_split(tokens.words) + _split(tokens.marks)), WORDS))
     for left, right, distance in _pairs(tokens.words):
         separator = " … " if distance > 1 else " "
         name = _readable(left) + separator + _readable(right)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis_mail import features
-from tamis_mail.features import arrays
+from tamis_mail.features import arrays, hashing
 from tamis_mail.tokens import Tokens
 
 WORDS = st.lists(
@@ -82,3 +82,16 @@ def test_a_batch_too_large_is_refused() -> None:
 )
 def test_numbers_never_change(token: bytes, kind: int, number: int) -> None:
     assert features.key(token, kind) == number
+
+
+def test_a_token_that_is_repeated_is_hashed_once_for_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+
+    def count_and_hash(token: bytes, kind: int) -> int:
+        hashed.append(token)
+        return features.key(token, kind)
+
+    monkeypatch.setattr(hashing, "key", count_and_hash)
+    names = features.name_features(Tokens(b"", b"subject:!! " * 5000, b"buy " * 5000, b"url:x " * 5000))
+    assert sorted(set(names.values())) == ["buy", "buy buy", "subject:!!", "url:x"]
+    assert len(hashed) == 3
