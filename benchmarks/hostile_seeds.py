@@ -242,6 +242,7 @@ def case_of(number: int, seed: int, files: Sequence[Seed], statistics: Sequence[
             TypeError,
             LookupError,
             RecursionError,
+            MemoryError,
         ):  # by what an earlier one changed
             break
         if not is_whole:

@@ -1,5 +1,6 @@
 """The bases are what their formulas, scikit-learn and SciPy say they are."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -282,3 +283,18 @@ def test_a_period_is_the_range_or_one_a_column() -> None:
     ends = FourierBasis(2).fit(X).transform(X)
     assert_allclose(ends[0], ends[1], atol=1e-12)
     assert FourierBasis(period=[24, 7]).fit(X).period_.tolist() == [24.0, 7.0]
+
+
+@pytest.mark.parametrize("interactions", [False, True])
+def test_memory_for_a_polynomial_grows_as_its_degree_does(interactions: bool) -> None:
+    basis = PolynomialBasis(degree=20_000, interactions=interactions, scale=None).fit([[1.0]])
+    tracemalloc.start()
+    try:
+        rows = basis.transform([[1.0]])
+        names = basis.get_feature_names_out()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert rows.shape == (1, 20_000)
+    assert names[-1] == "x0^20000"
+    assert peak < 20_000 * 2000  # lists of all factors would take 1,600 million bytes

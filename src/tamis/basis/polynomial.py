@@ -1,7 +1,6 @@
 """x → x, x², x³, …: powers, and products of columns."""
 
 from collections.abc import Iterator
-from itertools import combinations_with_replacement
 from math import comb
 from typing import Literal
 
@@ -12,6 +11,7 @@ from tamis.arrays import Array
 from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Range, check_finite, check_integer
 
+_CHUNK = 4096
 _MOST = 1_000_000  # functions: a thousand rows of them are 8 GB
 
 
@@ -55,11 +55,12 @@ class PolynomialBasis(Basis):
     def powers_(self) -> NDArray[np.int64]:
         """The power of each column in each function, less the ones (functions, d)."""
         functions = self._require_state().functions
-        products = _list_products(functions, len(functions["centre"]))
-        powers = np.zeros((len(products), len(functions["centre"])), dtype=np.int64)
-        for row, product in enumerate(products):
-            np.add.at(powers[row], list(product), 1)
-        return powers
+        shorter, column = _list_factors(functions, len(functions["centre"]))
+        powers = np.zeros((len(shorter) + 1, len(functions["centre"])), dtype=np.int64)  # the last: no factor
+        for row, (before, j) in enumerate(_iterate_pairs(shorter, column)):
+            powers[row] = powers[before]
+            powers[row, j] += 1
+        return powers[:-1]
 
     @property
     def centre_(self) -> Array:
@@ -113,27 +114,49 @@ class PolynomialBasis(Basis):
         return span.low + half, half
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
-        products = _list_products(functions, values.shape[1])
-        block = np.empty((len(values), len(products)))
-        places: dict[tuple[int, ...], int] = {}
+        shorter, column = _list_factors(functions, values.shape[1])
+        block = np.empty((len(values), len(shorter)))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # infinities are refused later
             scaled = (values - functions["centre"]) / functions["width"]
-            for place, product in enumerate(products):  # each is an earlier one times one factor
-                shorter = places.get(product[:-1])
-                last = scaled[:, product[-1]]
-                block[:, place] = last if shorter is None else block[:, shorter] * last
-                places[product] = place
+            for place, (before, j) in enumerate(_iterate_pairs(shorter, column)):
+                block[:, place] = scaled[:, j] if before < 0 else block[:, before] * scaled[:, j]
         yield block
 
     def _name(self, functions: Functions, names: list[str]) -> Iterator[str]:
-        for product in _list_products(functions, len(names)):
-            powers = {j: product.count(j) for j in product}
-            yield " ".join(names[j] if power == 1 else f"{names[j]}^{power}" for j, power in powers.items())
+        powers: list[tuple[tuple[int, int], ...]] = []  # of each function: (column, power), …
+        for before, j in _iterate_pairs(*_list_factors(functions, len(names))):
+            *others, (last, power) = powers[before] if before >= 0 else ((-1, 0),)
+            own = (*others, (j, power + 1)) if last == j else (*others, (last, power), (j, 1))
+            powers.append(tuple(pair for pair in own if pair[1]))
+            yield " ".join(names[k] if n == 1 else f"{names[k]}^{n}" for k, n in powers[-1])
 
 
-def _list_products(functions: Functions, columns: int) -> list[tuple[int, ...]]:
-    """The columns, in order, that each function multiplies."""
-    degrees = range(1, functions["degree"] + 1)
-    if functions["interactions"]:
-        return [product for n in degrees for product in combinations_with_replacement(range(columns), n)]
-    return [(j,) * n for j in range(columns) for n in degrees]
+def _list_factors(functions: Functions, columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each function as the product of an earlier function (its place, −1 for none) and a column.
+
+    A file may ask for a polynomial of degree 100,000: lists of all factors would take its square of memory.
+    """
+    degree = functions["degree"]
+    if not functions["interactions"]:
+        shorter = np.arange(columns * degree, dtype=np.int64) - 1
+        shorter[::degree] = -1
+        return shorter, np.repeat(np.arange(columns, dtype=np.int64), degree)
+    places, column = [np.full(columns, -1, np.int64)], [np.arange(columns, dtype=np.int64)]
+    start = 0
+    for _ in range(
+        degree - 1
+    ):  # the products of the degree before, each times the columns from its last one on
+        last = column[-1]
+        repeats = columns - last
+        within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        places.append(start + np.repeat(np.arange(len(last)), repeats))
+        column.append(np.repeat(last, repeats) + within)
+        start += len(last)
+    return np.concatenate(places), np.concatenate(column)
+
+
+def _iterate_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Iterate over two arrays as Python's integers, of which few are in memory at a time."""
+    for start in range(0, len(one), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        yield from zip(one[chunk].tolist(), other[chunk].tolist(), strict=True)
