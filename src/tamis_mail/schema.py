@@ -15,10 +15,10 @@ from tamis_mail.labels import GUESSED_LABELS, check_label
 
 __all__ = [
     "LONGEST_SOURCE",
-    "MOST_EPOCHS",
+    "MAX_COUNT",
+    "MAX_DECAYS",
     "MOST_LABELS",
     "MOST_RUNS",
-    "ROOM",
     "TABLES",
     "Integer",
     "find_label_fault",
@@ -27,8 +27,8 @@ __all__ = [
     "parse_rule",
 ]
 
-ROOM = 1 << 62  # bound of a sum of counts: the sum of two still fits into 64 bits
-MOST_EPOCHS = 40  # 2**40 per message leaves 23 bits of a count for the number of messages
+MAX_COUNT = 1 << 62  # bound of a sum of counts, and of other integers: the sum of two still fits into 64 bits
+MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
 MOST_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
 MOST_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
 _MOST = 10**9  # bound of numbers of operations: prunings, versions, generations
@@ -120,8 +120,10 @@ class Truth:
         return isinstance(value, bool)
 
 
-_SUM = Integer(-ROOM, ROOM)  # of counts: a negative sum is damage, which `check` reports with its feature
-_WEIGHT = Integer(0, ROOM)
+_SUM = Integer(
+    -MAX_COUNT, MAX_COUNT
+)  # of counts: a negative sum is damage, which `check` reports with its feature
+_WEIGHT = Integer(0, MAX_COUNT)
 
 TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
     "migration": {"name": Text(200), "time": Integer(_FIRST_SECOND, _LAST_SECOND)},
@@ -129,35 +131,35 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
     "label": {
         "id": Integer(0, MOST_LABELS - 1),
         "name": Text(40),
-        "messages": Integer(0, ROOM),
+        "messages": Integer(0, MAX_COUNT),
         "weight": _WEIGHT,
         "lent": _WEIGHT,
         "features": _SUM,
     },
-    "source": {"id": Integer(0, ROOM), "name": Text(1 << 16)},
+    "source": {"id": Integer(0, MAX_COUNT), "name": Text(1 << 16)},
     "journal": {
         "digest": Bytes(1, 64),
-        "label": Integer(0, ROOM),
+        "label": Integer(0, MAX_COUNT),
         "weight": _WEIGHT,
         "rest": _WEIGHT,
         "version": Integer(0, _MOST),
         "era": Integer(0, _MOST),
-        "source": Integer(0, ROOM),
+        "source": Integer(0, MAX_COUNT),
         "time": Integer(_FIRST_SECOND, _LAST_SECOND),
     },
     "run": {
-        "id": Integer(0, ROOM),
-        "generation": Integer(0, ROOM),
-        "start": Integer(0, ROOM),
+        "id": Integer(0, MAX_COUNT),
+        "generation": Integer(0, MAX_COUNT),
+        "start": Integer(0, MAX_COUNT),
         "bits": Integer(0, KEY_BITS),
         "width": Integer(1, 8),
         "labels": Integer(1, MOST_LABELS),
         "entries": Integer(0, 1 << KEY_BITS),
     },
-    "shelf": {"id": Integer(0, ROOM), "data": Bytes(1, 1 << 31)},
+    "shelf": {"id": Integer(0, MAX_COUNT), "data": Bytes(1, 1 << 31)},
 }
 
-_NUMBERS = {"epoch": Integer(0, MOST_EPOCHS), "era": Integer(0, _MOST), "tokens": Integer(0, _MOST)}
+_NUMBERS = {"epoch": Integer(0, MAX_DECAYS), "era": Integer(0, _MOST), "tokens": Integer(0, _MOST)}
 
 # Divisors (prior, reluctance, acquaintance) are positive. The bounds are far beyond the values that `tune`
 # can fit, and narrow enough that log-odds do not overflow.

@@ -1,10 +1,10 @@
-"""unlabelled mail and a store → the messages that are confidently spam or ham.
+"""Selects the unlabelled messages that are confidently spam or ham.
 
-A classifier with labels and a mixture without are one model: a message without a label counts by its
-responsibilities. This is one step of EM, restricted to the most confident messages, equally many of either
-class: with all messages, or with more steps, one class absorbs the other when few labels are known
-(experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such step, 97.7 % with two steps
-of all messages).
+A classifier learns from labelled messages, a mixture from unlabelled ones, and both are one model: a message
+without a label counts by its responsibilities. This is one step of EM, restricted to the most confident
+messages, equally many of either class: with all messages, or with more steps, one class absorbs the other
+when few labels are known (experiments/0005-mail-views: mean ROC area 98.2 % without, 99.1 % with one such
+step, 97.7 % with two steps of all messages).
 
 Guesses are based on labelled mail only, so that the same mail gives the same guesses when it comes again.
 """

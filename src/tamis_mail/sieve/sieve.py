@@ -77,9 +77,9 @@ class Sieve:
         read = tokens.read(parse(canonical(raw)))
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
-            rule, unit = Rule.of(self.store), self.store.unit()
+            rule, message_weight = Rule.of(self.store), self.store.message_weight()
             counts = self.store.counts(features.hash_tokens(read))
-        return judge(counts, labels, rule, unit, lambda: features.name_features(read))
+        return judge(counts, labels, rule, message_weight, lambda: features.name_features(read))
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message has a label."""
@@ -167,7 +167,7 @@ class Sieve:
         with self.store.transaction() as writer:
             transaction = Transaction(self.store, writer, source)
             entries = {
-                plain: self.store.find(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
+                plain: self.store.find_entry(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
             }
             candidates = [
                 plain for plain, old in entries.items() if old is None or old.label in GUESSED_LABELS

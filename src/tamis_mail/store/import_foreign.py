@@ -15,11 +15,11 @@ import numpy as np
 
 from tamis_mail.features import HEADERS, WORDS, key
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.schema import ROOM
+from tamis_mail.schema import MAX_COUNT
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Store
-from tamis_mail.store.tables import Table, column_sums
+from tamis_mail.store.tables import CountTable, column_sums
 from tamis_mail.tokens import VERSION
 
 __all__ = ["LABELS", "ImportSummary", "load_bogofilter", "load_spamassassin"]
@@ -105,7 +105,7 @@ class _CountBuffer:
     """Counts of features, summed from time to time, because a line may be repeated without end."""
 
     def __init__(self) -> None:
-        self._table = Table.total([], 2)
+        self._table = CountTable.total([], 2)
         self._keys = array("Q")
         self._counts = array("q")
 
@@ -115,11 +115,11 @@ class _CountBuffer:
         if len(self._keys) >= _BATCH:
             self.table()
 
-    def table(self) -> Table:
+    def table(self) -> CountTable:
         """Return the sums so far; counts are clipped to the largest number of a line, to avoid overflow."""
-        recent = Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
-        total = Table.total([self._table, recent], 2)
-        self._table = Table(total.keys, np.minimum(total.counts, _LARGEST))
+        recent = CountTable(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
+        total = CountTable.total([self._table, recent], 2)
+        self._table = CountTable(total.keys, np.minimum(total.counts, _LARGEST))
         self._keys, self._counts = array("Q"), array("q")
         if len(self._table.keys) > _MOST_FEATURES:
             raise StoreError(
@@ -140,17 +140,19 @@ def bogofilter_feature(token: bytes) -> int | None:
         text = token.decode().lower()
     except UnicodeDecodeError:
         return None
-    prefix, colon, rest = text.partition(":")
+    prefix, colon, value = text.partition(":")
     name, kind = "", HEADERS
     if not colon or prefix == "url":
-        kind, word = WORDS, rest if colon else text
+        kind, word = WORDS, value if colon else text
         is_host = _HOST.fullmatch(word) or _NUMBERS.fullmatch(word)
         name = f"url:{word}" if is_host else word if _WORD.fullmatch(word) else ""
     elif prefix in _FIELDS:
-        is_host = _HOST.fullmatch(rest) if prefix != "subj" else None
-        name = f"{_FIELDS[prefix]}:{'@' if is_host else ''}{rest}" if is_host or _WORD.fullmatch(rest) else ""
-    elif prefix == "rcvd" and (_HOST.fullmatch(rest) or _NUMBERS.fullmatch(rest)):
-        name = f"received:{rest}"
+        is_host = _HOST.fullmatch(value) if prefix != "subj" else None
+        name = (
+            f"{_FIELDS[prefix]}:{'@' if is_host else ''}{value}" if is_host or _WORD.fullmatch(value) else ""
+        )
+    elif prefix == "rcvd" and (_HOST.fullmatch(value) or _NUMBERS.fullmatch(value)):
+        name = f"received:{value}"
     return key(name.encode(), kind) if name else None
 
 
@@ -209,7 +211,7 @@ def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
     ]
 
 
-def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: Table) -> int:
+def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: CountTable) -> int:
     """Add counts, at most one per message, because several tokens may have become one feature."""
     with store.transaction() as writer:
         if versions(store) not in ([], [VERSION]):
@@ -223,18 +225,18 @@ def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], to
                 f"the store {store.path} already has these counts of {name}: nothing is left to do"
             )
         counts = np.minimum(totals.counts, np.array(total, np.int64))
-        unit = store.unit()
-        if max(*column_sums(counts), *total) * unit >= ROOM - max(
+        message_weight = store.message_weight()
+        if max(*column_sums(counts), *total) * message_weight >= MAX_COUNT - max(
             (label.features for label in store.labels()), default=0
         ):
             raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")
-        columns = [writer.column(label) for label in LABELS]
-        by_label = np.zeros((len(totals.keys), writer.width), np.int64)
-        by_label[:, columns] = counts * unit
-        table = Table.total([Table(totals.keys, by_label)], writer.width)
+        columns = [writer.ensure_column(label) for label in LABELS]
+        by_label = np.zeros((len(totals.keys), writer.n_labels), np.int64)
+        by_label[:, columns] = counts * message_weight
+        table = CountTable.total([CountTable(totals.keys, by_label)], writer.n_labels)
         writer.add(table)
         for label, messages in zip(LABELS, total, strict=True):
-            writer.add_imported(label, messages * unit)
-        writer.set(setting, name)
-        writer.set("tokens", VERSION)
+            writer.add_imported(label, messages * message_weight)
+        writer.write_setting(setting, name)
+        writer.write_setting("tokens", VERSION)
     return len(table.keys)

@@ -18,7 +18,7 @@ from tamis_mail.sieve.executor import run_locally
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import JOB, Transaction
 from tamis_mail.store import StoreError, maintenance
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.judging import list_other_labels
 from tamis_mail.verdict.rule import questions, sides
@@ -207,7 +207,7 @@ def rows_of(opened: Sieve) -> dict[int, tuple[int, ...]]:
     """All counts, by key."""
     return {
         int(key): tuple(row)
-        for table in opened.store.tables()
+        for table in opened.store.count_slices()
         for key, row in zip(table.keys, table.counts.tolist(), strict=True)
     }
 
@@ -222,7 +222,7 @@ def test_pruning_drops_just_what_weighs_little_by_the_definition(
     maintenance.decay(opened.store)
     for number, raw in enumerate(SAMPLE[1:20:2]):
         opened.learn(raw, labels[number % len(labels)])
-    before, unit, rule = rows_of(opened), opened.store.unit(), Rule.of(opened.store)
+    before, unit, rule = rows_of(opened), opened.store.message_weight(), Rule.of(opened.store)
     known = opened.store.labels()
     least = bound / (rule.views[WORDS].scale + rule.views[PAIRS].scale)
 
@@ -262,7 +262,7 @@ def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
 def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
     opened.learn(LUNCH, "ham")
     (keys,) = jobs.extract_features([canonical(LUNCH)])
-    assert next(opened.store.tables()) == Table(np.sort(keys), np.ones((len(keys), 1), np.int64))
+    assert next(opened.store.count_slices()) == CountTable(np.sort(keys), np.ones((len(keys), 1), np.int64))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         learn(store, range(15, 18), "spam?", rest=7)
         with store.transaction() as writer:
             writer.add_imported("ham", 12)
-            writer.set("threshold of Zoë", "0.9\n0.8")
+            writer.write_setting("threshold of Zoë", "0.9\n0.8")
         yield store
 
 
@@ -38,7 +38,7 @@ def test_there_and_back_is_the_same_to_the_byte(store: Store, tmp_path: Path) ->
         assert remembered(new) == remembered(store)
         assert list(new.entries()) == list(store.entries())
         assert maintenance.check(new) == []
-        assert new.unit() == 2
+        assert new.message_weight() == 2
         forget(new, range(18))
         assert remembered(new) == {}
 

@@ -158,7 +158,7 @@ def test_what_is_lent_weighs_what_a_message_weighs_today(store: Store) -> None:
 
 
 def test_what_cannot_be_added_is_refused(store: Store) -> None:
-    for _ in range(maintenance.MOST_EPOCHS):
+    for _ in range(maintenance.MAX_DECAYS):
         maintenance.decay(careless(store))
     words = [b"word%d 999999999999 0\n" % number for number in range(10)]
     with pytest.raises(StoreError, match="too large"):

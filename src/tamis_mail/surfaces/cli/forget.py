@@ -7,7 +7,7 @@ from typing import TextIO
 
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.learn import add_mbox
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
 
 __all__ = ["configure", "run"]
@@ -22,8 +22,8 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
     add_mbox(parser)
-    add_store(parser)
-    add_quiet(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis forget < message", "one message"),
         ("tamis forget ~/Mail/Private", "a folder"),

@@ -15,7 +15,7 @@ from tamis_mail.mailbox import Source
 from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 
 __all__ = ["add_mbox", "configure", "learn", "run"]
@@ -82,8 +82,8 @@ def configure(parser: Parser) -> None:
         help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
     add_mbox(parser)
-    add_store(parser)
-    add_quiet(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         (
             "tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive",

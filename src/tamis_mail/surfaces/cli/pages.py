@@ -35,7 +35,7 @@ def markdown() -> str:
         "| command | |",
         "|---|---|",
         *(
-            f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_mark_code(c.purpose)} |"
+            f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_mark_code(c.summary)} |"
             for c in all_commands[1:]
         ),
         "",

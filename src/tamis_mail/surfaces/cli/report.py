@@ -12,8 +12,8 @@ from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail, mail_of
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet
-from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
+from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
 __all__ = ["configure", "encodable", "percent", "run"]
@@ -49,7 +49,7 @@ def configure(parser: Parser) -> None:
     add("--html", metavar="FILE", help=f"path of the page (default: {_PAGE}; with --json none)")
     add("--no-html", action="store_true", help="write no page")
     add("--json", action="store_true", help="print one JSON object instead of text")
-    add_quiet(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis report", "try it on the sample mailbox"),
         ("tamis report ~/Maildir", "your mail, where a folder Junk is spam"),
@@ -107,7 +107,7 @@ class _Page:
     def __init__(self, out: TextIO, report: Report) -> None:
         self._out = out
         self._report = report
-        self._width = min(columns(), 100)
+        self._width = text_width()
         self._dots = "…" if can_show(out, "…") else "..."
         self._times = "×" if can_show(out, "×") else "x"
         self._bars = "█" if can_show(out, "█") else "#"

@@ -15,7 +15,7 @@ from tamis_mail.files import IrregularFileError, open_regular, replace_file
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import open_sources
 from tamis_mail.surfaces.cli.status import size
 
@@ -37,7 +37,7 @@ ACTIONS = {
 
 
 def configure(parser: Parser) -> None:
-    """The commands of `tamis store`."""
+    """Add the actions of `tamis store`."""
     parser.description = "Maintain the store, the file that holds everything learned."
     parser.examples = [
         ("tamis store backup ~/backups/mail.tamis", "save it"),
@@ -47,13 +47,13 @@ def configure(parser: Parser) -> None:
     group = parser.add_subparsers(
         dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog
     )
-    for name, purpose in ACTIONS.items():
+    for name, summary in ACTIONS.items():
         one = group.add_parser(
-            name, help=purpose, purpose=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
+            name, help=summary, summary=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
         _CONFIGURE[name](one)
-        add_store(one)
-        add_quiet(one)
+        add_store_option(one)
+        add_quiet_option(one)
 
 
 def run(out: TextIO, options: Namespace) -> int:
