@@ -1,4 +1,4 @@
-"""the parser → a completion script of `tamis` for bash, zsh or fish."""
+"""`tamis completion`: write a completion script for bash, zsh or fish."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ __all__ = ["SHELLS", "configure", "run", "script"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis completion`."""
+    """Add the options of `tamis completion`."""
     parser.description = "Write a shell script that completes the commands, options and paths of tamis."
     parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
     parser.examples = [

@@ -1,4 +1,4 @@
-"""a mailbox, or the sample → a demonstration in the terminal: learn, sort, explain, forget.
+"""`tamis demo`: learn, sort, explain and forget a mailbox, or a sample, in the terminal.
 
 Everything happens in a temporary folder: no mail and no store of the user is changed.
 """
@@ -44,7 +44,7 @@ Message = tuple[bytes, bool]  # and whether it is spam
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis demo`."""
+    """Add the options of `tamis demo`."""
     parser.description = (
         "Demonstrate tamis: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
         "message. The mailbox is a sample, or your own. Nothing is stored, and your mail is only read."

@@ -1,4 +1,4 @@
-"""Prints the verdict on a message, the sums of the views, and the strongest tokens."""
+"""`tamis explain`: print the verdict on a message, the sums of the views, and the strongest tokens."""
 
 import sys
 import time
@@ -205,10 +205,10 @@ class _Page:
         return [*lines, f"{'log-odds':<{title}}{gap}{self._verdict.log_odds:>+{number}.2f}"]
 
     def _side(self, title: str, sign: int) -> list[str]:
-        few = None if self._limit is None else _MAX_SPANS
+        max_spans = None if self._limit is None else _MAX_SPANS
         evidence = [
             *_select_strongest(self._words, sign, self._limit),
-            *_select_strongest(self._grams, sign, few),
+            *_select_strongest(self._grams, sign, max_spans),
         ]
         if not evidence:
             return ["", f"{title}: nothing"]

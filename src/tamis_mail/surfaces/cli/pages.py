@@ -1,4 +1,4 @@
-"""the parser → the manual page and the page of the docs on the commands, written by `tools/manpage`."""
+"""The manual page and the reference of the commands, made from the parser; `tools/manpage` writes both."""
 
 from collections.abc import Sequence
 

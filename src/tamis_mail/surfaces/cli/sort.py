@@ -31,7 +31,7 @@ _ERROR = 3
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis sort`."""
+    """Add the options of `tamis sort`."""
     parser.usage_error_status = _ERROR
     parser.description = (
         "Classify a message from standard input, or each message of mailboxes (PATH).\n\n"
@@ -153,8 +153,8 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     with _open(options) as sieve:
         for source in all_sources:
             notes: deque[dict[str, object]] = deque()
-            with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as work:
-                messages = _read_and_note(work.messages(), notes, sources.path_bytes)
+            with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
+                messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
                 out.writelines(_line(verdict, notes.popleft(), options) + "\n" for verdict in verdicts)
             unread = unread or bool(source.unread)

@@ -20,7 +20,7 @@ _FEW = 50  # messages of a label below which more are advised
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis status`."""
+    """Add the options of `tamis status`."""
     parser.description = (
         "Show what has been learned: labels, messages, time, sources, and the size of the store."
     )

@@ -13,7 +13,7 @@ from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
-from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail, mail_of
+from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.streams import text_width
@@ -24,14 +24,14 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis tune`."""
+    """Add the options of `tamis tune`."""
     parser.description = (
         "Fit the weights of words, pairs of words, header fields and n-grams of bytes to your own mail. Each "
         "message is judged by all others, and the four scales are fitted to the scores (logistic regression, "
         "with a prior around the default). If cross-validation shows an improvement, your store uses the new "
         "scales from now on; if not, nothing changes. Learned counts are not changed either way."
     )
-    add_mail(parser)
+    add_mail_options(parser)
     add = parser.add_argument
     add(
         "--thresholds",
@@ -72,7 +72,7 @@ def run(out: TextIO, options: Namespace) -> int:
     if is_there(path):
         with Store(path, create=False, readonly=True) as store:
             before = Rule.of(store)
-    mail = mail_of(options)
+    mail = open_mail(options)
     with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
         tuning = tune(read(mail, seen=reading), before, options.seed)
     after = tuning.after if tuning.is_better else tuning.before
@@ -130,13 +130,13 @@ def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Na
     lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
     lines += [f"{name:<16}{old:>8}{new:>8}" for name, old, new in rows]
     lines.append("")
-    for line in _offers(tuning, options.thresholds):
+    for line in _describe_thresholds(tuning, options.thresholds):
         lines += wrap(line, width)
     lines += wrap(_describe_change(tuning, after, is_saved, options.dry_run).replace("±", plus_minus), width)
     return lines
 
 
-def _offers(tuning: Tuning, is_accepted: bool) -> list[str]:
+def _describe_thresholds(tuning: Tuning, is_accepted: bool) -> list[str]:
     """Describe the suggested thresholds."""
     spam, ham = tuning.offered
     rule = tuning.before
