@@ -18,7 +18,7 @@ __all__ = ["Change", "count", "digest_messages", "extract_features", "judge", "j
 
 Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
-_AT_ONCE = 32  # messages whose features are computed together: more do not fit into the processor's cache
+_FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
 
 
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
@@ -68,7 +68,9 @@ def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays
 def extract_features(messages: Sequence[bytes]) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form."""
     features: list[arrays.Numbers] = []
-    for start in range(0, len(messages), _AT_ONCE):
-        batch = arrays.hash_tokens([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
+    for start in range(0, len(messages), _FEATURE_BATCH):
+        batch = arrays.hash_tokens(
+            [tokens.read(parse(raw)) for raw in messages[start : start + _FEATURE_BATCH]]
+        )
         features += np.split(batch.keys, batch.starts[1:-1])
     return features

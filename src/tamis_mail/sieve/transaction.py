@@ -19,10 +19,10 @@ from tamis_mail.store import Entry, Store, StoreError, Writer
 if TYPE_CHECKING:
     from tamis_mail.sieve.jobs import Change
 
-__all__ = ["JOB", "Receipt", "Transaction"]
+__all__ = ["JOB_MESSAGES", "Receipt", "Transaction"]
 
-JOB = 125  # messages of which a worker adds up the counts …
-BYTES = 4 << 20  # … or so many bytes
+JOB_MESSAGES = 125  # messages of which a worker adds up the counts …
+JOB_BYTES = 4 << 20  # … or so many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Transaction:
         def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
             for receipt in steps:
                 receipts.append(receipt)
-                if len(self._work) >= JOB or self._bytes >= BYTES:
+                if len(self._work) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
                     yield self._job(self._work)
             while self._work:
                 yield self._job(self._work)
@@ -132,7 +132,7 @@ class Transaction:
         return receipts
 
     def _job(self, changes: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
-        part = changes[:JOB]
-        del changes[:JOB]
+        part = changes[:JOB_MESSAGES]
+        del changes[:JOB_MESSAGES]
         self._bytes = 0
         return [plain for plain, _ in part], [change for _, change in part], self._writer.n_labels

@@ -26,7 +26,7 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.schema import (
     MAX_DECAYS,
-    MOST_LABELS,
+    MAX_LABELS,
     find_label_fault,
     find_row_fault,
     find_setting_fault,
@@ -40,9 +40,9 @@ from tamis_mail.tokens import VERSION
 __all__ = ["export", "load"]
 
 FORMAT = 1
-_BATCH = 1 << 19  # counts that are written at once
-_MOST_SETTINGS = 10_000  # each import from another filter makes one
-_LONGEST = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
+_BATCH_COUNTS = 1 << 19  # counts that are written at once
+_MAX_SETTINGS = 10_000  # each import from another filter makes one
+_MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
 _KINDS = (b"setting", b"label", b"message", b"count", b"end")
 
 _HEADER = re.compile(
@@ -83,10 +83,10 @@ def _lines(store: Store) -> Iterator[str]:
     labels = sorted(store.labels(), key=lambda label: label.name)
     for label in labels:
         yield f"label {label.lent} {json.dumps(label.name)}\n"
-    places = {label.name: place for place, label in enumerate(labels)}
+    label_indices = {label.name: index for index, label in enumerate(labels)}
     for entry in store.entries():
         yield (
-            f"message {entry.digest.hex()} {places[entry.label]} {entry.weight} {entry.other_weight} "
+            f"message {entry.digest.hex()} {label_indices[entry.label]} {entry.weight} {entry.other_weight} "
             f"{entry.token_version} {entry.prunings} {entry.time} {json.dumps(entry.source)}\n"
         )
     columns = [label.id for label in labels]
@@ -151,14 +151,14 @@ class _Reader:
 
     def _read_line(self) -> bytes:
         try:
-            line = self._file.readline(_LONGEST)
+            line = self._file.readline(_MAX_LINE_BYTES)
         except (OSError, EOFError) as error:  # a compressed file that is cut off or damaged
             self._refuse(f"cannot be read ({error})")
         self._line += 1
         if not line.endswith(b"\n"):
             self._refuse(
                 "is cut off: the file is not complete, get it again"
-                if len(line) < _LONGEST
+                if len(line) < _MAX_LINE_BYTES
                 else "is too long"
             )
         return line
@@ -210,8 +210,8 @@ class _Reader:
             self._refuse(f"the setting {name!r} belongs to the first line")
         if fault := find_setting_fault(name, value):
             self._refuse(fault)
-        if self._numbers[b"setting"] > _MOST_SETTINGS:
-            self._refuse(f"there are more than {_MOST_SETTINGS} settings")
+        if self._numbers[b"setting"] > _MAX_SETTINGS:
+            self._refuse(f"there are more than {_MAX_SETTINGS} settings")
         self._previous = name.encode()
         self._writer.write_setting(name, value)
 
@@ -224,8 +224,8 @@ class _Reader:
             self._refuse(f"the label {label[:60]!r} is out of order")
         if fault := find_label_fault(label):
             self._refuse(fault)
-        if len(self._labels) >= MOST_LABELS:
-            self._refuse(f"there are more than {MOST_LABELS} labels")
+        if len(self._labels) >= MAX_LABELS:
+            self._refuse(f"there are more than {MAX_LABELS} labels")
         self._labels.append(label)
         self._writer.add_imported(label, int(lent))
 
@@ -265,7 +265,7 @@ class _Reader:
         self._previous = match[1]
         self._keys.append(int(match[1], 16))
         self._counts.append(counts)
-        if len(self._keys) * len(counts) >= _BATCH:
+        if len(self._keys) * len(counts) >= _BATCH_COUNTS:
             self._flush()
 
     def _flush(self) -> None:

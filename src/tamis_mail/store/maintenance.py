@@ -40,7 +40,7 @@ __all__ = [
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
 
-_FAULTS = 20  # faults of one kind that are listed
+_MAX_FAULTS = 20  # faults of one kind that are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
         setting_faults = (
             find_setting_fault(*row) for row in connection.execute("SELECT name, value FROM setting")
         )
-        faults = [fault for fault in setting_faults if fault][:_FAULTS]
+        faults = [fault for fault in setting_faults if fault][:_MAX_FAULTS]
     return faults
 
 
@@ -412,12 +412,12 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
         negative_features += len(rows)
         negative_counts += [
             f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}"
-            for row in rows[:_FAULTS]
+            for row in rows[:_MAX_FAULTS]
         ]
         if progress is not None and len(table.keys):
             progress(float(table.keys[-1]) / (1 << KEY_BITS))
-    faults = negative_counts[:_FAULTS]
-    if negative_features > _FAULTS:
+    faults = negative_counts[:_MAX_FAULTS]
+    if negative_features > _MAX_FAULTS:
         faults.append(f"there are {negative_features} features with counts below zero")
     return faults + [
         f"label {label.name!r} says {label.features} features, its counts add up to {total}"

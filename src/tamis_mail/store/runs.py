@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.schema import MOST_RUNS, find_row_fault
+from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
 _BISECT_BYTES = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
@@ -51,7 +51,7 @@ class Run:
 
 def all_runs(connection: sqlite3.Connection) -> list[Run]:
     """List all runs, the oldest first."""
-    rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MOST_RUNS + 1,))
+    rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MAX_RUNS + 1,))
     runs = [Run(*row) for row in rows]
     faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in runs]
     faults += [
@@ -59,8 +59,8 @@ def all_runs(connection: sqlite3.Connection) -> list[Run]:
         for run, fault in zip(runs, faults, strict=True)
         if fault is None and run.width not in WIDTHS
     ]
-    if len(runs) > MOST_RUNS:
-        faults.append(f"there are more than {MOST_RUNS} runs")
+    if len(runs) > MAX_RUNS:
+        faults.append(f"there are more than {MAX_RUNS} runs")
     for fault in filter(None, faults):
         raise damage_error(fault)
     return runs

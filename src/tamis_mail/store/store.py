@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from tamis_mail.labels import GUESSED_LABELS, Label
 from tamis_mail.schema import (
-    LONGEST_SOURCE,
     MAX_COUNT,
-    MOST_LABELS,
+    MAX_LABELS,
+    MAX_SOURCE_LENGTH,
     find_label_fault,
     find_row_fault,
     find_setting_fault,
@@ -105,7 +105,7 @@ class Store:
     def labels(self) -> list[Label]:
         """List the labels in the order of the columns of counts."""
         with self._lock, explain_errors(self.path):
-            rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MOST_LABELS + 1,))
+            rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MAX_LABELS + 1,))
             labels = [Label(*row) for row in rows]
         for place, label in enumerate(labels):
             fault = find_row_fault("label", {name: getattr(label, name) for name in _LABEL_FIELDS})
@@ -272,9 +272,9 @@ class Writer:
         """Return the column of a label. Create the label if it is new."""
         if label not in self._columns:
             column = len(self._columns)
-            if column >= MOST_LABELS:
+            if column >= MAX_LABELS:
                 raise StoreError(
-                    f"the store {self._store.path} has {MOST_LABELS} labels, the maximum: use fewer"
+                    f"the store {self._store.path} has {MAX_LABELS} labels, the maximum: use fewer"
                 )
             self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (column, label))
             self._columns[label] = column
@@ -347,7 +347,7 @@ class Writer:
 
     def _source_id(self, name: str) -> int:
         name = name.encode("utf-8", "backslashreplace").decode()  # file names may be any bytes
-        name = name[:LONGEST_SOURCE]
+        name = name[:MAX_SOURCE_LENGTH]
         if name not in self._sources:
             self._connection.execute("INSERT OR IGNORE INTO source (name) VALUES (?)", (name,))
             self._sources[name] = self._connection.execute(

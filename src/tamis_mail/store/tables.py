@@ -18,7 +18,7 @@ _SMALL_RUN = 1 << 21  # entries; a smaller run has few shelves, and its entries 
 _SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged …
 _SLICE_LABELS = 4  # … if there are at most so many labels; fewer entries with more labels
 _EXACT_BOUND = 2.0**62.5  # sums up to this bound are exact in 64 bits
-_MOST_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
+_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
 def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
     """Yield ranges [low, high) that cover all keys. Each has at most about _SLICE_ENTRIES entries."""
     counts = entries * max(labels, _SLICE_LABELS) // _SLICE_LABELS
-    parts = min(1 << max(0, -(-counts // _SLICE_ENTRIES) - 1).bit_length(), _MOST_SLICES)
+    parts = min(1 << max(0, -(-counts // _SLICE_ENTRIES) - 1).bit_length(), _MAX_SLICES)
     step = (1 << KEY_BITS) // parts
     return ((part * step, (part + 1) * step) for part in range(parts))
 

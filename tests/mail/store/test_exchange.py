@@ -63,7 +63,7 @@ def test_the_text_of_nothing(tmp_path: Path) -> None:
 
 
 def test_many_batches_are_one_store(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "_BATCH", 50)
+    monkeypatch.setattr(exchange, "_BATCH_COUNTS", 50)
     with Store(tmp_path / "new") as new:
         exchange.load(new, io.BytesIO(text(store)))
         assert text(new) == text(store)
