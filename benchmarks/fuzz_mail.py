@@ -338,7 +338,7 @@ def _find_faults_of_counts(raw: bytes, sieve: Sieve) -> Iterator[str]:
 def _counts(sieve: Sieve) -> dict[int, tuple[int, ...]]:
     """The counts of each feature that has any."""
     counts: dict[int, tuple[int, ...]] = {}
-    for table in sieve.store.tables():
+    for table in sieve.store.count_slices():
         rows = zip(table.keys.tolist(), table.counts.tolist(), strict=True)
         counts.update({key: tuple(row) for key, row in rows if any(row)})
     return counts

@@ -56,7 +56,7 @@ def allowed_seconds(size: int) -> float:
 def measure(raw: bytes, sieve: Sieve) -> dict[str, float]:
     """CPU seconds of each stage for a message, as if all of its features had been learned as spam."""
     store = sieve.store
-    labels, rule, unit = store.labels(), Rule.of(store), store.unit()
+    labels, rule, unit = store.labels(), Rule.of(store), store.message_weight()
     learned = tuple(unit if label.name == "spam" else 0 for label in labels)
     seconds: dict[str, float] = {}
 

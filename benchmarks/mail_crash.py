@@ -38,7 +38,7 @@ from tamis_mail.message import canonical, digest
 from tamis_mail.sieve.jobs import count
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.maintenance import check, decay
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 
 LONGEST = 0.5  # seconds that a child may work before it is killed
 ROOM = 3_000_000  # bytes of the disk that fills up
@@ -133,19 +133,19 @@ class Auditor:
             self.found["faults"] += len(faults)
             labels = {label.name: label.id for label in store.labels()}
             work = list(entries.items())
-            said = Table.total(list(store.tables()), len(labels))
+            said = CountTable.total(list(store.count_slices()), len(labels))
         expected_counts = (
             count(
                 [self._mail[number] for number, _ in work],
-                [tuple((labels[name], units) for name, units in entry.columns) for _, entry in work],
+                [tuple((labels[name], units) for name, units in entry.label_weights) for _, entry in work],
                 len(labels),
             )
             if work
-            else Table.total([], len(labels))
+            else CountTable.total([], len(labels))
         )
         if faults or not _same(said, expected_counts, len(labels)):
-            difference = Table.total(
-                [said, Table(expected_counts.keys, -expected_counts.counts)], len(labels)
+            difference = CountTable.total(
+                [said, CountTable(expected_counts.keys, -expected_counts.counts)], len(labels)
             )
             self.found["features counted too often"] += int((difference.counts > 0).any(axis=1).sum())
             self.found["features counted too seldom"] += int((difference.counts < 0).any(axis=1).sum())
@@ -172,8 +172,8 @@ class Auditor:
         return pending
 
 
-def _same(one: Table, other: Table, labels: int) -> bool:
-    one, other = Table.total([one], labels), Table.total([other], labels)
+def _same(one: CountTable, other: CountTable, labels: int) -> bool:
+    one, other = CountTable.total([one], labels), CountTable.total([other], labels)
     return np.array_equal(one.keys, other.keys) and np.array_equal(one.counts, other.counts)
 
 

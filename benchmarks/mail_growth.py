@@ -36,7 +36,7 @@ from tamis_mail.message import canonical
 from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.maintenance import decay, prune, status
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 STORES = ("all kept", "tidied")
@@ -138,17 +138,17 @@ def made_up(growth: Growth, first: int, messages: int) -> Batch:
 
 def learn(store: Store, batch: Batch) -> None:
     """One transaction, as bulk learning writes it."""
-    unit, era = store.unit(), store.era()
+    unit, prunings = store.message_weight(), store.prunings()
     with store.transaction() as writer:
         tables = []
         for label, names in batch.names.items():
             keys, counts = batch.tables[label]
             placed = np.zeros((len(keys), 2), np.int64)
-            placed[:, writer.column(label)] = counts * unit
-            tables.append(Table(keys, placed))
+            placed[:, writer.ensure_column(label)] = counts * unit
+            tables.append(CountTable(keys, placed))
             for name in names:
-                writer.record(Entry(name, label, unit, 0, tokens.VERSION, era, "made up", 0))
-        writer.add(Table.total(tables, 2))
+                writer.record(Entry(name, label, unit, 0, tokens.VERSION, prunings, "made up", 0))
+        writer.add(CountTable.total(tables, 2))
 
 
 def tidied(store: Store) -> None:

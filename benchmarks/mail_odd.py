@@ -35,7 +35,7 @@ def main() -> int:
             times.append((time.perf_counter() - start, str(path)))
         for path in _files(options.folders):
             sieve.forget(path.read_bytes())
-        left = sum(len(table.keys) for table in sieve.store.tables())
+        left = sum(len(table.keys) for table in sieve.store.count_slices())
         faults += maintenance.check(sieve.store)
     sys.stdout.write(f"{len(times):,} messages, {len(faults)} faults, {left} features left at the end\n")
     for seconds, name in sorted(times, reverse=True)[: options.slowest]:

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from tamis_mail.store import Store
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 
 try:
     import lmdb
@@ -88,8 +88,8 @@ class Runs:
 
     def add(self, keys: np.ndarray, counts: np.ndarray) -> None:
         with self.store.transaction() as writer:
-            writer.column("spam"), writer.column("ham")
-            writer.add(Table(keys, counts))
+            writer.ensure_column("spam"), writer.ensure_column("ham")
+            writer.add(CountTable(keys, counts))
 
     def read(self, keys: list[int]) -> dict[int, list[int]]:
         with Store(self.store.path) as store:
@@ -156,7 +156,7 @@ def written() -> int:
     return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
 
 
-def measure(make: Callable[[Path], Rows | Runs | Lightning], total: Table, fresh: list[np.ndarray]) -> tuple[list[float], object]:
+def measure(make: Callable[[Path], Rows | Runs | Lightning], total: CountTable, fresh: list[np.ndarray]) -> tuple[list[float], object]:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/tmp")) as folder:
         way = make(Path(folder))
         began = time.perf_counter()
@@ -190,11 +190,11 @@ def main() -> None:
     dice = np.random.default_rng(6)
     pieces = []
     for label in (0, 1):
-        once = Table.count_features(np.concatenate([message(dice) for _ in range(options.messages // 2)]))
+        once = CountTable.count_features(np.concatenate([message(dice) for _ in range(options.messages // 2)]))
         counts = np.zeros((len(once.keys), 2), np.int64)
         counts[:, label] = once.counts[:, 0]
-        pieces.append(Table(once.keys, counts))
-    total = Table.total(pieces, 2)
+        pieces.append(CountTable(once.keys, counts))
+    total = CountTable.total(pieces, 2)
     fresh = [message(dice) for _ in range(LEARN + READ)]
     print(f"{len(total.keys):,} features of {options.messages:,} messages; SQLite {sqlite3.sqlite_version}\n")
     found: dict[str, list[list[float]]] = {name: [] for name in WAYS}

@@ -7,12 +7,12 @@ __all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "c
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
 GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail whose label was estimated
-GUESS_UNITS = 16  # units into which a message is divided between the two guessed labels
+GUESS_UNITS = 16  # parts into which a message is divided between the two guessed labels
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label: its messages, their weight in units, and the weight imported from another filter."""
+    """A label: its messages, their weight, and the weight imported from another filter."""
 
     id: int  # the column of its counts
     name: str

@@ -14,11 +14,11 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSED_LABELS, check_label
 
 __all__ = [
-    "LONGEST_SOURCE",
-    "MOST_EPOCHS",
-    "MOST_LABELS",
-    "MOST_RUNS",
-    "ROOM",
+    "MAX_COUNT",
+    "MAX_DECAYS",
+    "MAX_LABELS",
+    "MAX_RUNS",
+    "MAX_SOURCE_LENGTH",
     "TABLES",
     "Integer",
     "find_label_fault",
@@ -27,15 +27,15 @@ __all__ = [
     "parse_rule",
 ]
 
-ROOM = 1 << 62  # bound of a sum of counts: the sum of two still fits into 64 bits
-MOST_EPOCHS = 40  # 2**40 per message leaves 23 bits of a count for the number of messages
-MOST_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
-MOST_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
-_MOST = 10**9  # bound of numbers of operations: prunings, versions, generations
+MAX_COUNT = 1 << 62  # bound of a sum of counts, and of other integers: the sum of two still fits into 64 bits
+MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
+MAX_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
+MAX_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
+_MAX_OPERATIONS = 10**9  # bound of numbers of operations: prunings, versions, generations
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999
-LONGEST_SOURCE = 1 << 12  # characters of the name of a mailbox that are written
-_LONGEST_SETTING = 1 << 12
-_LONGEST_RULE = 1 << 12  # a rule that `tune` writes has about 600 characters
+MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox that are written
+_MAX_SETTING_LENGTH = 1 << 12
+_MAX_RULE_LENGTH = 1 << 12  # a rule that `tune` writes has about 600 characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,44 +120,50 @@ class Truth:
         return isinstance(value, bool)
 
 
-_SUM = Integer(-ROOM, ROOM)  # of counts: a negative sum is damage, which `check` reports with its feature
-_WEIGHT = Integer(0, ROOM)
+_SUM = Integer(
+    -MAX_COUNT, MAX_COUNT
+)  # of counts: a negative sum is damage, which `check` reports with its feature
+_WEIGHT = Integer(0, MAX_COUNT)
 
 TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
     "migration": {"name": Text(200), "time": Integer(_FIRST_SECOND, _LAST_SECOND)},
-    "setting": {"name": Text(200), "value": Text(_LONGEST_SETTING)},
+    "setting": {"name": Text(200), "value": Text(_MAX_SETTING_LENGTH)},
     "label": {
-        "id": Integer(0, MOST_LABELS - 1),
+        "id": Integer(0, MAX_LABELS - 1),
         "name": Text(40),
-        "messages": Integer(0, ROOM),
+        "messages": Integer(0, MAX_COUNT),
         "weight": _WEIGHT,
         "lent": _WEIGHT,
         "features": _SUM,
     },
-    "source": {"id": Integer(0, ROOM), "name": Text(1 << 16)},
+    "source": {"id": Integer(0, MAX_COUNT), "name": Text(1 << 16)},
     "journal": {
         "digest": Bytes(1, 64),
-        "label": Integer(0, ROOM),
+        "label": Integer(0, MAX_COUNT),
         "weight": _WEIGHT,
         "rest": _WEIGHT,
-        "version": Integer(0, _MOST),
-        "era": Integer(0, _MOST),
-        "source": Integer(0, ROOM),
+        "version": Integer(0, _MAX_OPERATIONS),
+        "era": Integer(0, _MAX_OPERATIONS),
+        "source": Integer(0, MAX_COUNT),
         "time": Integer(_FIRST_SECOND, _LAST_SECOND),
     },
     "run": {
-        "id": Integer(0, ROOM),
-        "generation": Integer(0, ROOM),
-        "start": Integer(0, ROOM),
+        "id": Integer(0, MAX_COUNT),
+        "generation": Integer(0, MAX_COUNT),
+        "start": Integer(0, MAX_COUNT),
         "bits": Integer(0, KEY_BITS),
         "width": Integer(1, 8),
-        "labels": Integer(1, MOST_LABELS),
+        "labels": Integer(1, MAX_LABELS),
         "entries": Integer(0, 1 << KEY_BITS),
     },
-    "shelf": {"id": Integer(0, ROOM), "data": Bytes(1, 1 << 31)},
+    "shelf": {"id": Integer(0, MAX_COUNT), "data": Bytes(1, 1 << 31)},
 }
 
-_NUMBERS = {"epoch": Integer(0, MOST_EPOCHS), "era": Integer(0, _MOST), "tokens": Integer(0, _MOST)}
+_INTEGER_SETTINGS = {
+    "epoch": Integer(0, MAX_DECAYS),
+    "era": Integer(0, _MAX_OPERATIONS),
+    "tokens": Integer(0, _MAX_OPERATIONS),
+}
 
 # Divisors (prior, reluctance, acquaintance) are positive. The bounds are far beyond the values that `tune`
 # can fit, and narrow enough that log-odds do not overflow.
@@ -203,8 +209,8 @@ def find_setting_fault(name: object, value: object) -> str | None:
     fault = find_row_fault("setting", {"name": name, "value": value})
     if fault or not isinstance(name, str) or not isinstance(value, str):
         return fault
-    if name in _NUMBERS and not _NUMBERS[name].accepts_digits(value):
-        return f"the setting {name!r} is {_short(value)}, expected {_NUMBERS[name]}"
+    if name in _INTEGER_SETTINGS and not _INTEGER_SETTINGS[name].accepts_digits(value):
+        return f"the setting {name!r} is {_short(value)}, expected {_INTEGER_SETTINGS[name]}"
     if name == "rule" and value:  # an empty rule means the default
         try:
             parse_rule(value)
@@ -220,8 +226,8 @@ def parse_rule(text: str) -> dict[str, Any]:
     Traceback (most recent call last):
     ValueError: a list is no rule, expected an object with views, patience, acquaintance, spam, ham, guessed
     """
-    if len(text) > _LONGEST_RULE:
-        raise ValueError(f"it has {len(text)} characters, expected at most {_LONGEST_RULE}")
+    if len(text) > _MAX_RULE_LENGTH:
+        raise ValueError(f"it has {len(text)} characters, expected at most {_MAX_RULE_LENGTH}")
     try:
         rule = import_module("json").loads(text)  # most stores have no rule
     except (ValueError, RecursionError):

@@ -13,7 +13,7 @@ import pytest
 
 from tamis_mail.sieve import Sieve
 from tamis_mail.store import Store
-from tamis_mail.surfaces.cli.sources import bar
+from tamis_mail.surfaces.cli.sources import format_bar
 from tests.surfaces.terminal import COMMAND, HAM, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, write_mail
 
 
@@ -212,8 +212,11 @@ def test_two_learn_at_once(tmp_path: Path, store: Path) -> None:
 
 
 def test_the_bar_says_how_far_how_fast_how_long() -> None:
-    assert bar("learn", 0, 0.0, 0.0) == "learn [                    ]   0 %  0 messages"
-    assert bar("sort", 500, 2.0, 2.0) == "sort [####################] 100 %  500 messages, 250/s, 0:00 left"
+    assert format_bar("learn", 0, 0.0, 0.0) == "learn [                    ]   0 %  0 messages"
+    assert (
+        format_bar("sort", 500, 2.0, 2.0)
+        == "sort [####################] 100 %  500 messages, 250/s, 0:00 left"
+    )
 
 
 def test_a_terminal_sees_a_bar_that_goes_away(tmp_path: Path) -> None:

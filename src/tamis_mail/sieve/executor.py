@@ -1,4 +1,4 @@
-"""jobs → results: in this process for few messages, else in worker processes that are kept for the next."""
+"""Runs jobs: in this process for few messages, else in worker processes, which stay for later jobs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
@@ -14,9 +14,9 @@ RunJobs = Callable[
     [str, Iterable[tuple[Any, ...]]], Iterator[Any]
 ]  # the name of a job and its inputs → its results
 
-_FEW = 150  # messages that are processed before workers have started …
-_SMALL = 4 << 20  # … if they have fewer bytes than this
-_LARGE = 32 << 20  # bytes of a batch: a few large messages suffice
+_LOCAL_MESSAGES = 150  # messages that are processed before workers have started …
+_LOCAL_BYTES = 4 << 20  # … if they have fewer bytes than this
+_BATCH_BYTES = 32 << 20  # bytes of a batch: a few large messages suffice
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -26,7 +26,9 @@ def run_locally(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     return (function(*arguments) for arguments in inputs)
 
 
-def batches(messages: Iterable[bytes], max_messages: int, max_bytes: int = _LARGE) -> Iterator[list[bytes]]:
+def batches(
+    messages: Iterable[bytes], max_messages: int, max_bytes: int = _BATCH_BYTES
+) -> Iterator[list[bytes]]:
     """Group messages into batches of limited number and size."""
     batch: list[bytes] = []
     size = 0
@@ -48,16 +50,16 @@ class Executor:
 
     def prepare(self, messages: Iterable[bytes], processes: int | None) -> tuple[Iterator[bytes], RunJobs]:
         """Return the messages, and the function that runs their jobs."""
-        rest = iter(messages)
+        remaining = iter(messages)
         first: list[bytes] = []
         size = 0
-        while processes != 1 and len(first) <= _FEW and size < _SMALL:
-            raw = next(rest, None)
+        while processes != 1 and len(first) <= _LOCAL_MESSAGES and size < _LOCAL_BYTES:
+            raw = next(remaining, None)
             if raw is None:
                 return iter(first), run_locally
             first.append(raw)
             size += len(raw)
-        return chain(first, rest), run_locally if processes == 1 else self._start_pool(processes)
+        return chain(first, remaining), run_locally if processes == 1 else self._start_pool(processes)
 
     def _start_pool(self, processes: int | None) -> RunJobs:
         if self._pool is None:

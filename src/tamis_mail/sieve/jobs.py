@@ -1,4 +1,4 @@
-"""messages → counts, or → verdicts, per batch: the jobs of a worker process."""
+"""The jobs of a worker process: counts or verdicts of a batch of messages."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from tamis_mail import tokens
 from tamis_mail.features import arrays
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.store import Store
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
 __all__ = ["Change", "count", "digest_messages", "extract_features", "judge", "judge_features"]
 
-Change = tuple[tuple[int, int], ...]  # (column, units) of each label whose counts a message changes
+Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
-_AT_ONCE = 32  # messages whose features are computed together: more do not fit into the processor's cache
+_FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
 
 
-def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> Table:
+def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
     """Sum the changes of counts of messages in canonical form."""
     features = extract_features(messages)
     messages_by_change: dict[Change, list[int]] = defaultdict(list)
@@ -30,12 +30,12 @@ def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> 
     tables = []
     for change, numbers in messages_by_change.items():
         keys = np.concatenate([features[number] for number in numbers])
-        table = Table.count_features(keys)
-        for column, units in change:
+        table = CountTable.count_features(keys)
+        for column, weight in change:
             counts = np.zeros((len(table.keys), labels), np.int64)
-            counts[:, column] = table.counts[:, 0] * units
-            tables.append(Table(table.keys, counts))
-    return tables[0] if len(tables) == 1 else Table.total(tables, labels)
+            counts[:, column] = table.counts[:, 0] * weight
+            tables.append(CountTable(table.keys, counts))
+    return tables[0] if len(tables) == 1 else CountTable.total(tables, labels)
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
@@ -56,7 +56,7 @@ def judge_features(
     keys = np.concatenate([*features, np.empty(0, np.uint64)])
     distinct, inverse = np.unique(keys, return_inverse=True)
     counts = store.count_arrays(distinct)
-    return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.unit())
+    return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.message_weight())
 
 
 def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
@@ -68,7 +68,9 @@ def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays
 def extract_features(messages: Sequence[bytes]) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form."""
     features: list[arrays.Numbers] = []
-    for start in range(0, len(messages), _AT_ONCE):
-        batch = arrays.hash_tokens([tokens.read(parse(raw)) for raw in messages[start : start + _AT_ONCE]])
+    for start in range(0, len(messages), _FEATURE_BATCH):
+        batch = arrays.hash_tokens(
+            [tokens.read(parse(raw)) for raw in messages[start : start + _FEATURE_BATCH]]
+        )
         features += np.split(batch.keys, batch.starts[1:-1])
     return features

@@ -1,6 +1,6 @@
-"""jobs → results, in order, in worker processes, one per core.
+"""Worker processes, one per core, that run jobs and return the results in order.
 
-Parsing mail is work of the interpreter, which runs one thread at a time; so processes are used. They run
+Parsing mail is Python code, and the interpreter runs one thread at a time; so processes are used. They run
 `tamis_mail.sieve.worker` and are not made by `multiprocessing`, which would run the caller's script again
 in each of them.
 """

@@ -1,4 +1,4 @@
-"""a store and a bound → the store without old features that hardly change verdicts.
+"""Pruning by effect: drops old features that hardly change verdicts.
 
 The score of a view is a mean of weights, so dropping features of weight at most e changes it by at most e,
 and the log-odds by at most e times the scales of the pruned views. Only features that were seen once, and
@@ -15,7 +15,7 @@ from tamis_mail.features import PAIRS, WORDS
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import Label
 from tamis_mail.store import Store, maintenance
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.arrays import side_counts, weigh
 from tamis_mail.verdict.judging import list_other_labels
@@ -24,20 +24,22 @@ from tamis_mail.verdict.rule import questions, sides
 __all__ = ["prune"]
 
 
-def prune(store: Store, bound: float, progress: maintenance.Progress | None = None) -> maintenance.Pruned:
+def prune(
+    store: Store, bound: float, progress: maintenance.Progress | None = None
+) -> maintenance.PruningSummary:
     """Drop words and pairs seen once that together change log-odds by at most `bound`."""
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
-    rule, unit = Rule.of(store), store.unit()
+    rule, message_weight = Rule.of(store), store.message_weight()
     max_weight = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
 
-    def negligible(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
+    def select_negligible(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
         kinds = views(table.keys)
         is_negligible: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (
-            table.counts.sum(axis=1) <= unit
+            table.counts.sum(axis=1) <= message_weight
         )
         for name, rest in questions(list_other_labels(labels)):
-            one, other = sides(labels, name, rest, unit, rule.guessed)
+            one, other = sides(labels, name, rest, message_weight, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):
                 spams, hams = one.messages[kind], other.messages[kind]
@@ -50,4 +52,4 @@ def prune(store: Store, bound: float, progress: maintenance.Progress | None = No
                 )
         return is_negligible
 
-    return maintenance.drop(store, negligible, progress)
+    return maintenance.drop(store, select_negligible, progress)

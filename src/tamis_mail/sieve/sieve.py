@@ -18,7 +18,7 @@ from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
-from tamis_mail.sieve.transaction import JOB, Receipt, Transaction
+from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge
@@ -27,9 +27,9 @@ __all__ = ["Receipt", "Sieve"]
 
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
-_LEARNED = 5000  # messages per transaction: about two seconds of work, which a kill may lose
-_SORTED = 1000  # messages per job: each batch reads most of a small store
-_GUESSED = 8000  # messages that are guessed together: the most confident of them are used
+_LEARN_BATCH = 5000  # messages per transaction: about two seconds of work, which a kill may lose
+_SORT_BATCH = 1000  # messages per job: each batch reads most of a small store
+_GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used
 
 
 class Sieve:
@@ -77,9 +77,9 @@ class Sieve:
         read = tokens.read(parse(canonical(raw)))
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
-            rule, unit = Rule.of(self.store), self.store.unit()
+            rule, message_weight = Rule.of(self.store), self.store.message_weight()
             counts = self.store.counts(features.hash_tokens(read))
-        return judge(counts, labels, rule, unit, lambda: features.name_features(read))
+        return judge(counts, labels, rule, message_weight, lambda: features.name_features(read))
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message has a label."""
@@ -102,7 +102,7 @@ class Sieve:
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
 
         def jobs() -> Iterator[tuple[str, list[bytes]]]:
-            for batch in batches(raw_messages, _SORTED):
+            for batch in batches(raw_messages, _SORT_BATCH):
                 waiting.append(batch)
                 yield path, batch
 
@@ -152,7 +152,7 @@ class Sieve:
             )
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
-        for batch in batches(raw_messages, _GUESSED):
+        for batch in batches(raw_messages, _GUESS_BATCH):
             actions += self._guess(batch, source, run_jobs)
             if progress:
                 progress(actions.total())
@@ -167,12 +167,15 @@ class Sieve:
         with self.store.transaction() as writer:
             transaction = Transaction(self.store, writer, source)
             entries = {
-                plain: self.store.find(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
+                plain: self.store.find_entry(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
             }
             candidates = [
                 plain for plain, old in entries.items() if old is None or old.label in GUESSED_LABELS
             ]
-            jobs = ((candidates[start : start + JOB],) for start in range(0, len(candidates), JOB))
+            jobs = (
+                (candidates[start : start + JOB_MESSAGES],)
+                for start in range(0, len(candidates), JOB_MESSAGES)
+            )
             features = [
                 keys for batch_features in run_jobs("extract_features", jobs) for keys in batch_features
             ]
@@ -203,7 +206,7 @@ class Sieve:
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
         max_messages = max(
-            _LEARNED // max(1, len(self.store.labels()) // 2), JOB
+            _LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES
         )  # a table of counts has a column per label
         for batch in batches(
             raw_messages, max_messages

@@ -1,6 +1,6 @@
-"""messages and a label → one transaction on the store: journal entries and counts.
+"""One transaction on the store: the journal entries and the counts of messages that are learned or forgotten.
 
-This process reads messages and writes the journal while workers count the messages before. Nothing is visible
+This process reads messages and writes the journal while workers count earlier messages. Nothing is visible
 in the store until the transaction is complete.
 """
 
@@ -19,10 +19,10 @@ from tamis_mail.store import Entry, Store, StoreError, Writer
 if TYPE_CHECKING:
     from tamis_mail.sieve.jobs import Change
 
-__all__ = ["JOB", "Receipt", "Transaction"]
+__all__ = ["JOB_MESSAGES", "Receipt", "Transaction"]
 
-JOB = 125  # messages of which a worker adds up the counts …
-BYTES = 4 << 20  # … or so many bytes
+JOB_MESSAGES = 125  # messages of which a worker adds up the counts …
+JOB_BYTES = 4 << 20  # … or so many bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class Transaction:
         self._store = store
         self._writer = writer
         self._source = source
-        self._unit, self._era, self._now = store.unit(), store.era(), int(time.time())
+        self._message_weight, self._prunings = store.message_weight(), store.prunings()
+        self._now = int(time.time())
         self._work: list[tuple[bytes, Change]] = []
         self._bytes = 0  # of the messages that wait to be counted
         self._pruned: list[tuple[bytes, Change]] = []  # to be subtracted from pruned counts
@@ -51,50 +52,59 @@ class Transaction:
         """Record that a message has a label."""
         plain = canonical(raw)
         name = digest(plain)
-        old = self._store.find(name)
+        old = self._store.find_entry(name)
         if old is not None:
             if old.label == label:
                 return Receipt("known", label, label, name)
-            self._take(plain, old)
-        self._give(
-            plain, Entry(name, label, self._unit, 0, tokens.VERSION, self._era, self._source, self._now)
+            self._subtract(plain, old)
+        self._add(
+            plain,
+            Entry(
+                name, label, self._message_weight, 0, tokens.VERSION, self._prunings, self._source, self._now
+            ),
         )
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
 
-    def guess(self, plain: bytes, share: int) -> None:
-        """Record that a message in canonical form is spam by so many GUESS_UNITS."""
-        units = (share * self._unit, (GUESS_UNITS - share) * self._unit)
-        likelier = int(units[0] < units[1])
-        label, weight, rest = GUESSED_LABELS[likelier], units[likelier], units[1 - likelier]
+    def guess(self, plain: bytes, spam_units: int) -> None:
+        """Record an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
+        weights = (spam_units * self._message_weight, (GUESS_UNITS - spam_units) * self._message_weight)
+        likelier = int(weights[0] < weights[1])
+        label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
         name = digest(plain)
-        self._give(
-            plain, Entry(name, label, weight, rest, tokens.VERSION, self._era, self._source, self._now)
+        self._add(
+            plain,
+            Entry(name, label, weight, other_weight, tokens.VERSION, self._prunings, self._source, self._now),
         )
 
     def forget(self, raw: bytes) -> Receipt:
         """Record that a message is forgotten."""
         plain = canonical(raw)
         name = digest(plain)
-        old = self._store.find(name)
+        old = self._store.find_entry(name)
         if old is None:
             return Receipt("unknown", None, None, name)
-        self._take(plain, old)
+        self._subtract(plain, old)
         return Receipt("forgotten", None, old.label, name)
 
-    def _give(self, plain: bytes, entry: Entry) -> None:
+    def _add(self, plain: bytes, entry: Entry) -> None:
         self._writer.record(entry)
         self._bytes += len(plain)
-        self._work.append((plain, tuple((self._writer.column(name), units) for name, units in entry.columns)))
+        self._work.append(
+            (plain, tuple((self._writer.ensure_column(name), weight) for name, weight in entry.label_weights))
+        )
 
-    def _take(self, plain: bytes, old: Entry) -> None:
-        if old.version != tokens.VERSION:
+    def _subtract(self, plain: bytes, old: Entry) -> None:
+        if old.token_version != tokens.VERSION:
             raise StoreError(
-                f"the store {self._store.path} knows this message by tokens of version {old.version}, which "
-                f"this tamis, of version {tokens.VERSION}, cannot subtract: learn your mail into a new store"
+                f"the store {self._store.path} knows this message by tokens of version {old.token_version}, "
+                f"which this tamis, of version {tokens.VERSION}, cannot subtract: "
+                "learn your mail into a new store"
             )
         self._writer.remove(old.digest)
-        work = self._pruned if self._era else self._work
-        work.append((plain, tuple((self._writer.column(name), -units) for name, units in old.columns)))
+        work = self._pruned if self._prunings else self._work
+        work.append(
+            (plain, tuple((self._writer.ensure_column(name), -weight) for name, weight in old.label_weights))
+        )
 
     def run(self, steps: Iterable[Receipt], run_jobs: RunJobs) -> list[Receipt]:
         """Process the steps one by one while workers count; return the receipts."""
@@ -103,24 +113,26 @@ class Transaction:
         def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
             for receipt in steps:
                 receipts.append(receipt)
-                if len(self._work) >= JOB or self._bytes >= BYTES:
+                if len(self._work) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
                     yield self._job(self._work)
             while self._work:
                 yield self._job(self._work)
 
-        def undoing() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+        def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
             while self._pruned:
                 yield self._job(self._pruned)
 
-        added = list(run_jobs("count", jobs()))
-        clipped = list(run_jobs("count", undoing()))
-        for tables, write in ((added, self._writer.add), (clipped, self._writer.add_clipped)):
-            if tables:
-                write(import_module("tamis_mail.store.tables").Table.total(tables, self._writer.width))
+        tables = list(run_jobs("count", jobs()))
+        pruned_tables = list(run_jobs("count", subtraction_jobs()))
+        for results, write in ((tables, self._writer.add), (pruned_tables, self._writer.add_clipped)):
+            if results:
+                write(
+                    import_module("tamis_mail.store.tables").CountTable.total(results, self._writer.n_labels)
+                )
         return receipts
 
     def _job(self, changes: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
-        part = changes[:JOB]
-        del changes[:JOB]
+        part = changes[:JOB_MESSAGES]
+        del changes[:JOB_MESSAGES]
         self._bytes = 0
-        return [plain for plain, _ in part], [change for _, change in part], self._writer.width
+        return [plain for plain, _ in part], [change for _, change in part], self._writer.n_labels

@@ -1,4 +1,4 @@
-"""jobs on standard input → results on standard output: the program of a worker of `pool`.
+"""The program of a worker of `pool`: reads jobs from standard input, writes results to standard output.
 
 Results are written to a copy of the output, so that output of a job cannot mix with them. An interrupt from
 the keyboard reaches all processes of the group; only the parent handles it.

@@ -1,4 +1,4 @@
-"""a path → one SQLite connection with the current schema: the only module that knows tables and pragmas.
+"""Opens a store: one SQLite connection with the current schema, its transactions and its errors.
 
 Write-ahead logging lets several processes read while one writes. A committed transaction is on disk
 (synchronous=FULL).
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 APPLICATION = 0x74616D69  # "tami": identifies a store
-PATIENCE = 30.0  # seconds that a writer waits for another writer
+BUSY_SECONDS = 30.0  # a writer waits so long for another writer
 VERDICT_SECONDS = (
     10.0  # limit per statement when a store is opened and one message judged, which takes milliseconds
 )
@@ -36,7 +36,8 @@ _SQLITE = b"SQLite format 3\0"
 _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
-# Each is applied once, in this order, and never changed after a release; a change is a new entry at the end.
+# Each migration is applied once, in this order, and never changed after a release. A change of the schema is
+# a new entry at the end.
 MIGRATIONS: dict[str, str] = {
     "0001-counts-and-journal": """
         CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -74,14 +75,14 @@ MIGRATIONS: dict[str, str] = {
 
 
 class StoreError(Exception):
-    """A store that cannot be used; the text is one line for the user."""
+    """A store cannot be used. The message is one line for the user."""
 
 
 class _Clock:
     """The time limit of a statement."""
 
     __slots__ = ("_end", "seconds")
-    strikes: ClassVar[int] = 0  # how often a limit was exceeded
+    timeouts: ClassVar[int] = 0  # how often a limit was exceeded
 
     def __init__(self) -> None:
         self.seconds = VERDICT_SECONDS
@@ -92,7 +93,7 @@ class _Clock:
 
     def is_late(self) -> bool:
         late = time.monotonic() > self._end
-        _Clock.strikes += late
+        _Clock.timeouts += late
         return late
 
 
@@ -163,7 +164,7 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
             if not exists:
                 os.close(os.open(place, os.O_CREAT | os.O_RDWR, 0o600))  # mail is private
             connection = sqlite3.connect(
-                place, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=Connection
+                place, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection
             )
         try:
             connection.execute("PRAGMA mmap_size = 268435456")
@@ -223,12 +224,12 @@ Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definiti
 
 
 def refuse_other_objects(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreError unless the schema is that of a store: a trigger or a view could run for ever."""
+    """Raise StoreError unless the schema is that of a store. A trigger or a view could run for ever."""
     with snapshot(connection, path):  # another process may be creating the tables
         objects = _objects(connection)
-        of_migrations = {one for one in objects if one[1] == "migration"}
-        if not of_migrations <= _list_expected_objects(()):
-            _refuse_objects(path, of_migrations)
+        migration_objects = {one for one in objects if one[1] == "migration"}
+        if not migration_objects <= _list_expected_objects(()):
+            _refuse_objects(path, migration_objects)
         applied = _list_applied(connection)
         unknown = applied - set(MIGRATIONS)
     if unknown:
@@ -274,10 +275,10 @@ def _objects(connection: sqlite3.Connection) -> Objects:
 
 def _open_readonly(place: Path) -> Connection:
     """Open a store without write permission; if it has no log, nobody writes and no locks are needed."""
-    at_rest = not Path(f"{place}-wal").exists()
-    uri = f"{place.as_uri()}?mode=ro{'&immutable=1' if at_rest else ''}"
+    has_log = Path(f"{place}-wal").exists()
+    uri = f"{place.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     return sqlite3.connect(
-        uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False, factory=Connection
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=Connection
     )
 
 
@@ -317,7 +318,7 @@ def _list_applied(connection: sqlite3.Connection) -> set[str]:
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection, path: object) -> Iterator[None]:
-    """Read a consistent state of the store, whatever a writer does meanwhile."""
+    """Read one consistent state of the store, which writers do not affect."""
     if connection.in_transaction:
         yield
         return
@@ -353,7 +354,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 _HINTS = {
     "disk is full": "the disk is full: free some space and do it again; nothing was half-written",
     "readonly": "it cannot be written: check its permissions and its folder's",
-    "locked": f"another process has been writing for {PATIENCE:.0f} seconds: try again when it is done",
+    "locked": f"another process has been writing for {BUSY_SECONDS:.0f} seconds: try again when it is done",
     "malformed": "the file is damaged: restore a backup (tamis store restore)",
     "not a database": "the file is damaged: restore a backup (tamis store restore)",
     "disk I/O": "the disk cannot be read or written: check it, then tamis store check",
@@ -363,13 +364,13 @@ _HINTS = {
 
 
 @contextmanager
-def keep_interrupts() -> Iterator[None]:
-    """Re-raise Ctrl-C, which SQLite reports as "interrupted" if it comes in the progress handler."""
-    before = _Clock.strikes
+def reraise_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt for Ctrl-C, which SQLite reports as "interrupted" in the progress handler."""
+    before = _Clock.timeouts
     try:
         yield
     except sqlite3.OperationalError as error:
-        if "interrupted" in str(error) and _Clock.strikes == before:
+        if "interrupted" in str(error) and _Clock.timeouts == before:
             raise KeyboardInterrupt from error
         raise
 
@@ -378,11 +379,11 @@ def keep_interrupts() -> Iterator[None]:
 def explain_errors(path: object) -> Iterator[None]:
     """Turn errors of SQLite into a StoreError of one line that says what to do."""
     try:
-        with keep_interrupts():
+        with reraise_interrupts():
             yield
     except sqlite3.DatabaseError as error:
         text = " ".join(str(error).split())
-        for sign, hint in _HINTS.items():
-            if sign in text:
+        for phrase, hint in _HINTS.items():
+            if phrase in text:
                 raise StoreError(f"the store {path}: {hint}") from error
         raise StoreError(f"the store {path}: {text}") from error

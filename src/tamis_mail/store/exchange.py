@@ -1,7 +1,9 @@
-"""a store ↔ lines of text: all of its contents, readable by programs and people.
+"""The text form of a store: all of its contents, readable by programs and people.
 
-Lines are ASCII, end with a line feed and come in this order, so that equal contents give equal text, whatever
-their history. Names are strings of JSON. A label is identified by its index among the label lines, from 0.
+Lines are ASCII, end with a line feed and come in this order, so that stores of equal contents have equal
+text. The history of a store does not change its text. Names are strings of JSON. A label is identified by
+its index among the label lines, from 0. The rest of a message is its weight under the other guessed label;
+its era is the number of prunings before it was learned.
 
     tamis-store 1 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
@@ -23,8 +25,8 @@ import numpy as np
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.schema import (
-    MOST_EPOCHS,
-    MOST_LABELS,
+    MAX_DECAYS,
+    MAX_LABELS,
     find_label_fault,
     find_row_fault,
     find_setting_fault,
@@ -32,15 +34,15 @@ from tamis_mail.schema import (
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Entry, Store, Writer
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 from tamis_mail.tokens import VERSION
 
 __all__ = ["export", "load"]
 
 FORMAT = 1
-_BATCH = 1 << 19  # counts that are written at once
-_MOST_SETTINGS = 10_000  # each import from another filter makes one
-_LONGEST = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
+_BATCH_COUNTS = 1 << 19  # counts that are written at once
+_MAX_SETTINGS = 10_000  # each import from another filter makes one
+_MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
 _KINDS = (b"setting", b"label", b"message", b"count", b"end")
 
 _HEADER = re.compile(
@@ -71,7 +73,8 @@ def export(store: Store, file: IO[bytes]) -> None:
 
 def _lines(store: Store) -> Iterator[str]:
     tokens = ",".join(map(str, versions(store))) or "-"
-    yield f"tamis-store {FORMAT} tokens {tokens} epoch {store.unit().bit_length() - 1} era {store.era()}\n"
+    decays_and_prunings = f"epoch {store.integer_setting('epoch')} era {store.prunings()}"
+    yield f"tamis-store {FORMAT} tokens {tokens} {decays_and_prunings}\n"
     for name, value in store.connection.execute("SELECT name, value FROM setting ORDER BY name"):
         if fault := find_setting_fault(name, value):
             raise StoreError(f"the store {store.path} cannot be exported ({fault}): see tamis store check")
@@ -80,14 +83,14 @@ def _lines(store: Store) -> Iterator[str]:
     labels = sorted(store.labels(), key=lambda label: label.name)
     for label in labels:
         yield f"label {label.lent} {json.dumps(label.name)}\n"
-    places = {label.name: place for place, label in enumerate(labels)}
+    label_indices = {label.name: index for index, label in enumerate(labels)}
     for entry in store.entries():
         yield (
-            f"message {entry.digest.hex()} {places[entry.label]} {entry.weight} {entry.rest} {entry.version} "
-            f"{entry.era} {entry.time} {json.dumps(entry.source)}\n"
+            f"message {entry.digest.hex()} {label_indices[entry.label]} {entry.weight} {entry.other_weight} "
+            f"{entry.token_version} {entry.prunings} {entry.time} {json.dumps(entry.source)}\n"
         )
     columns = [label.id for label in labels]
-    for table in store.tables():
+    for table in store.count_slices():
         for key, counts in zip(table.keys.tolist(), table.counts[:, columns].tolist(), strict=True):
             yield f"count {key:012x} {' '.join(map(str, counts))}\n"
 
@@ -121,7 +124,7 @@ class _Reader:
         self._counts: list[list[int]] = []
 
     def read(self) -> int:
-        self._header(self._read_line())
+        self._read_header(self._read_line())
         stage = 0
         while True:
             line = self._read_line()
@@ -137,25 +140,25 @@ class _Reader:
             self._numbers[kind] += 1
             self._digest.update(line)
             {
-                b"setting": self._setting,
-                b"label": self._label,
-                b"message": self._message,
-                b"count": self._count,
+                b"setting": self._read_setting,
+                b"label": self._read_label,
+                b"message": self._read_message,
+                b"count": self._read_count,
             }[kind](line)
-        self._end(line)
+        self._read_end(line)
         self._flush()
         return self._numbers[b"message"]
 
     def _read_line(self) -> bytes:
         try:
-            line = self._file.readline(_LONGEST)
+            line = self._file.readline(_MAX_LINE_BYTES)
         except (OSError, EOFError) as error:  # a compressed file that is cut off or damaged
             self._refuse(f"cannot be read ({error})")
         self._line += 1
         if not line.endswith(b"\n"):
             self._refuse(
                 "is cut off: the file is not complete, get it again"
-                if len(line) < _LONGEST
+                if len(line) < _MAX_LINE_BYTES
                 else "is too long"
             )
         return line
@@ -164,7 +167,7 @@ class _Reader:
         name = getattr(self._file, "name", "the text")
         raise StoreError(f"{name}, line {self._line}: {fault}; nothing was loaded")
 
-    def _header(self, line: bytes) -> None:
+    def _read_header(self, line: bytes) -> None:
         match = _HEADER.fullmatch(line)
         if not match:
             self._refuse(
@@ -177,63 +180,63 @@ class _Reader:
             self._refuse(
                 f"the tokens are of version {max(self._versions)}, and this tamis knows {VERSION}: upgrade it"
             )
-        if int(match[3]) > MOST_EPOCHS:
-            self._refuse(f"the epoch is {int(match[3])}, and at most {MOST_EPOCHS} is possible")
+        if int(match[3]) > MAX_DECAYS:
+            self._refuse(f"the epoch is {int(match[3])}, and at most {MAX_DECAYS} is possible")
         for name, value in (("epoch", int(match[3])), ("era", int(match[4]))):
             if value:
-                self._writer.set(name, value)
+                self._writer.write_setting(name, value)
         self._digest.update(line)
 
-    def _strings(self, text: bytes, number: int) -> list[str]:
+    def _parse_strings(self, text: bytes, number: int) -> list[str]:
         """Read strings of JSON that are separated by spaces."""
         values: list[object] = []
         decoder = json.JSONDecoder()
-        rest = text.decode("ascii", "replace").rstrip("\n")
+        remaining = text.decode("ascii", "replace").rstrip("\n")
         with suppress(ValueError, RecursionError):
-            while rest:
-                value, end = decoder.raw_decode(rest)
+            while remaining:
+                value, end = decoder.raw_decode(remaining)
                 values.append(value)
-                rest = rest[end:].removeprefix(" ")
+                remaining = remaining[end:].removeprefix(" ")
         strings = [value for value in values if isinstance(value, str) and _is_text(value)]
-        if rest or len(values) != number or len(strings) != number:
+        if remaining or len(values) != number or len(strings) != number:
             self._refuse(f"has no {number} strings of JSON where they belong")
         return strings
 
-    def _setting(self, line: bytes) -> None:
-        name, value = self._strings(line.partition(b" ")[2], 2)
+    def _read_setting(self, line: bytes) -> None:
+        name, value = self._parse_strings(line.partition(b" ")[2], 2)
         if name.encode() <= self._previous:
             self._refuse(f"the setting {name[:60]!r} is out of order")
         if name in ("epoch", "era"):
             self._refuse(f"the setting {name!r} belongs to the first line")
         if fault := find_setting_fault(name, value):
             self._refuse(fault)
-        if self._numbers[b"setting"] > _MOST_SETTINGS:
-            self._refuse(f"there are more than {_MOST_SETTINGS} settings")
+        if self._numbers[b"setting"] > _MAX_SETTINGS:
+            self._refuse(f"there are more than {_MAX_SETTINGS} settings")
         self._previous = name.encode()
-        self._writer.set(name, value)
+        self._writer.write_setting(name, value)
 
-    def _label(self, line: bytes) -> None:
+    def _read_label(self, line: bytes) -> None:
         _, lent, name = [*line.split(b" ", 2), b"", b""][:3]
-        (label,) = self._strings(name, 1)
+        (label,) = self._parse_strings(name, 1)
         if not lent.isdigit() or len(lent) > 18:
             self._refuse("a label needs its weight and its name")
         if self._labels and label <= self._labels[-1]:
             self._refuse(f"the label {label[:60]!r} is out of order")
         if fault := find_label_fault(label):
             self._refuse(fault)
-        if len(self._labels) >= MOST_LABELS:
-            self._refuse(f"there are more than {MOST_LABELS} labels")
+        if len(self._labels) >= MAX_LABELS:
+            self._refuse(f"there are more than {MAX_LABELS} labels")
         self._labels.append(label)
         self._writer.add_imported(label, int(lent))
 
-    def _message(self, line: bytes) -> None:
+    def _read_message(self, line: bytes) -> None:
         match = _MESSAGE.fullmatch(line)
         if not match or len(match[1]) % 2:
             self._refuse("a message needs digest, label, weight, rest, tokens, era, time and source")
-        number, weight, rest, version, era, time = map(int, match.groups()[1:7])
+        number, weight, other_weight, version, prunings, time = map(int, match.groups()[1:7])
         if number >= len(self._labels):
             self._refuse(f"there is no label {number}, only {len(self._labels)}")
-        if rest and not set(GUESSED_LABELS) <= set(self._labels):
+        if other_weight and not set(GUESSED_LABELS) <= set(self._labels):
             self._refuse(f"a message with a rest needs the labels {' and '.join(GUESSED_LABELS)}")
         digest = bytes.fromhex(match[1].decode())
         if digest <= self._previous:
@@ -241,14 +244,16 @@ class _Reader:
         self._previous = digest
         if version not in self._versions:
             self._refuse(f"its tokens are of version {version}, which the first line does not name")
-        (source,) = self._strings(match[8], 1)
-        entry = Entry(digest, self._labels[number], weight, rest, version, era, source, time)
-        fault = find_row_fault("journal", {"digest": digest, "version": version, "era": era, "time": time})
+        (source,) = self._parse_strings(match[8], 1)
+        entry = Entry(digest, self._labels[number], weight, other_weight, version, prunings, source, time)
+        fault = find_row_fault(
+            "journal", {"digest": digest, "version": version, "era": prunings, "time": time}
+        )
         if fault := fault or find_row_fault("source", {"name": source}):
             self._refuse(fault)
         self._writer.record(entry)
 
-    def _count(self, line: bytes) -> None:
+    def _read_count(self, line: bytes) -> None:
         match = _COUNT.fullmatch(line)
         if not match:
             self._refuse(f"a feature needs a key of {KEY_BITS // 4} digits and a count for each label")
@@ -260,15 +265,15 @@ class _Reader:
         self._previous = match[1]
         self._keys.append(int(match[1], 16))
         self._counts.append(counts)
-        if len(self._keys) * len(counts) >= _BATCH:
+        if len(self._keys) * len(counts) >= _BATCH_COUNTS:
             self._flush()
 
     def _flush(self) -> None:
         if self._keys:
-            self._writer.add(Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64)))
+            self._writer.add(CountTable(np.array(self._keys, np.uint64), np.array(self._counts, np.int64)))
             self._keys, self._counts = [], []
 
-    def _end(self, line: bytes) -> None:
+    def _read_end(self, line: bytes) -> None:
         match = _END.fullmatch(line)
         numbers = tuple(self._numbers.values())
         if not match or tuple(map(int, match.groups()[:4])) != numbers:

@@ -15,11 +15,11 @@ import numpy as np
 
 from tamis_mail.features import HEADERS, WORDS, key
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.schema import ROOM
+from tamis_mail.schema import MAX_COUNT
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Store
-from tamis_mail.store.tables import Table, column_sums
+from tamis_mail.store.tables import CountTable, column_sums
 from tamis_mail.tokens import VERSION
 
 __all__ = ["LABELS", "ImportSummary", "load_bogofilter", "load_spamassassin"]
@@ -36,14 +36,14 @@ _FIELDS = {
     "rtrn": "return-path",
 }  # bogofilter's names of header fields
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
-_TOTAL = b".MSG_COUNT"
+_TOTALS_TOKEN = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
-_LONGEST_LINE = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
-_DIGITS = 40  # bits of a count of 12 digits
-_BATCH = 1 << 18  # lines whose counts are summed together
-_LARGEST = 10**12  # a count of 12 digits
-_MOST_FEATURES = 1 << 26  # ten times the largest known list
-_SHORTEST, _LONGEST = 3, 15  # bytes of words that SpamAssassin counts unabridged
+_MAX_LINE_BYTES = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
+_COUNT_BITS = 40  # bits of a count of 12 digits
+_BATCH_LINES = 1 << 18  # lines whose counts are summed together
+_MAX_LINE_COUNT = 10**12  # a count of 12 digits
+_MAX_FEATURES = 1 << 26  # ten times the largest known list
+_MIN_WORD_BYTES, _MAX_WORD_BYTES = 3, 15  # bytes of words that SpamAssassin counts unabridged
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
         match = _BOGOFILTER.fullmatch(line)
         if match is None:
             malformed += bool(line.strip())
-        elif match[1] == _TOTAL:
+        elif match[1] == _TOTALS_TOKEN:
             total = int(match[2]), int(match[3])
         elif not match[1].startswith(b"."):
             tokens += 1
@@ -88,12 +88,12 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file, of limited length."""
     readline: Callable[[int], bytes] | None = getattr(file, "readline", None)
-    lines = file if readline is None else iter(lambda: readline(_LONGEST_LINE + 1), b"")
+    lines = file if readline is None else iter(lambda: readline(_MAX_LINE_BYTES + 1), b"")
     try:
         for number, line in enumerate(lines, 1):
-            if len(line) > _LONGEST_LINE:
+            if len(line) > _MAX_LINE_BYTES:
                 raise StoreError(
-                    f"line {number} has more than {_LONGEST_LINE} bytes, which no other filter writes: "
+                    f"line {number} has more than {_MAX_LINE_BYTES} bytes, which no other filter writes: "
                     "check the file and --format; nothing was loaded"
                 )
             yield line
@@ -105,25 +105,25 @@ class _CountBuffer:
     """Counts of features, summed from time to time, because a line may be repeated without end."""
 
     def __init__(self) -> None:
-        self._table = Table.total([], 2)
+        self._table = CountTable.total([], 2)
         self._keys = array("Q")
         self._counts = array("q")
 
     def add(self, key: int, spam: int, ham: int) -> None:
         self._keys.append(key)
         self._counts.extend((spam, ham))
-        if len(self._keys) >= _BATCH:
+        if len(self._keys) >= _BATCH_LINES:
             self.table()
 
-    def table(self) -> Table:
+    def table(self) -> CountTable:
         """Return the sums so far; counts are clipped to the largest number of a line, to avoid overflow."""
-        recent = Table(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
-        total = Table.total([self._table, recent], 2)
-        self._table = Table(total.keys, np.minimum(total.counts, _LARGEST))
+        recent = CountTable(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
+        total = CountTable.total([self._table, recent], 2)
+        self._table = CountTable(total.keys, np.minimum(total.counts, _MAX_LINE_COUNT))
         self._keys, self._counts = array("Q"), array("q")
-        if len(self._table.keys) > _MOST_FEATURES:
+        if len(self._table.keys) > _MAX_FEATURES:
             raise StoreError(
-                f"there are more than {_MOST_FEATURES} tokens: check the file; nothing was loaded"
+                f"there are more than {_MAX_FEATURES} tokens: check the file; nothing was loaded"
             )
         return self._table
 
@@ -140,17 +140,19 @@ def bogofilter_feature(token: bytes) -> int | None:
         text = token.decode().lower()
     except UnicodeDecodeError:
         return None
-    prefix, colon, rest = text.partition(":")
+    prefix, colon, value = text.partition(":")
     name, kind = "", HEADERS
     if not colon or prefix == "url":
-        kind, word = WORDS, rest if colon else text
+        kind, word = WORDS, value if colon else text
         is_host = _HOST.fullmatch(word) or _NUMBERS.fullmatch(word)
         name = f"url:{word}" if is_host else word if _WORD.fullmatch(word) else ""
     elif prefix in _FIELDS:
-        is_host = _HOST.fullmatch(rest) if prefix != "subj" else None
-        name = f"{_FIELDS[prefix]}:{'@' if is_host else ''}{rest}" if is_host or _WORD.fullmatch(rest) else ""
-    elif prefix == "rcvd" and (_HOST.fullmatch(rest) or _NUMBERS.fullmatch(rest)):
-        name = f"received:{rest}"
+        is_host = _HOST.fullmatch(value) if prefix != "subj" else None
+        name = (
+            f"{_FIELDS[prefix]}:{'@' if is_host else ''}{value}" if is_host or _WORD.fullmatch(value) else ""
+        )
+    elif prefix == "rcvd" and (_HOST.fullmatch(value) or _NUMBERS.fullmatch(value)):
+        name = f"received:{value}"
     return key(name.encode(), kind) if name else None
 
 
@@ -171,9 +173,9 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
         digest.update(line)
         match = _SPAMASSASSIN.fullmatch(line)
         if match is not None:
-            token_counts[int(match[3], 16)] = int(match[1]) << _DIGITS | int(match[2])
-            if len(token_counts) > _MOST_FEATURES:
-                raise StoreError(f"there are more than {_MOST_FEATURES} tokens: check the file")
+            token_counts[int(match[3], 16)] = int(match[1]) << _COUNT_BITS | int(match[2])
+            if len(token_counts) > _MAX_FEATURES:
+                raise StoreError(f"there are more than {_MAX_FEATURES} tokens: check the file")
             continue
         kind, *fields = line.rstrip(b"\r\n").split(b"\t")
         if kind == b"v" and len(fields) == 2 and fields[0].isdigit() and len(fields[0]) <= 12:
@@ -193,14 +195,14 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
                 features[key(name, WORDS)] = token
     buffer = _CountBuffer()
     for feature, token in features.items():
-        buffer.add(feature, token_counts[token] >> _DIGITS, token_counts[token] & (1 << _DIGITS) - 1)
+        buffer.add(feature, token_counts[token] >> _COUNT_BITS, token_counts[token] & (1 << _COUNT_BITS) - 1)
     number = _add_counts(store, "spamassassin", digest.hexdigest(), total, buffer.table())
     return ImportSummary(*total, len(token_counts), len(set(features.values())), number, malformed)
 
 
 def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
     """Return the possible tokens of a word: our name, and SpamAssassin's number."""
-    names = [(word, word)] if _SHORTEST <= len(word) <= _LONGEST else []
+    names = [(word, word)] if _MIN_WORD_BYTES <= len(word) <= _MAX_WORD_BYTES else []
     if b"." in word:
         names.append((b"url:" + word, b"UD:" + word))
     return [
@@ -209,7 +211,7 @@ def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
     ]
 
 
-def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: Table) -> int:
+def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: CountTable) -> int:
     """Add counts, at most one per message, because several tokens may have become one feature."""
     with store.transaction() as writer:
         if versions(store) not in ([], [VERSION]):
@@ -223,18 +225,18 @@ def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], to
                 f"the store {store.path} already has these counts of {name}: nothing is left to do"
             )
         counts = np.minimum(totals.counts, np.array(total, np.int64))
-        unit = store.unit()
-        if max(*column_sums(counts), *total) * unit >= ROOM - max(
+        message_weight = store.message_weight()
+        if max(*column_sums(counts), *total) * message_weight >= MAX_COUNT - max(
             (label.features for label in store.labels()), default=0
         ):
             raise StoreError(f"the counts of {name} are too large for {store.path}: check the file")
-        columns = [writer.column(label) for label in LABELS]
-        by_label = np.zeros((len(totals.keys), writer.width), np.int64)
-        by_label[:, columns] = counts * unit
-        table = Table.total([Table(totals.keys, by_label)], writer.width)
+        columns = [writer.ensure_column(label) for label in LABELS]
+        by_label = np.zeros((len(totals.keys), writer.n_labels), np.int64)
+        by_label[:, columns] = counts * message_weight
+        table = CountTable.total([CountTable(totals.keys, by_label)], writer.n_labels)
         writer.add(table)
         for label, messages in zip(LABELS, total, strict=True):
-            writer.add_imported(label, messages * unit)
-        writer.set(setting, name)
-        writer.set("tokens", VERSION)
+            writer.add_imported(label, messages * message_weight)
+        writer.write_setting(setting, name)
+        writer.write_setting("tokens", VERSION)
     return len(table.keys)

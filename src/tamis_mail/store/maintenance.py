@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
-from tamis_mail.schema import MOST_EPOCHS, ROOM, TABLES, find_setting_fault
+from tamis_mail.schema import MAX_COUNT, MAX_DECAYS, TABLES, find_setting_fault
 from tamis_mail.store import runs, tables
-from tamis_mail.store.database import StoreError, keep_interrupts, refuse_other_objects
+from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
 from tamis_mail.store.store import Store
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 
 __all__ = [
-    "MOST_EPOCHS",
+    "MAX_DECAYS",
     "Progress",
-    "Pruned",
+    "PruningSummary",
     "Status",
     "check",
     "compact",
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
-Selection = Callable[[Table, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
+Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
 
-_FAULTS = 20  # faults of one kind that are listed
+_MAX_FAULTS = 20  # faults of one kind that are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Status:
     messages: int
     entries: int  # features with nonzero counts
     bytes: int  # on disk
-    epoch: int  # number of decays
-    era: int  # number of prunings
+    decays: int  # number of decays
+    prunings: int  # number of prunings
     versions: list[int]  # of the tokens
     last: int | None  # seconds since 1970 of the last learned message
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruningSummary:
     """The result of pruning."""
 
     dropped: int  # features
@@ -86,10 +86,10 @@ def status(store: Store, sources: int = 10) -> Status:
             labels=store.labels(),
             messages=messages,
             # Runs contain entries whose sum is zero, and others several times.
-            entries=sum(int(np.count_nonzero(table.counts.any(axis=1))) for table in store.tables()),
+            entries=sum(int(np.count_nonzero(table.counts.any(axis=1))) for table in store.count_slices()),
             bytes=_bytes(store),
-            epoch=store.unit().bit_length() - 1,
-            era=store.era(),
+            decays=store.integer_setting("epoch"),
+            prunings=store.prunings(),
             versions=versions(store),
             last=last,
             sources=[(str(name), number) for name, number in most_common],
@@ -104,38 +104,38 @@ def versions(store: Store) -> list[int]:
         )
         numbers = {version for (version,) in rows}
         if store.setting("tokens") is not None:
-            numbers.add(store.number("tokens"))
+            numbers.add(store.integer_setting("tokens"))
     return sorted(numbers)
 
 
 def decay(store: Store) -> int:
     """Halve the weight of everything learned so far; return the number of decays."""
     with store.transaction() as writer:
-        epoch = store.unit().bit_length()
-        if epoch > MOST_EPOCHS:
+        decays = store.integer_setting("epoch") + 1
+        if decays > MAX_DECAYS:
             raise StoreError(
-                f"the store {store.path} was decayed {MOST_EPOCHS} times, the maximum: "
+                f"the store {store.path} was decayed {MAX_DECAYS} times, the maximum: "
                 "learn your mail again into a new store"
             )
-        writer.set("epoch", epoch)
-    return epoch
+        writer.write_setting("epoch", decays)
+    return decays
 
 
 def compact(store: Store, progress: Progress | None = None) -> int:
     """Merge all runs into one generation, return free space to the disk, and return the size in bytes."""
     with store.transaction():
-        # Sources of forgotten messages only; like their features, they leave no trace.
+        # A source of forgotten messages only leaves no trace, like their features.
         store.connection.execute("DELETE FROM source WHERE id NOT IN (SELECT source FROM journal)")
         all_runs = runs.all_runs(store.connection)
         if len({run.generation for run in all_runs}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
-    with suppress(sqlite3.OperationalError), keep_interrupts():
+    with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
     return _bytes(store)
 
 
-def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> Pruned:
-    """Drop features whose total weight over all labels is at most unit / 2**halvings.
+def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> PruningSummary:
+    """Drop features whose total weight over all labels is at most message_weight() / 2**halvings.
 
     With halvings=1, these were seen once, before a decay; with 0, all that were seen once. Verdicts may
     change, considerably so if little was learned: a feature that was seen once has a large weight.
@@ -144,21 +144,21 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
         raise ValueError(
             f"halvings is {halvings}: give 0 for all features seen once, 1 for those seen once before a decay"
         )
-    least = store.unit() * GUESS_UNITS >> halvings
+    max_weight = store.message_weight() * GUESS_UNITS >> halvings
 
-    def stale(table: Table, labels: Sequence[Label]) -> NDArray[np.bool_]:
-        guesses = np.array([label.name in GUESSED_LABELS for label in labels], bool)
-        worth = np.minimum(table.counts[:, ~guesses].sum(axis=1), ROOM // GUESS_UNITS) * GUESS_UNITS
-        is_stale: NDArray[np.bool_] = worth + table.counts[:, guesses].sum(axis=1) <= least
+    def select_stale(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
+        is_guessed = np.array([label.name in GUESSED_LABELS for label in labels], bool)
+        weight = np.minimum(table.counts[:, ~is_guessed].sum(axis=1), MAX_COUNT // GUESS_UNITS) * GUESS_UNITS
+        is_stale: NDArray[np.bool_] = weight + table.counts[:, is_guessed].sum(axis=1) <= max_weight
         return is_stale
 
-    return drop(store, stale, progress)
+    return drop(store, select_stale, progress)
 
 
-def drop(store: Store, select: Selection, progress: Progress | None = None) -> Pruned:
+def drop(store: Store, select: Selection, progress: Progress | None = None) -> PruningSummary:
     """Drop the selected features.
 
-    Counts of a message may then be missing: in a store with `era() > 0`, forget by `Writer.add_clipped`.
+    Counts of a message may then be missing: in a store with `prunings() > 0`, forget by `Writer.add_clipped`.
     """
     before = _bytes(store)
     with store.transaction() as writer:
@@ -166,12 +166,12 @@ def drop(store: Store, select: Selection, progress: Progress | None = None) -> P
         dropped = np.zeros(len(labels), np.int64)
         features = 0
 
-        def remove_chosen(table: Table, *_: int) -> Table:
+        def remove_chosen(table: CountTable, *_: int) -> CountTable:
             nonlocal features, dropped
             is_dropped = select(table, labels)
             dropped += table.counts[is_dropped].sum(axis=0)
             features += int(np.count_nonzero(is_dropped))
-            return Table(table.keys[~is_dropped], table.counts[~is_dropped])
+            return CountTable(table.keys[~is_dropped], table.counts[~is_dropped])
 
         entries = _rewrite(store, remove_chosen, progress)
         for label, total in zip(labels, dropped.tolist(), strict=True):
@@ -179,11 +179,11 @@ def drop(store: Store, select: Selection, progress: Progress | None = None) -> P
                 "UPDATE label SET features = features - ? WHERE id = ?", (total, label.id)
             )
         if features:
-            writer.set("era", store.era() + 1)
+            writer.write_setting("era", store.prunings() + 1)
     # If another process is reading or writing, a later operation returns the space.
-    with suppress(sqlite3.OperationalError), keep_interrupts():
+    with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
-    return Pruned(features, entries, before, _bytes(store))
+    return PruningSummary(features, entries, before, _bytes(store))
 
 
 def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
@@ -193,17 +193,18 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
     with other.snapshot(), store.transaction() as writer:
         _refuse_other_tokens(store, other)
         connection = store.connection
-        unit = max(store.unit(), other.unit())
-        own_factor, other_factor = unit // store.unit(), unit // other.unit()
+        message_weight = max(store.message_weight(), other.message_weight())
+        own_factor = message_weight // store.message_weight()
+        other_factor = message_weight // other.message_weight()
         for one, factor in ((store, own_factor), (other, other_factor)):
             largest = max(
                 (max(label.features, label.weight, label.lent) for label in one.labels()), default=0
             )
-            if largest * factor >= ROOM // 2:
+            if largest * factor >= MAX_COUNT // 2:
                 raise StoreError(
                     f"the store {one.path} has counts too large to be merged, times {factor}: decay it less"
                 )
-        columns = [writer.column(label.name) for label in other.labels()]
+        columns = [writer.ensure_column(label.name) for label in other.labels()]
         connection.execute(
             "UPDATE journal SET weight = weight * ?, rest = rest * ?", (own_factor, own_factor)
         )
@@ -212,11 +213,15 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
         )
         messages = duplicates = 0
         for entry in other.entries():
-            if store.find(entry.digest) is not None:
+            if store.find_entry(entry.digest) is not None:
                 duplicates += 1
             elif not duplicates:
                 writer.record(
-                    replace(entry, weight=entry.weight * other_factor, rest=entry.rest * other_factor)
+                    replace(
+                        entry,
+                        weight=entry.weight * other_factor,
+                        other_weight=entry.other_weight * other_factor,
+                    )
                 )
                 messages += 1
         if duplicates:
@@ -232,27 +237,27 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
             )
         other_runs = runs.all_runs(other.connection)
 
-        def add_slice(table: Table, low: int, high: int) -> Table:
-            pieces = [Table(table.keys, table.counts * own_factor)]
+        def add_slice(table: CountTable, low: int, high: int) -> CountTable:
+            pieces = [CountTable(table.keys, table.counts * own_factor)]
             for run in other_runs:
                 piece = tables.scan(other.connection, run, low, high)
                 if (
                     len(piece.keys)
-                    and max(int(piece.counts.max()), -int(piece.counts.min())) * other_factor >= ROOM
+                    and max(int(piece.counts.max()), -int(piece.counts.min())) * other_factor >= MAX_COUNT
                 ):
                     raise StoreError(
                         f"the store {other.path} has counts too large to be merged: see tamis store check"
                     )
-                counts = np.zeros((len(piece.keys), writer.width), np.int64)
+                counts = np.zeros((len(piece.keys), writer.n_labels), np.int64)
                 counts[:, columns[: run.labels]] = piece.counts * other_factor
-                pieces.append(Table(piece.keys, counts))
-            return Table.total(pieces, writer.width)
+                pieces.append(CountTable(piece.keys, counts))
+            return CountTable.total(pieces, writer.n_labels)
 
         _rewrite(store, add_slice, progress, sum(run.entries for run in other_runs))
-        writer.set("epoch", unit.bit_length() - 1)
-        writer.set("era", max(store.era(), other.era()))
+        writer.write_setting("epoch", message_weight.bit_length() - 1)
+        writer.write_setting("era", max(store.prunings(), other.prunings()))
         for name, value in _list_imports(other).items():
-            writer.set(name, value)
+            writer.write_setting(name, value)
     return messages
 
 
@@ -282,7 +287,7 @@ def _list_imports(store: Store) -> dict[str, str]:
 
 def _rewrite(
     store: Store,
-    change: Callable[[Table, int, int], Table],
+    change: Callable[[CountTable, int, int], CountTable],
     progress: Progress | None,
     extra_entries: int = 0,
 ) -> int:
@@ -291,11 +296,11 @@ def _rewrite(
     old = runs.all_runs(connection)
     labels = len(store.labels())
 
-    def piece(low: int, high: int) -> Table:
+    def read_slice(low: int, high: int) -> CountTable:
         return change(tables.sum_runs(connection, old, low, high, labels), low, high)
 
     return tables.rewrite(
-        connection, old, piece, sum(run.entries for run in old) + extra_entries, labels, progress
+        connection, old, read_slice, sum(run.entries for run in old) + extra_entries, labels, progress
     )
 
 
@@ -325,9 +330,9 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                     run_faults, sum_of_counts = tables.find_faults(connection, run)
                     faults += run_faults
                     magnitude += sum_of_counts
-                if magnitude >= 2 * ROOM:
+                if magnitude >= 2 * MAX_COUNT:
                     faults.append(
-                        f"the counts add up to about {magnitude:.1e}, expected less than {2 * ROOM:.1e}"
+                        f"the counts add up to about {magnitude:.1e}, expected less than {2 * MAX_COUNT:.1e}"
                     )
             if not faults:
                 faults = _compare_sums(store, progress)
@@ -353,7 +358,7 @@ def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
         setting_faults = (
             find_setting_fault(*row) for row in connection.execute("SELECT name, value FROM setting")
         )
-        faults = [fault for fault in setting_faults if fault][:_FAULTS]
+        faults = [fault for fault in setting_faults if fault][:_MAX_FAULTS]
     return faults
 
 
@@ -382,11 +387,11 @@ def _compare_journal(store: Store) -> list[str]:
         "SELECT label.name, count(*), sum(journal.weight), sum(rest) "
         "FROM journal JOIN label ON label.id = journal.label GROUP BY label.id"
     )
-    for name, messages, weight, rest in rows:
+    for name, messages, weight, other_weight in rows:
         journal[name] = (journal[name][0] + messages, journal[name][1] + weight)
-        if name in GUESSED_LABELS and rest:
+        if name in GUESSED_LABELS and other_weight:
             other = GUESSED_LABELS[1 - GUESSED_LABELS.index(name)]
-            journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + rest)
+            journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + other_weight)
     totals = {label.name: (label.messages, label.weight) for label in store.labels()}
     return [
         f"label {name!r} says {totals.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
@@ -401,18 +406,18 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
     features = np.zeros(len(labels), np.int64)
     negative_counts: list[str] = []
     negative_features = 0
-    for table in store.tables():
+    for table in store.count_slices():
         features += table.counts.sum(axis=0)
         rows = np.flatnonzero((table.counts < 0).any(axis=1))
         negative_features += len(rows)
         negative_counts += [
             f"feature {table.keys[row]:012x} has counts {table.counts[row].tolist()}"
-            for row in rows[:_FAULTS]
+            for row in rows[:_MAX_FAULTS]
         ]
         if progress is not None and len(table.keys):
             progress(float(table.keys[-1]) / (1 << KEY_BITS))
-    faults = negative_counts[:_FAULTS]
-    if negative_features > _FAULTS:
+    faults = negative_counts[:_MAX_FAULTS]
+    if negative_features > _MAX_FAULTS:
         faults.append(f"there are {negative_features} features with counts below zero")
     return faults + [
         f"label {label.name!r} says {label.features} features, its counts add up to {total}"

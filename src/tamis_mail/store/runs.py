@@ -1,15 +1,15 @@
-"""sorted counts ↔ blocks of bytes: the format of the statistic on disk, a log-structured merge tree.
+"""The format of the counts on disk: sorted blocks of bytes, a log-structured merge tree.
 
-The counts are a sum of *runs*. A run is a sorted table of (key, one count per label), written once and never
-changed. Learning writes a small run, forgetting one with negative counts, and reading adds the counts of all
-runs. So a message costs one short write, however large the store. Runs of similar size are merged (each
-generation is at least RATIO times the next younger), so there are few, and each entry is rewritten only a
-logarithmic number of times.
+The counts are a sum of *runs*. A run is a sorted list of entries, written once and never changed. An entry
+is the key of a feature (its number) with one count per label. Learning writes a small run, forgetting one
+with negative counts, and reading adds the counts of all runs. So a message costs one short write, which does
+not grow with the store. Runs of similar size are merged (each generation is at least RATIO times the next
+younger), so there are few, and each entry is rewritten only a logarithmic number of times.
 
 A run is divided by the highest bits of the key into *shelves* of about 64 entries, each one row of the table
-`shelf`: a verdict reads one small row per feature. Counts that need more bytes than most go into a run of
-their own width, so a common entry has 6 bytes. experiments/0006-store compares this with one row per feature
-(a B-tree keyed by feature).
+`shelf`: a verdict reads one small row per feature. Counts of 1, 2, 4 and 8 bytes go into separate runs, so a
+common entry has 6 bytes. experiments/0006-store compares this with one row per feature (a B-tree keyed by
+feature).
 """
 
 import sqlite3
@@ -19,26 +19,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.schema import MOST_RUNS, find_row_fault
+from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
-_LARGE = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
+_BISECT_BYTES = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """One row of the table `run`."""
+
     id: int
     generation: int
-    start: int
-    bits: int
-    width: int
-    labels: int
+    start: int  # the number of its first shelf
+    bits: int  # it has 2**bits shelves
+    width: int  # bytes of a count
+    labels: int  # counts of an entry
     entries: int
 
     @property
     def shift(self) -> int:
-        """Bits of a key that the entries of a shelf contain."""
+        """The number of low bits of a key that an entry stores. The other bits are the shelf's number."""
         return KEY_BITS - self.bits
 
     @property
@@ -49,16 +51,16 @@ class Run:
 
 def all_runs(connection: sqlite3.Connection) -> list[Run]:
     """List all runs, the oldest first."""
-    rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MOST_RUNS + 1,))
+    rows = connection.execute("SELECT * FROM run ORDER BY generation, id LIMIT ?", (MAX_RUNS + 1,))
     runs = [Run(*row) for row in rows]
     faults = [find_row_fault("run", {name: getattr(run, name) for name in Run.__slots__}) for run in runs]
     faults += [
-        f"run {run.id} has counts of {run.width} bytes, which no run has"
+        f"run {run.id} has counts of {run.width} bytes, expected 1, 2, 4 or 8"
         for run, fault in zip(runs, faults, strict=True)
         if fault is None and run.width not in WIDTHS
     ]
-    if len(runs) > MOST_RUNS:
-        faults.append(f"there are more than {MOST_RUNS} runs")
+    if len(runs) > MAX_RUNS:
+        faults.append(f"there are more than {MAX_RUNS} runs")
     for fault in filter(None, faults):
         raise damage_error(fault)
     return runs
@@ -75,7 +77,7 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
     counts: dict[int, list[int]] = {key: [0] * labels for key in sorted_keys}
     for run in all_runs(connection):
         refuse_more_labels(run, labels)
-        shift, rest = run.shift, (1 << run.shift) - 1
+        shift, low_bits = run.shift, (1 << run.shift) - 1
         rows = shelves(connection, run, {run.start + (key >> shift) for key in sorted_keys})
         entry = struct.Struct("<" + run.format)
         counts_of, size, key_size = entry.unpack_from, entry.size, struct.calcsize("<" + run.format[0])
@@ -84,9 +86,9 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
             if data is None:
                 continue
             # Searching the bytes is about ten times as fast as bisecting the entries.
-            pattern = (key & rest).to_bytes(key_size, "little")
-            if len(data) > _LARGE:
-                place = _bisect(data, size, key_size, key & rest)
+            pattern = (key & low_bits).to_bytes(key_size, "little")
+            if len(data) > _BISECT_BYTES:
+                place = _bisect(data, size, key_size, key & low_bits)
             else:
                 place = data.find(pattern)
                 while place > 0 and place % size:
@@ -116,8 +118,8 @@ def _bisect(data: bytes, size: int, key_size: int, key: int) -> int:
 
 
 def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
-    """Read the shelves of these numbers that exist."""
-    numbers_json = str(sorted(numbers))  # which is JSON
+    """Return the bytes of the shelves with these numbers, without those that do not exist."""
+    numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
     rows = dict(
         connection.execute(
             "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (numbers_json,)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tamis_mail.files import Temporary, is_there, temporary_beside
 from tamis_mail.store.database import (
+    BUSY_SECONDS,
     MAINTENANCE_SECONDS,
-    PATIENCE,
     Connection,
     StoreError,
     explain_errors,
@@ -89,10 +89,14 @@ def _overwrite(source: Path, target: Path) -> bool:
     def refuse_busy(result: int, _remaining: int, _total: int) -> None:
         if result in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StoreError(
-                f"the store {target}: another process has been writing for {PATIENCE:.0f} seconds: try again"
+                f"the store {target}: another process has been writing for {BUSY_SECONDS:.0f} seconds: "
+                "try again"
             )
 
-    with closing(sqlite3.connect(source)) as new, closing(sqlite3.connect(target, timeout=PATIENCE)) as old:
+    with (
+        closing(sqlite3.connect(source)) as new,
+        closing(sqlite3.connect(target, timeout=BUSY_SECONDS)) as old,
+    ):
         try:
             new.backup(old, progress=refuse_busy)
         except sqlite3.DatabaseError as error:

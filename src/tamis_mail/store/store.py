@@ -1,8 +1,9 @@
 """The store: counts of features and the journal of learned messages, changed in atomic transactions.
 
-The counts are the sum over the messages in the journal, whatever was learned twice, relabelled, forgotten or
-merged before, in any order. Weights are integers: to halve the weight of all messages so far, later messages
-count double (`decay`). So no count is ever rounded, and forgetting subtracts exactly what learning added.
+The counts always equal the sum over the messages in the journal, plus the counts imported from other filters
+and minus the features that pruning dropped. Earlier relearning, relabelling, forgetting and merging do not
+change that. Weights are integers. `decay` does not halve old weights; it doubles the weight of later
+messages. So no count is ever rounded, and forgetting subtracts exactly what learning added.
 """
 
 import os
@@ -18,28 +19,28 @@ from typing import TYPE_CHECKING, Any
 
 from tamis_mail.labels import GUESSED_LABELS, Label
 from tamis_mail.schema import (
-    LONGEST_SOURCE,
-    MOST_LABELS,
-    ROOM,
+    MAX_COUNT,
+    MAX_LABELS,
+    MAX_SOURCE_LENGTH,
     find_label_fault,
     find_row_fault,
     find_setting_fault,
 )
 from tamis_mail.store import runs
 from tamis_mail.store.database import (
-    PATIENCE,
+    BUSY_SECONDS,
     Connection,
     StoreError,
     connect,
     explain_errors,
-    keep_interrupts,
+    reraise_interrupts,
     snapshot,
     transaction,
 )
 
 if TYPE_CHECKING:
     from tamis.stats import Tally
-    from tamis_mail.store.tables import Counts, Keys, Table
+    from tamis_mail.store.tables import Counts, CountTable, FeatureKeys
 
 __all__ = ["Entry", "Store", "Writer"]
 
@@ -50,25 +51,21 @@ class Entry:
 
     digest: bytes
     label: str
-    weight: int
-    rest: int
-    version: int
-    era: int
+    weight: int  # under `label`
+    other_weight: int  # under the other guessed label; 0 if `label` is not a guessed one
+    token_version: int
+    prunings: int  # how often the store had been pruned when the message was learned
     source: str
-    time: int
+    time: int  # seconds since 1970
 
     @property
-    def columns(self) -> list[tuple[str, int]]:
-        """The labels under which its features are counted, with weights."""
-        return columns(self.label, self.weight, self.rest)
-
-
-def columns(label: str, weight: int, rest: int) -> list[tuple[str, int]]:
-    """Return the labels under which features of a message are counted: its own, or both guessed ones."""
-    if label not in GUESSED_LABELS:
-        return [(label, weight)]
-    other = GUESSED_LABELS[1 - GUESSED_LABELS.index(label)]
-    return [(name, share) for name, share in ((label, weight), (other, rest)) if share]
+    def label_weights(self) -> list[tuple[str, int]]:
+        """(label, weight) pairs. A message with a guessed label counts under both guessed labels."""
+        if self.label not in GUESSED_LABELS:
+            return [(self.label, self.weight)]
+        other = GUESSED_LABELS[1 - GUESSED_LABELS.index(self.label)]
+        pairs = ((self.label, self.weight), (other, self.other_weight))
+        return [(label, weight) for label, weight in pairs if weight]
 
 
 class Store:
@@ -97,9 +94,9 @@ class Store:
 
     @contextmanager
     def snapshot(self, seconds: float | None = None) -> Iterator[None]:
-        """Read a consistent state of the store, whatever a writer does meanwhile; other threads wait.
+        """Read one consistent state of the store. Writers do not affect it; threads of this process wait.
 
-        `seconds` limits each statement; the default is the limit for maintenance.
+        `seconds` limits the time of each statement; the default is `database.MAINTENANCE_SECONDS`.
         """
         limit = nullcontext() if seconds is None else self._connection.limit(seconds)
         with self._lock, limit, snapshot(self._connection, self.path):
@@ -108,10 +105,10 @@ class Store:
     def labels(self) -> list[Label]:
         """List the labels in the order of the columns of counts."""
         with self._lock, explain_errors(self.path):
-            rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MOST_LABELS + 1,))
+            rows = self._connection.execute("SELECT * FROM label ORDER BY id LIMIT ?", (MAX_LABELS + 1,))
             labels = [Label(*row) for row in rows]
         for place, label in enumerate(labels):
-            fault = find_row_fault("label", {name: getattr(label, name) for name in _LABEL})
+            fault = find_row_fault("label", {name: getattr(label, name) for name in _LABEL_FIELDS})
             fault = fault or find_label_fault(label.name)
             if fault is None and label.id != place:
                 fault = f"label {label.name!r} has the column {label.id}, expected {place}"
@@ -119,16 +116,16 @@ class Store:
                 raise self._damage_error(fault)
         return labels
 
-    def unit(self) -> int:
-        """Return the weight of a message that is learned now."""
-        return 1 << self.number("epoch")
+    def message_weight(self) -> int:
+        """Return the weight of a message that is learned now under a label that is not guessed."""
+        return 1 << self.integer_setting("epoch")  # the number of decays
 
-    def era(self) -> int:
+    def prunings(self) -> int:
         """Return how often the store has been pruned."""
-        return self.number("era")
+        return self.integer_setting("era")
 
-    def number(self, name: str) -> int:
-        """Return a setting that is an integer; 0 if it is not set."""
+    def integer_setting(self, name: str) -> int:
+        """Return the value of an integer setting; 0 if it is not set."""
         value = self.setting(name) or "0"
         fault = find_setting_fault(name, value)
         if fault:
@@ -141,23 +138,24 @@ class Store:
         )
 
     def setting(self, name: str) -> str | None:
+        """Return the value of a setting; None if it is not set."""
         with self._lock, explain_errors(self.path):
             row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
-        """Return the counts of each key by label, zeros if it is unknown."""
+        """Return the counts of each feature by label, zeros if it is unknown."""
         with self.snapshot():
             return runs.look_up(self._connection, keys, len(self.labels()))
 
-    def count_arrays(self, keys: "Keys") -> "Counts":
-        """(keys, labels): the counts of keys in ascending order."""
+    def count_arrays(self, keys: "FeatureKeys") -> "Counts":
+        """(keys, labels): the counts of features, whose keys are in ascending order."""
         with self.snapshot():
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
         return counts
 
-    def tables(self) -> Iterator["Table"]:
-        """Yield all counts in slices, in the order of keys."""
+    def count_slices(self) -> Iterator["CountTable"]:
+        """Yield all counts in slices, in the order of the features' keys."""
         tables = _tables()
         with self.snapshot():
             all_runs = runs.all_runs(self._connection)
@@ -168,12 +166,13 @@ class Store:
     def statistic(self) -> "Tally":
         """All counts as a statistic of `tamis`: by label and by feature, in memory.
 
-        The weight of a label is that of its messages, learned and imported. All numbers are in units: a
-        message that is learned now weighs `unit()`, one of a guessed label GUESS_UNITS times as much.
+        The weight of a label is that of its messages, learned and imported. Weights are not normalised: a
+        message learned now has weight `message_weight()`. Guessed labels use a finer scale: their weights
+        are GUESS_UNITS times larger.
         """
         stats, np = import_module("tamis.stats"), import_module("numpy")
         with self.snapshot():
-            labels, tables = self.labels(), list(self.tables())
+            labels, tables = self.labels(), list(self.count_slices())
         names, rows = stats.Keys.of([label.name for label in labels])
         weight, counts = np.zeros(len(rows), np.int64), np.zeros((len(rows), 0), np.int64)
         weight[rows] = [label.weight + label.lent for label in labels]
@@ -182,30 +181,31 @@ class Store:
             counts = np.empty((len(rows), sum(len(table.keys) for table in tables)), np.int64)
             counts[rows] = np.concatenate([table.counts for table in tables]).T
             terms = np.concatenate([table.keys for table in tables]).tolist()
-        held = (weight != 0) | counts.any(axis=1)
+        nonempty = (weight != 0) | counts.any(axis=1)
         tally: Tally = stats.Tally(
-            weight=stats.Exact.from_integers(weight[held]),
-            total=stats.Exact.from_integers(counts[held]),
-            keys=names.keep(held),
+            weight=stats.Exact.from_integers(weight[nonempty]),
+            total=stats.Exact.from_integers(counts[nonempty]),
+            keys=names.keep(nonempty),
             terms=stats.Keys(tuple(terms)),
         )
         return tally
 
-    def find(self, digest: bytes) -> Entry | None:
+    def find_entry(self, digest: bytes) -> Entry | None:
         """Return the journal entry of a message, or None."""
         with self._lock, explain_errors(self.path):
-            row = self._connection.execute(_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
+            row = self._connection.execute(_SELECT_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else self._entry(row)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the journal, in the order of digests."""
         with explain_errors(self.path):
-            for row in self._connection.execute(_ENTRIES + " ORDER BY digest"):
+            for row in self._connection.execute(_SELECT_ENTRIES + " ORDER BY digest"):
                 yield self._entry(row)
 
     def _entry(self, row: tuple[Any, ...]) -> Entry:
         entry = Entry(*row)
-        fault = find_row_fault("journal", {name: getattr(entry, name) for name in _JOURNAL})
+        values = {column: getattr(entry, field) for column, field in _JOURNAL_FIELDS.items()}
+        fault = find_row_fault("journal", values)
         fault = fault or find_row_fault("source", {"name": entry.source})
         if fault:
             raise self._damage_error(fault)
@@ -219,27 +219,27 @@ class Store:
         with self._lock, transaction(self._connection, self.path):
             writer = Writer(self, self._connection)
             yield writer
-            writer.close()
-        self._shrink()
+            writer.write_totals()
+        self._shrink_if_worthwhile()
 
-    def _shrink(self) -> None:
-        """Return free space to the disk, if it is much."""
-        # The transaction is committed; if another process is busy, a later one frees the space.
-        with suppress(sqlite3.OperationalError), keep_interrupts():
+    def _shrink_if_worthwhile(self) -> None:
+        """Return free space to the disk if it is more than 1000 pages and a quarter of the file."""
+        # The transaction is committed. If another process holds a lock, a later transaction frees the space.
+        with suppress(sqlite3.OperationalError), reraise_interrupts():
             (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             if free > 1000 and free * 4 > pages:
                 self.shrink()
 
     def shrink(self) -> None:
-        """Return all free space to the disk, without waiting for other processes: readers would block us."""
+        """Return all free space to the disk. Do not wait for locks, which long readers may hold."""
         self._connection.execute("PRAGMA busy_timeout = 0")
         try:
             # `execute` would run one step, which frees one page.
             self._connection.executescript("PRAGMA incremental_vacuum")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {int(PATIENCE * 1000)}")
+            self._connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
 
 class Writer:
@@ -250,104 +250,104 @@ class Writer:
         self._connection = connection
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
-        self._gained: dict[str, list[int]] = {}  # label → weight and messages gained in this transaction
+        self._gained: dict[str, list[int]] = {}  # label → change of its weight and of its messages
 
-    def close(self) -> None:
-        """Write the totals of the labels: once, because a transaction may have thousands of messages."""
+    def write_totals(self) -> None:
+        """Write the labels' totals, once per transaction, which may have thousands of messages."""
         weights = {label.name: label.weight for label in self._store.labels()} if self._gained else {}
         for label, (weight, messages) in self._gained.items():
             self._refuse_overflow(weights.get(label, 0) + weight)
             self._connection.execute(
                 "UPDATE label SET weight = weight + ?, messages = messages + ? WHERE id = ?",
-                (weight, messages, self.column(label)),
+                (weight, messages, self.ensure_column(label)),
             )
         self._gained.clear()
 
     @property
-    def width(self) -> int:
+    def n_labels(self) -> int:
         """The number of labels."""
         return len(self._columns)
 
-    def column(self, label: str) -> int:
-        """Return the column of a label; a new label is created."""
+    def ensure_column(self, label: str) -> int:
+        """Return the column of a label. Create the label if it is new."""
         if label not in self._columns:
-            number = len(self._columns)
-            if number >= MOST_LABELS:
+            column = len(self._columns)
+            if column >= MAX_LABELS:
                 raise StoreError(
-                    f"the store {self._store.path} has {MOST_LABELS} labels, the maximum: use fewer"
+                    f"the store {self._store.path} has {MAX_LABELS} labels, the maximum: use fewer"
                 )
-            self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (number, label))
-            self._columns[label] = number
+            self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (column, label))
+            self._columns[label] = column
         return self._columns[label]
 
     def record(self, entry: Entry) -> None:
         """Add a new message to the journal."""
-        for name, weight in entry.columns:
-            self._weigh(name, weight, int(name == entry.label))
+        for name, weight in entry.label_weights:
+            self._add_to_totals(name, weight, int(name == entry.label))
         row = (
             entry.digest,
-            self.column(entry.label),
+            self.ensure_column(entry.label),
             entry.weight,
-            entry.rest,
-            entry.version,
-            entry.era,
-            self._source(entry.source),
+            entry.other_weight,
+            entry.token_version,
+            entry.prunings,
+            self._source_id(entry.source),
             entry.time,
         )
         self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def remove(self, digest: bytes) -> None:
         """Remove a message from the journal, if it is there."""
-        entry = self._store.find(digest)
+        entry = self._store.find_entry(digest)
         if entry is not None:
-            for name, weight in entry.columns:
-                self._weigh(name, -weight, -int(name == entry.label))
+            for name, weight in entry.label_weights:
+                self._add_to_totals(name, -weight, -int(name == entry.label))
             self._connection.execute("DELETE FROM journal WHERE digest = ?", (digest,))
 
-    def add(self, table: "Table") -> None:
-        """Add to the counts; the table may be negative."""
+    def add(self, table: "CountTable") -> None:
+        """Add to the counts; the counts in `table` may be negative."""
         tables = _tables()
         sums = {label.id: label.features for label in self._store.labels()}
-        for number, total in enumerate(tables.column_sums(table.counts)):
-            self._refuse_overflow(sums[number] + total)
+        for column, total in enumerate(tables.column_sums(table.counts)):
+            self._refuse_overflow(sums[column] + total)
             self._refuse_overflow(total)
         tables.add(self._connection, table)
-        for number, total in enumerate(table.counts.sum(axis=0).tolist()):
+        for column, total in enumerate(table.counts.sum(axis=0).tolist()):
             if total:
                 self._connection.execute(
-                    "UPDATE label SET features = features + ? WHERE id = ?", (total, number)
+                    "UPDATE label SET features = features + ? WHERE id = ?", (total, column)
                 )
 
-    def add_clipped(self, table: "Table") -> None:
-        """Add to the counts without making any negative, for a pruned store."""
+    def add_clipped(self, table: "CountTable") -> None:
+        """Add to the counts of a pruned store, and set sums that would be negative to zero."""
         self.add(_tables().clip(self._connection, table))
 
-    def set(self, name: str, value: object) -> None:
+    def write_setting(self, name: str, value: object) -> None:
         """Write a setting."""
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
 
     def _refuse_overflow(self, total: int) -> None:
-        if abs(total) >= ROOM:
+        if abs(total) >= MAX_COUNT:
             raise StoreError(
-                f"the counts of the store {self._store.path} would be too large: after many decays, or "
-                "because the input is wrong; learn your mail into a new store"
+                f"the counts of the store {self._store.path} would be too large, because of many "
+                "decays or wrong input: learn your mail into a new store"
             )
 
     def add_imported(self, label: str, weight: int) -> None:
         """Add the weight of messages that another filter had counted."""
-        column = self.column(label)
+        column = self.ensure_column(label)
         (lent,) = self._connection.execute("SELECT lent FROM label WHERE id = ?", (column,)).fetchone()
         self._refuse_overflow(lent + weight)
         self._connection.execute("UPDATE label SET lent = ? WHERE id = ?", (lent + weight, column))
 
-    def _weigh(self, label: str, weight: int, messages: int) -> None:
+    def _add_to_totals(self, label: str, weight: int, messages: int) -> None:
         gained = self._gained.setdefault(label, [0, 0])
         gained[0] += weight
         gained[1] += messages
 
-    def _source(self, name: str) -> int:
+    def _source_id(self, name: str) -> int:
         name = name.encode("utf-8", "backslashreplace").decode()  # file names may be any bytes
-        name = name[:LONGEST_SOURCE]
+        name = name[:MAX_SOURCE_LENGTH]
         if name not in self._sources:
             self._connection.execute("INSERT OR IGNORE INTO source (name) VALUES (?)", (name,))
             self._sources[name] = self._connection.execute(
@@ -361,9 +361,16 @@ def _tables() -> ModuleType:
     return import_module("tamis_mail.store.tables")
 
 
-_LABEL = ("id", "name", "messages", "weight", "lent", "features")
-_JOURNAL = ("digest", "weight", "rest", "version", "era", "time")
-_ENTRIES = """
+_LABEL_FIELDS = ("id", "name", "messages", "weight", "lent", "features")
+_JOURNAL_FIELDS = {  # column of the table `journal` → field of `Entry`
+    "digest": "digest",
+    "weight": "weight",
+    "rest": "other_weight",
+    "version": "token_version",
+    "era": "prunings",
+    "time": "time",
+}
+_SELECT_ENTRIES = """
     SELECT digest, label.name, journal.weight, rest, version, era, source.name, time
     FROM journal JOIN label ON label.id = journal.label JOIN source ON source.id = journal.source
 """

@@ -1,4 +1,4 @@
-"""sorted arrays of keys and counts ↔ runs in the store, for many messages and for writing."""
+"""Arrays of counts, and how they are read from runs of the store and written to new runs."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -10,28 +10,29 @@ from numpy.typing import NDArray
 from tamis_mail.features import KEY_BITS
 from tamis_mail.store.runs import WIDTHS, Run, all_runs, refuse_cut_off, refuse_more_labels, shelves
 
-Keys = NDArray[np.uint64]
+FeatureKeys = NDArray[np.uint64]  # numbers of features
 Counts = NDArray[np.int64]
 
 RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
-_SMALL = 1 << 21  # entries below which a run has few shelves, and entries with long keys
-_SLICE = 1 << 21  # entries in memory at once when runs are merged, if they have at most
-_FEW = 4  # labels; fewer entries with more labels
-
-
-_SAFE = 2.0**62.5  # sums up to this bound are exact in 64 bits
-_MOST_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
+_SMALL_RUN = 1 << 21  # entries; a smaller run has few shelves, and its entries have long keys
+_SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged …
+_SLICE_LABELS = 4  # … if there are at most so many labels; fewer entries with more labels
+_EXACT_BOUND = 2.0**62.5  # sums up to this bound are exact in 64 bits
+_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Distinct keys in ascending order with one count per label. An absent key means zeros."""
+class CountTable:
+    """Counts of some features: distinct keys in ascending order with one count per label.
 
-    keys: Keys  # (entries,)
+    It is no table of the database. The counts of a feature that is absent are zero.
+    """
+
+    keys: FeatureKeys  # (entries,)
     counts: Counts  # (entries, labels)
 
     @classmethod
-    def total(cls, tables: Sequence["Table"], labels: int) -> "Table":
+    def total(cls, tables: Sequence["CountTable"], labels: int) -> "CountTable":
         """Sum tables and drop zeros."""
         if not tables:
             return cls(np.empty(0, np.uint64), np.empty((0, labels), np.int64))
@@ -52,20 +53,20 @@ class Table:
         return cls(keys[is_nonzero], counts[is_nonzero])
 
     @classmethod
-    def count_features(cls, keys: Keys) -> "Table":
+    def count_features(cls, keys: FeatureKeys) -> "CountTable":
         """Count how often each feature occurs, in one column."""
         keys = np.sort(keys)
         firsts = _firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
 
-    def slice_keys(self, low: int, high: int) -> "Table":
+    def slice_keys(self, low: int, high: int) -> "CountTable":
         """Return the entries with low <= key < high."""
         first, last = np.searchsorted(self.keys, np.array([low, high], np.uint64))
-        return Table(self.keys[first:last], self.counts[first:last])
+        return CountTable(self.keys[first:last], self.counts[first:last])
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Table)
+            isinstance(other, CountTable)
             and np.array_equal(self.keys, other.keys)
             and np.array_equal(self.counts, other.counts)
         )
@@ -74,7 +75,7 @@ class Table:
         raise TypeError("a table is not hashable")
 
 
-def add(connection: sqlite3.Connection, table: Table) -> None:
+def add(connection: sqlite3.Connection, table: CountTable) -> None:
     """Add to the store's counts inside the open transaction, and merge runs."""
     if not len(table.keys):
         return
@@ -92,43 +93,44 @@ def add(connection: sqlite3.Connection, table: Table) -> None:
     old = [run for run in runs if run.generation in merged_generations]
     labels = max([table.counts.shape[1], *(run.labels for run in old)])
 
-    def piece(low: int, high: int) -> Table:
-        return Table.total(
+    def read_slice(low: int, high: int) -> CountTable:
+        return CountTable.total(
             [sum_runs(connection, old, low, high, labels), table.slice_keys(low, high)], labels
         )
 
-    rewrite(connection, old, piece, entries, labels)
+    rewrite(connection, old, read_slice, entries, labels)
 
 
 def rewrite(
     connection: sqlite3.Connection,
     old: Sequence[Run],
-    piece: Callable[[int, int], Table],
+    read_slice: Callable[[int, int], CountTable],
     entries: int,
     labels: int,
     progress: Callable[[float], None] | None = None,
 ) -> int:
     """Replace some runs by one generation, slice by slice, so that memory stays small.
 
-    `piece(low, high)` returns the entries of a slice; there are about `entries` in all. Returns their number.
+    `read_slice(low, high)` returns the new entries with low <= key < high, about `entries` in all slices.
+    Return the number of entries.
     """
     writer = _Writer(
         connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
     )
     for low, high in slices(entries, labels):
-        writer.write(piece(low, high))
+        writer.write(read_slice(low, high))
         if progress is not None:
             progress(high / (1 << KEY_BITS))
     remove(connection, old)
     return writer.close()
 
 
-def clip(connection: sqlite3.Connection, table: Table) -> Table:
+def clip(connection: sqlite3.Connection, table: CountTable) -> CountTable:
     """Raise negative counts so that the store's counts stay at least zero."""
     (labels,) = connection.execute("SELECT count(*) FROM label").fetchone()
-    table = Table.total([table], labels)
+    table = CountTable.total([table], labels)
     counts = np.maximum(look_up(connection, table.keys, labels), 0)
-    return Table.total([Table(table.keys, np.maximum(table.counts, -counts))], labels)
+    return CountTable.total([CountTable(table.keys, np.maximum(table.counts, -counts))], labels)
 
 
 def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
@@ -141,14 +143,14 @@ def remove(connection: sqlite3.Connection, old: Sequence[Run]) -> None:
 
 
 def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
-    """Return ranges [low, high) that cover all keys, a power of two of them, each with limited entries."""
-    counts = entries * max(labels, _FEW) // _FEW
-    parts = min(1 << max(0, -(-counts // _SLICE) - 1).bit_length(), _MOST_SLICES)
+    """Yield ranges [low, high) that cover all keys. Each has at most about _SLICE_ENTRIES entries."""
+    counts = entries * max(labels, _SLICE_LABELS) // _SLICE_LABELS
+    parts = min(1 << max(0, -(-counts // _SLICE_ENTRIES) - 1).bit_length(), _MAX_SLICES)
     step = (1 << KEY_BITS) // parts
     return ((part * step, (part + 1) * step) for part in range(parts))
 
 
-def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table:
+def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> CountTable:
     """Read the entries of a run with low <= key < high."""
     rows = connection.execute(
         "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
@@ -158,14 +160,16 @@ def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> Table
     return table.slice_keys(low, high)
 
 
-def sum_runs(connection: sqlite3.Connection, runs: Sequence[Run], low: int, high: int, labels: int) -> Table:
+def sum_runs(
+    connection: sqlite3.Connection, runs: Sequence[Run], low: int, high: int, labels: int
+) -> CountTable:
     """Sum the entries of runs with low <= key < high."""
     for run in runs:
         refuse_more_labels(run, labels)
-    return Table.total([scan(connection, run, low, high) for run in runs], labels)
+    return CountTable.total([scan(connection, run, low, high) for run in runs], labels)
 
 
-def look_up(connection: sqlite3.Connection, keys: Keys, labels: int) -> Counts:
+def look_up(connection: sqlite3.Connection, keys: FeatureKeys, labels: int) -> Counts:
     """(keys, labels): the counts of keys in ascending order, zeros for unknown keys."""
     counts = np.zeros((len(keys), labels), np.int64)
     for run in all_runs(connection):
@@ -209,11 +213,13 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
         records = np.frombuffer(b"".join(complete), record)
         keys = records["key"].astype(np.uint64)
         magnitude += float(np.abs(records["counts"].astype(np.float64)).sum())
-        owners = np.repeat(np.arange(len(complete)), [len(data) // record.itemsize for data in complete])
+        shelf_of_entry = np.repeat(
+            np.arange(len(complete)), [len(data) // record.itemsize for data in complete]
+        )
         entries += len(keys)
-        astray = np.count_nonzero(keys >> np.uint64(run.shift))
-        out_of_order = np.count_nonzero((keys[1:] <= keys[:-1]) & (owners[1:] == owners[:-1]))
-        faults["entries on a wrong shelf"] = faults.get("entries on a wrong shelf", 0) + int(astray)
+        misplaced = np.count_nonzero(keys >> np.uint64(run.shift))
+        out_of_order = np.count_nonzero((keys[1:] <= keys[:-1]) & (shelf_of_entry[1:] == shelf_of_entry[:-1]))
+        faults["entries on a wrong shelf"] = faults.get("entries on a wrong shelf", 0) + int(misplaced)
         faults["entries out of order"] = faults.get("entries out of order", 0) + int(out_of_order)
     if entries != run.entries:
         faults[f"entries, and should have {run.entries}"] = entries
@@ -226,15 +232,15 @@ def column_sums(counts: Counts) -> list[int]:
     """Sum each column; approximately if the sum exceeds 64 bits."""
     exact: list[int] = counts.sum(axis=0).tolist()
     approximate: list[float] = counts.sum(axis=0, dtype=np.float64).tolist()
-    return [a if abs(b) < _SAFE else int(b) for a, b in zip(exact, approximate, strict=True)]
+    return [a if abs(b) < _EXACT_BOUND else int(b) for a, b in zip(exact, approximate, strict=True)]
 
 
-def _decode(rows: Sequence[tuple[int, bytes]], run: Run) -> Table:
+def _decode(rows: Sequence[tuple[int, bytes]], run: Run) -> CountTable:
     refuse_cut_off(run, [data for _, data in rows])
     records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
     sizes = [len(data) // records.itemsize for _, data in rows]
-    above = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)
-    return Table(np.repeat(above, sizes) | records["key"], records["counts"].astype(np.int64))
+    high_bits = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)
+    return CountTable(np.repeat(high_bits, sizes) | records["key"], records["counts"].astype(np.int64))
 
 
 def _firsts(ordered: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.intp]:
@@ -250,7 +256,7 @@ def _record(run: Run) -> np.dtype[np.void]:
 
 def _bits(entries: int) -> int:
     """Choose the bits of a run: shelves of about 64 entries, or fewer where that makes keys short."""
-    return max(0 if entries < _SMALL else 16, entries.bit_length() - 7)
+    return max(0 if entries < _SMALL_RUN else 16, entries.bit_length() - 7)
 
 
 class _Writer:
@@ -266,7 +272,7 @@ class _Writer:
             start += 1 << bits
         self._entries = dict.fromkeys(WIDTHS, 0)
 
-    def write(self, table: Table) -> None:
+    def write(self, table: CountTable) -> None:
         """Write entries whose keys are above all previous ones."""
         largest = np.zeros(len(table.keys), np.int64)
         for column in table.counts.T:
@@ -274,9 +280,9 @@ class _Writer:
         for width, run in self._runs.items():
             floor = 1 << 8 * (width // 2) - 1 if width > 1 else 0
             fits = (largest >= floor) & (largest < 1 << 8 * width - 1) if width < 8 else largest >= floor
-            self._put(run, Table(table.keys[fits], table.counts[fits]))
+            self._write_run(run, CountTable(table.keys[fits], table.counts[fits]))
 
-    def _put(self, run: Run, table: Table) -> None:
+    def _write_run(self, run: Run, table: CountTable) -> None:
         if not len(table.keys):
             return
         self._entries[run.width] += len(table.keys)

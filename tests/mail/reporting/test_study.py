@@ -52,7 +52,7 @@ def test_a_fold_is_judged_as_a_store_would(corpus: Corpus, tmp_path: Path) -> No
             chosen = [i for i in learned if corpus.is_spam[i] == (label == "spam")]
             sieve.learn_many((LETTERS[corpus.places[i]][0].raw for i in chosen), label, processes=1)
         with sieve.store.transaction() as writer:
-            writer.set("rule", study.rule.to_json())
+            writer.write_setting("rule", study.rule.to_json())
         stored = [sieve.sort(LETTERS[corpus.places[i]][0].raw).log_odds for i in judged]
     np.testing.assert_allclose(study.log_odds, stored, rtol=1e-9, atol=1e-9)
 
@@ -66,7 +66,7 @@ def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.Monke
 
 
 def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "_FEW", 50)
+    monkeypatch.setattr(executor, "_LOCAL_MESSAGES", 50)
     again = read(LETTERS, processes=2)
     np.testing.assert_array_equal(again.keys, corpus.keys)
     np.testing.assert_array_equal(again.ids, corpus.ids)

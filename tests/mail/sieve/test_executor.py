@@ -42,25 +42,25 @@ def crew() -> Iterator[Executor]:
 
 
 def test_few_small_messages_are_done_by_this_process(crew: Executor) -> None:
-    few = [b"x"] * executor._FEW
+    few = [b"x"] * executor._LOCAL_MESSAGES
     messages, work = crew.prepare(few, 2)
     assert (list(messages), work) == (few, run_locally)
-    messages, work = crew.prepare([b"x" * (executor._SMALL - 1)], 2)
-    assert (sum(map(len, messages)), work) == (executor._SMALL - 1, run_locally)
+    messages, work = crew.prepare([b"x" * (executor._LOCAL_BYTES - 1)], 2)
+    assert (sum(map(len, messages)), work) == (executor._LOCAL_BYTES - 1, run_locally)
 
 
 def test_one_message_more_than_few_is_work_for_others(crew: Executor) -> None:
-    source = iter([b"x"] * (executor._FEW + 5))
+    source = iter([b"x"] * (executor._LOCAL_MESSAGES + 5))
     messages, work = crew.prepare(source, 1 + 1)
     assert work is not run_locally
     assert next(source) == b"x"  # no more was read than it took to know
-    assert len(list(messages)) == executor._FEW + 4
+    assert len(list(messages)) == executor._LOCAL_MESSAGES + 4
     assert crew._pool is not None
     assert len(crew._pool._workers) == 2
 
 
 def test_messages_that_are_large_together_are_work_for_others(crew: Executor) -> None:
-    half = b"x" * (executor._SMALL // 2)
+    half = b"x" * (executor._LOCAL_BYTES // 2)
     messages, work = crew.prepare(iter([half, half, b"y"]), 2)
     assert work is not run_locally
     assert [len(raw) for raw in messages] == [len(half), len(half), 1]

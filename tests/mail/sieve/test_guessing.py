@@ -41,7 +41,7 @@ def contents(store: Store) -> tuple[dict[int, tuple[int, ...]], list[tuple[str, 
     """The counts that are not zero, the messages and weight of each label, and the journal."""
     counts = {
         int(key): tuple(row)
-        for table in store.tables()
+        for table in store.count_slices()
         for key, row in zip(table.keys, table.counts.tolist(), strict=True)
         if any(row)
     }
@@ -54,7 +54,7 @@ def guess(sieve: Sieve, raw: bytes, share: int) -> Entry:
         transaction = Transaction(sieve.store, writer, "guessed")
         transaction.guess(canonical(raw), share)
         transaction.run((), run_locally)
-    entry = sieve.store.find(digest(canonical(raw)))
+    entry = sieve.store.find_entry(digest(canonical(raw)))
     assert entry is not None
     return entry
 
@@ -118,7 +118,7 @@ def test_a_guessed_message_counts_under_both_guesses_by_its_shares(sieve: Sieve,
     entry = guess(sieve, SPAM[50], share)
     column = {label.name: label.id for label in sieve.store.labels()}
     parts = {"spam?": 2 * share, "ham?": 2 * (GUESS_UNITS - share)}
-    assert dict(entry.columns) == {name: weight for name, weight in parts.items() if weight}
+    assert dict(entry.label_weights) == {name: weight for name, weight in parts.items() if weight}
     assert entry.label == max(parts, key=lambda name: parts[name])
     (keys,) = extract_features([canonical(SPAM[50])])
     counts = sieve.store.count_arrays(np.sort(keys))

@@ -19,7 +19,7 @@ from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import maintenance
 from tamis_mail.store.store import Store
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 
 SAMPLE = [one.raw for one in messages()]
 SMALL = [f"Subject: note {n}\n\n{'word ' * (n % 7)} number {n % 11} of {n}\n".encode() for n in range(30)]
@@ -42,7 +42,9 @@ class KilledError(Exception):
 def everything(store: Store) -> dict[int, tuple[int, ...]]:
     """All counts, by key."""
     return {
-        int(k): tuple(row) for t in store.tables() for k, row in zip(t.keys, t.counts.tolist(), strict=True)
+        int(k): tuple(row)
+        for t in store.count_slices()
+        for k, row in zip(t.keys, t.counts.tolist(), strict=True)
     }
 
 
@@ -103,13 +105,13 @@ class Memory(RuleBasedStateMachine):
         self.sieve.learn_unlabelled([MAIL[number] for number in numbers], processes=1)
         for name in (digest(canonical(MAIL[number])) for number in numbers):
             if name not in self.remembered:
-                entry = self.sieve.store.find(name)
+                entry = self.sieve.store.find_entry(name)
                 if entry is None:  # nothing sure could be said of it
                     continue
                 assert entry.label in GUESSED_LABELS
-                assert entry.weight + entry.rest == GUESS_UNITS * self.unit
-                assert entry.weight >= entry.rest
-                self.remembered[name] = entry.columns
+                assert entry.weight + entry.other_weight == GUESS_UNITS * self.unit
+                assert entry.weight >= entry.other_weight
+                self.remembered[name] = entry.label_weights
 
     @rule(number=NUMBERS, share=st.integers(0, GUESS_UNITS))
     def guess(self, number: int, share: int) -> None:
@@ -140,8 +142,8 @@ class Memory(RuleBasedStateMachine):
             with self.sieve.store.transaction() as writer:
                 name = digest(canonical(MAIL[number]))
                 guarded(writer.remove)(name)
-                guarded(writer.column)(label + "-new")
-                guarded(writer.add)(Table(np.array([7], np.uint64), np.array([[1]])))
+                guarded(writer.ensure_column)(label + "-new")
+                guarded(writer.add)(CountTable(np.array([7], np.uint64), np.array([[1]])))
                 raise KilledError
         except KilledError:
             pass
@@ -165,7 +167,7 @@ class Memory(RuleBasedStateMachine):
     def merge(self, numbers: list[int], label: str) -> None:
         new = [n for n in numbers if digest(canonical(MAIL[n])) not in self.remembered]
         with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "other.tamis") as other:
-            while other.store.unit() < self.unit:
+            while other.store.message_weight() < self.unit:
                 maintenance.decay(other.store)
             other.learn_many([MAIL[number] for number in new], label, processes=1)
             maintenance.merge(self.sieve.store, other.store)

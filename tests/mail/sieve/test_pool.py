@@ -44,7 +44,7 @@ def test_several_processes_learn_and_judge_as_one(tmp_path: Path) -> None:
         for sieve, processes in ((one, 1), (two, 2)):
             sieve.learn_many(spam[:160], "spam", processes=processes)
             assert sieve.learn_many(ham[:200], "ham", processes=processes) == {"learned": 200}
-        assert next(one.store.tables()) == next(two.store.tables())
+        assert next(one.store.count_slices()) == next(two.store.count_slices())
         judged = [list(sieve.sort_many(ham, processes=n)) for sieve, n in ((one, 1), (two, 2))]
         assert [v.judgement for v in judged[0]] == [v.judgement for v in judged[1]]
         assert judged[1][0].log_odds == pytest.approx(one.sort(ham[0]).log_odds)

@@ -16,9 +16,9 @@ from tamis_mail.sample import messages
 from tamis_mail.sieve import jobs, sieve, transaction
 from tamis_mail.sieve.executor import run_locally
 from tamis_mail.sieve.pruning import prune
-from tamis_mail.sieve.transaction import JOB, Transaction
+from tamis_mail.sieve.transaction import JOB_MESSAGES, Transaction
 from tamis_mail.store import StoreError, maintenance
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.judging import list_other_labels
 from tamis_mail.verdict.rule import questions, sides
@@ -72,14 +72,14 @@ def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
 
 
 def test_a_job_has_a_bounded_number_of_messages(opened: Sieve) -> None:
-    raws = [b"Subject: %d\n\nx" % number for number in range(2 * JOB + 1)]
-    assert job_sizes(opened, raws) == [JOB, JOB, 1]
+    raws = [b"Subject: %d\n\nx" % number for number in range(2 * JOB_MESSAGES + 1)]
+    assert job_sizes(opened, raws) == [JOB_MESSAGES, JOB_MESSAGES, 1]
     assert maintenance.check(opened.store) == []
 
 
 def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
     raws = [b"Subject: %d\n\n" % number + b"word " * 210_000 for number in range(6)]  # 1 MiB and a little
-    assert 3 * len(raws[0]) < transaction.BYTES <= 4 * len(raws[0])
+    assert 3 * len(raws[0]) < transaction.JOB_BYTES <= 4 * len(raws[0])
     assert job_sizes(opened, raws) == [4, 2]
 
 
@@ -88,22 +88,22 @@ def test_the_last_byte_fills_a_job(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch, more: int, sizes: list[int]
 ) -> None:
     raws = [b"Subject: %d\n\nx" % number for number in range(6)]
-    monkeypatch.setattr(transaction, "BYTES", 2 * len(canonical(raws[0])) + more)
+    monkeypatch.setattr(transaction, "JOB_BYTES", 2 * len(canonical(raws[0])) + more)
     assert job_sizes(opened, raws) == sizes
 
 
 def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: Sieve) -> None:
-    raws = [b"Subject: %d\n\nword%d" % (number, number) for number in range(JOB + 2)]
+    raws = [b"Subject: %d\n\nword%d" % (number, number) for number in range(JOB_MESSAGES + 2)]
     opened.learn_many(raws, "ham", processes=1)
     maintenance.decay(opened.store)
     assert maintenance.prune(opened.store).dropped > 0
-    assert opened.forget_many(raws, processes=1) == {"forgotten": JOB + 2}
+    assert opened.forget_many(raws, processes=1) == {"forgotten": JOB_MESSAGES + 2}
     assert [(label.weight, label.features) for label in opened.store.labels()] == [(0, 0)]
     assert maintenance.check(opened.store) == []
 
 
 def test_features_of_many_messages_are_those_of_each() -> None:
-    plain = [canonical(raw) for raw in SAMPLE[: 2 * jobs._AT_ONCE + 1]]
+    plain = [canonical(raw) for raw in SAMPLE[: 2 * jobs._FEATURE_BATCH + 1]]
     together, alone = jobs.extract_features(plain), [jobs.extract_features([raw])[0] for raw in plain]
     assert len(together) == len(plain)
     assert all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
@@ -143,9 +143,9 @@ def test_many_are_judged_as_each_is(opened: Sieve) -> None:
 
 
 def test_progress_is_told_after_each_transaction(opened: Sieve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sieve, "_LEARNED", 2)
-    monkeypatch.setattr(sieve, "JOB", 2)
-    monkeypatch.setattr(sieve, "_GUESSED", 2)
+    monkeypatch.setattr(sieve, "_LEARN_BATCH", 2)
+    monkeypatch.setattr(sieve, "JOB_MESSAGES", 2)
+    monkeypatch.setattr(sieve, "_GUESS_BATCH", 2)
     raws = [b"Subject: %d\n\nx" % number for number in range(5)]
     told: list[int] = []
     assert opened.learn_many(raws, "ham", processes=1, progress=told.append) == {"learned": 5}
@@ -160,8 +160,8 @@ def test_progress_is_told_after_each_transaction(opened: Sieve, monkeypatch: pyt
 def test_transactions_are_shorter_where_labels_are_many(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sieve, "_LEARNED", 40)
-    monkeypatch.setattr(sieve, "JOB", 3)
+    monkeypatch.setattr(sieve, "_LEARN_BATCH", 40)
+    monkeypatch.setattr(sieve, "JOB_MESSAGES", 3)
     raws = [b"Subject: %d\n\nx" % number for number in range(40)]
     sizes = []
     for labels in range(5):
@@ -207,7 +207,7 @@ def rows_of(opened: Sieve) -> dict[int, tuple[int, ...]]:
     """All counts, by key."""
     return {
         int(key): tuple(row)
-        for table in opened.store.tables()
+        for table in opened.store.count_slices()
         for key, row in zip(table.keys, table.counts.tolist(), strict=True)
     }
 
@@ -222,7 +222,7 @@ def test_pruning_drops_just_what_weighs_little_by_the_definition(
     maintenance.decay(opened.store)
     for number, raw in enumerate(SAMPLE[1:20:2]):
         opened.learn(raw, labels[number % len(labels)])
-    before, unit, rule = rows_of(opened), opened.store.unit(), Rule.of(opened.store)
+    before, unit, rule = rows_of(opened), opened.store.message_weight(), Rule.of(opened.store)
     known = opened.store.labels()
     least = bound / (rule.views[WORDS].scale + rule.views[PAIRS].scale)
 
@@ -262,7 +262,7 @@ def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
 def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
     opened.learn(LUNCH, "ham")
     (keys,) = jobs.extract_features([canonical(LUNCH)])
-    assert next(opened.store.tables()) == Table(np.sort(keys), np.ones((len(keys), 1), np.int64))
+    assert next(opened.store.count_slices()) == CountTable(np.sort(keys), np.ones((len(keys), 1), np.int64))
 
 
 @pytest.mark.parametrize(

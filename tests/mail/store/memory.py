@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tamis_mail.store import Entry, Store
-from tamis_mail.store.tables import Keys, Table
+from tamis_mail.store.tables import CountTable, FeatureKeys
 
 Memory = dict[str, Counter[int]]  # the counts of features, by label
 
@@ -16,7 +16,7 @@ def digest(number: int) -> bytes:
     return hashlib.sha256(str(number).encode()).digest()[:16]
 
 
-def features(number: int, size: int = 60) -> Keys:
+def features(number: int, size: int = 60) -> FeatureKeys:
     """Some common to many messages, some of its own."""
     dice = np.random.default_rng(number)
     common = dice.zipf(1.3, size // 2).astype(np.uint64) * np.uint64(0x9E3779B97F4A)
@@ -30,12 +30,12 @@ def careless(store: Store) -> Store:
     return store
 
 
-def bag(keys: Keys, column: int, labels: int, weight: int = 1) -> Table:
+def bag(keys: FeatureKeys, column: int, labels: int, weight: int = 1) -> CountTable:
     """Features of one label, each once."""
     keys = np.unique(keys)
     counts = np.zeros((len(keys), labels), np.int64)
     counts[:, column] = weight
-    return Table(keys, counts)
+    return CountTable(keys, counts)
 
 
 def learn(
@@ -45,22 +45,29 @@ def learn(
     with store.transaction() as writer:
         for number in numbers:
             entry = Entry(
-                digest(number), label, store.unit(), rest, 1, store.era(), source, 1_700_000_000 + number
+                digest(number),
+                label,
+                store.message_weight(),
+                rest,
+                1,
+                store.prunings(),
+                source,
+                1_700_000_000 + number,
             )
-            for name, weight in entry.columns:
-                column = writer.column(name)
-                writer.add(bag(features(number), column, writer.width, weight))
+            for name, weight in entry.label_weights:
+                column = writer.ensure_column(name)
+                writer.add(bag(features(number), column, writer.n_labels, weight))
             writer.record(entry)
 
 
 def forget(store: Store, numbers: Iterable[int]) -> None:
     with store.transaction() as writer:
         for number in numbers:
-            entry = store.find(digest(number))
+            entry = store.find_entry(digest(number))
             assert entry is not None
-            for name, weight in entry.columns:
-                table = bag(features(number), writer.column(name), writer.width, -weight)
-                writer.add_clipped(table) if store.era() else writer.add(table)
+            for name, weight in entry.label_weights:
+                table = bag(features(number), writer.ensure_column(name), writer.n_labels, -weight)
+                writer.add_clipped(table) if store.prunings() else writer.add(table)
             writer.remove(entry.digest)
 
 
@@ -68,7 +75,7 @@ def remembered(store: Store) -> Memory:
     """All counts that are not zero."""
     names = [label.name for label in store.labels()]
     found: Memory = {name: Counter() for name in names}
-    for table in store.tables():
+    for table in store.count_slices():
         for key, counts in zip(table.keys.tolist(), table.counts.tolist(), strict=True):
             found_here = {name: count for name, count in zip(names, counts, strict=True) if count}
             for name, count in found_here.items():

@@ -277,7 +277,11 @@ def test_an_interrupt_while_sqlite_asks_for_the_time_is_not_lost(tmp_path: Path)
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
         with pytest.raises(KeyboardInterrupt), database.explain_errors(path):
             connection.execute(endless)
-        with pytest.raises(KeyboardInterrupt), suppress(sqlite3.OperationalError), database.keep_interrupts():
+        with (
+            pytest.raises(KeyboardInterrupt),
+            suppress(sqlite3.OperationalError),
+            database.reraise_interrupts(),
+        ):
             connection.execute(endless)
 
 

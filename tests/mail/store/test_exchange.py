@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         learn(store, range(15, 18), "spam?", rest=7)
         with store.transaction() as writer:
             writer.add_imported("ham", 12)
-            writer.set("threshold of Zoë", "0.9\n0.8")
+            writer.write_setting("threshold of Zoë", "0.9\n0.8")
         yield store
 
 
@@ -38,7 +38,7 @@ def test_there_and_back_is_the_same_to_the_byte(store: Store, tmp_path: Path) ->
         assert remembered(new) == remembered(store)
         assert list(new.entries()) == list(store.entries())
         assert maintenance.check(new) == []
-        assert new.unit() == 2
+        assert new.message_weight() == 2
         forget(new, range(18))
         assert remembered(new) == {}
 
@@ -63,7 +63,7 @@ def test_the_text_of_nothing(tmp_path: Path) -> None:
 
 
 def test_many_batches_are_one_store(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "_BATCH", 50)
+    monkeypatch.setattr(exchange, "_BATCH_COUNTS", 50)
     with Store(tmp_path / "new") as new:
         exchange.load(new, io.BytesIO(text(store)))
         assert text(new) == text(store)

@@ -158,7 +158,7 @@ def test_what_is_lent_weighs_what_a_message_weighs_today(store: Store) -> None:
 
 
 def test_what_cannot_be_added_is_refused(store: Store) -> None:
-    for _ in range(maintenance.MOST_EPOCHS):
+    for _ in range(maintenance.MAX_DECAYS):
         maintenance.decay(careless(store))
     words = [b"word%d 999999999999 0\n" % number for number in range(10)]
     with pytest.raises(StoreError, match="too large"):
@@ -231,13 +231,13 @@ def test_a_line_without_end_is_refused(store: Store) -> None:
 def test_lines_that_come_again_and_again_take_no_memory(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_foreign, "_BATCH", 4)
+    monkeypatch.setattr(import_foreign, "_BATCH_LINES", 4)
     lines = [b".MSG_COUNT 100 200 20260101\n", *[b"cheap 30 1 0\n", b"lunch 0 1 0\n"] * 50]
     assert load_bogofilter(store, lines) == ImportSummary(100, 200, 100, 100, 2, 0)
     assert counts(store, b"cheap", WORDS) == [100, 50]  # there were 100 messages
     assert counts(store, b"lunch", WORDS) == [0, 50]
     assert maintenance.check(store) == []
-    monkeypatch.setattr(import_foreign, "_MOST_FEATURES", 3)
+    monkeypatch.setattr(import_foreign, "_MAX_FEATURES", 3)
     with pytest.raises(StoreError, match="more than 3 tokens"):
         load_bogofilter(store, [b".MSG_COUNT 1 1\n", *(b"word%d 1 1\n" % n for n in range(9))])
 

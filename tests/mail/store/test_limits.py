@@ -8,7 +8,7 @@ import pytest
 
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.runs import all_runs
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 
 
 # If all keys share their first bits, one shelf has them all; above 16 KiB it is bisected.
@@ -20,8 +20,8 @@ def test_one_message_is_looked_up_in_shelves_of_any_size(tmp_path: Path, entries
     counts = np.stack([np.arange(entries) % 100, np.arange(entries) % 7], axis=1).astype(np.int64) + 1
     with Store(tmp_path / "store") as store:
         with store.transaction() as writer:
-            writer.column("a"), writer.column("b")
-            writer.add(Table(keys, counts))
+            writer.ensure_column("a"), writer.ensure_column("b")
+            writer.add(CountTable(keys, counts))
         present = dict(zip(keys.tolist(), counts.tolist(), strict=True))
         asked = sorted({*keys.tolist(), *(keys + np.uint64(1)).tolist(), 0, (1 << 20) + 5, (1 << 48) - 1})
         assert store.counts(asked) == {key: present.get(key, [0, 0]) for key in asked}
@@ -38,8 +38,8 @@ def test_a_new_store_in_a_folder_that_cannot_be_written_is_refused(
 
 def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path / "store") as store, store.transaction() as writer:
-        writer.column("a")
-        writer.add(Table(np.array([7], np.uint64), np.array([[3]])))
+        writer.ensure_column("a")
+        writer.add(CountTable(np.array([7], np.uint64), np.array([[3]])))
     monkeypatch.setattr(os, "access", lambda path, mode, **_: mode != os.W_OK)
     with Store(tmp_path / "store", readonly=True) as store:
         assert store.counts([7, 8]) == {7: [3], 8: [0]}
@@ -51,10 +51,10 @@ def test_the_file_shrinks_when_much_of_it_is_free(tmp_path: Path) -> None:
     counts = np.ones((len(keys), 1), np.int64)
     with Store(tmp_path / "store") as store:
         with store.transaction() as writer:
-            writer.column("a")
-            writer.add(Table(keys, counts))
+            writer.ensure_column("a")
+            writer.add(CountTable(keys, counts))
         before = (tmp_path / "store").stat().st_size
         with store.transaction() as writer:
-            writer.add_clipped(Table(keys[1:], -counts[1:]))
+            writer.add_clipped(CountTable(keys[1:], -counts[1:]))
         assert sum(run.entries for run in all_runs(store.connection)) == 1
         assert (tmp_path / "store").stat().st_size < before / 4

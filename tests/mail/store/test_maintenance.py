@@ -62,7 +62,7 @@ def test_status_says_what_is_there(store: Store) -> None:
         ("spam", 30, 30),
         ("ham", 20, 20),
     ]
-    assert (status.messages, status.epoch, status.era, status.versions) == (50, 1, 0, [1])
+    assert (status.messages, status.decays, status.prunings, status.versions) == (50, 1, 0, [1])
     assert status.last == 1_700_000_049
     assert status.sources == [("a/spam", 30), ("a/inbox", 20)]
     assert status.bytes > 10_000
@@ -124,7 +124,7 @@ def test_check_finds_counts_below_zero(store: Store) -> None:
     with store.transaction() as writer:
         writer.add(bag(features(999), 1, 2, -1))
     faults = maintenance.check(store)
-    assert len(faults) <= maintenance.MOST_EPOCHS
+    assert len(faults) <= maintenance.MAX_DECAYS
     assert "has counts [0, -1]" in faults[0]
 
 
@@ -141,7 +141,7 @@ def test_decay_halves_what_was_learned_before(store: Store) -> None:
 
 
 def test_decay_ends_before_counts_are_too_large(store: Store) -> None:
-    for _ in range(maintenance.MOST_EPOCHS):
+    for _ in range(maintenance.MAX_DECAYS):
         maintenance.decay(store)
     with pytest.raises(StoreError, match="was decayed 40 times"):
         maintenance.decay(store)
@@ -166,7 +166,7 @@ def test_compacting_changes_nothing_that_can_be_seen(store: Store) -> None:
 def test_pruning_takes_what_was_seen_once_before_the_last_decay(store: Store) -> None:
     before = remembered(store)
     assert maintenance.prune(store).dropped == 0
-    assert store.era() == 0
+    assert store.prunings() == 0
     maintenance.decay(store)
     learn(store, [200], "ham")
     totals = remembered(store)["spam"] + remembered(store)["ham"]
@@ -175,7 +175,7 @@ def test_pruning_takes_what_was_seen_once_before_the_last_decay(store: Store) ->
     assert pruned.dropped == len(once) > 100
     assert pruned.kept == len(totals) - len(once)
     assert pruned.bytes_after < pruned.bytes_before
-    assert store.era() == 1
+    assert store.prunings() == 1
     left = remembered(store)
     assert once.isdisjoint(left["spam"])
     assert once.isdisjoint(left["ham"])
@@ -232,7 +232,7 @@ def test_stores_of_different_epochs_become_one_without_rounding(
     unit = max(mine, its)
     nothing = Counter[int]()
     maintenance.merge(store, other)
-    assert store.unit() == 1 << unit
+    assert store.message_weight() == 1 << unit
     left, right = times(expected(STORE), 1 << unit - mine), times(expected(OTHER), 1 << unit - its)
     both = {label: left.get(label, nothing) + right.get(label, nothing) for label in left | right}
     assert remembered(store) == both
@@ -293,7 +293,7 @@ def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> 
         maintenance.merge(new, other)
         assert remembered(new) == remembered(other)
         assert list(new.entries()) == list(other.entries())
-        assert new.find(digest(100)) == other.find(digest(100))
+        assert new.find_entry(digest(100)) == other.find_entry(digest(100))
 
 
 def test_a_store_that_is_being_read_can_be_compacted(store: Store) -> None:
@@ -306,4 +306,4 @@ def test_a_store_that_is_being_read_can_be_compacted(store: Store) -> None:
 def test_check_tells_how_far_it_is_by_the_last_key_that_it_read(store: Store) -> None:
     told: list[float] = []
     assert maintenance.check(store, told.append) == []
-    assert told == [float(table.keys[-1]) / (1 << 48) for table in store.tables()]
+    assert told == [float(table.keys[-1]) / (1 << 48) for table in store.count_slices()]

@@ -148,7 +148,7 @@ def test_a_backup_never_replaces_what_is_no_store(backup: Path, tmp_path: Path) 
 def test_a_store_that_is_being_written_is_waited_for(
     store: Store, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saving, "PATIENCE", 0.05)
+    monkeypatch.setattr(saving, "BUSY_SECONDS", 0.05)
     with (
         Store(store.path) as writer,
         writer.transaction(),

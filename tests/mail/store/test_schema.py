@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tamis_mail import Sieve
 from tamis_mail.labels import Label
-from tamis_mail.schema import ROOM, TABLES, find_setting_fault, parse_rule
+from tamis_mail.schema import MAX_COUNT, TABLES, find_setting_fault, parse_rule
 from tamis_mail.store import Store, StoreError, exchange, maintenance, saving
 from tamis_mail.verdict import RULE, Rule, VerdictError, judge
 from tamis_mail.verdict.judging import decide
@@ -117,8 +117,8 @@ def test_every_rule_that_is_accepted_gives_finite_probabilities(
     ]
     rule = replace(RULE, views=tuple(views), acquaintance=acquaintance)  # type: ignore[arg-type]
     parse_rule(rule.to_json())
-    labels = [Label(0, "spam", 9, 9, 0, ROOM), Label(1, "ham", 9, 9, 0, ROOM)]
-    for counts in ({}, {0: [1, 0], 1: [0, 0], 2: [0, ROOM], 3: [ROOM, 0]}):
+    labels = [Label(0, "spam", 9, 9, 0, MAX_COUNT), Label(1, "ham", 9, 9, 0, MAX_COUNT)]
+    for counts in ({}, {0: [1, 0], 1: [0, 0], 2: [0, MAX_COUNT], 3: [MAX_COUNT, 0]}):
         verdict = judge(counts, labels, rule, 1, dict)
         assert math.isfinite(verdict.log_odds)
         assert 0 <= verdict.probability <= 1
@@ -140,7 +140,7 @@ def test_numbers_out_of_range_are_refused(store: Store, name: str, value: str) -
     (fault,) = maintenance.check(store)
     assert "setting" in fault
     with pytest.raises(StoreError, match=name if len(value) < 100 else "setting") as error:
-        store.number(name)
+        store.integer_setting(name)
     assert len(str(error.value)) < 400
 
 
@@ -199,11 +199,11 @@ def test_counts_whose_sum_64_bits_do_not_hold_are_refused(store: Store, tmp_path
     with Store(tmp_path / "new") as new, pytest.raises(StoreError, match="too large"):
         exchange.load(new, io.BytesIO(text))
     with store.transaction() as writer:
-        writer.add_imported("ham", ROOM // 2)
+        writer.add_imported("ham", MAX_COUNT // 2)
     with pytest.raises(StoreError, match="too large"), store.transaction() as writer:
-        writer.add_imported("ham", ROOM // 2)
+        writer.add_imported("ham", MAX_COUNT // 2)
     with store.transaction() as writer:
-        writer.add(bag(features(99), 0, 2, ROOM // 100))
+        writer.add(bag(features(99), 0, 2, MAX_COUNT // 100))
     entries = store.connection.execute("SELECT sum(entries) FROM run").fetchone()[0]
     store.connection.execute(
         "INSERT INTO run SELECT max(id) + 1, 0, max(start + (1 << bits)), 0, 8, 1, 3 FROM run"
@@ -222,7 +222,7 @@ def test_counts_below_zero_are_an_error_and_never_ham(tmp_path: Path, many: bool
             sieve.learn(b"Subject: cheap %d\n\nBuy watches" % number, "spam")
             sieve.learn(b"Subject: lunch %d\n\nAt noon" % number, "ham")
         with sieve.store.transaction() as writer:
-            for table in list(sieve.store.tables()):
+            for table in list(sieve.store.count_slices()):
                 table.counts[:] *= -3
                 writer.add(table)
         with pytest.raises(VerdictError, match="tamis store check"):
@@ -239,7 +239,7 @@ def test_no_label_is_given_to_log_odds_that_are_no_number(log_odds: float) -> No
 
 def test_a_rule_is_read_as_it_was_written(store: Store) -> None:
     with store.transaction() as writer:
-        writer.set("rule", RULE.with_scales((1, 2, 3, 4)).to_json())
+        writer.write_setting("rule", RULE.with_scales((1, 2, 3, 4)).to_json())
     assert Rule.of(store) == RULE.with_scales((1, 2, 3, 4))
     assert maintenance.check(store) == []
 
@@ -294,7 +294,7 @@ def test_every_statement_has_a_time_limit(store: Store) -> None:
 
     def write() -> None:
         with store.transaction() as writer:
-            writer.set("more", 1)
+            writer.write_setting("more", 1)
             store.connection.execute(f"INSERT INTO source (name) {ENDLESS}")
 
     with store.connection.limit(0.05), pytest.raises(StoreError, match="took too long"):

@@ -47,7 +47,7 @@ def test_an_error_inside_a_transaction_undoes_all_of_it(tmp_path: Path) -> None:
 
         def fail() -> None:
             with store.transaction() as writer:
-                writer.column("other")
+                writer.ensure_column("other")
                 writer.add(bag(features(2), 1, 2))
                 writer.remove(digest(1))
                 raise RuntimeError("on the way")
@@ -56,7 +56,7 @@ def test_an_error_inside_a_transaction_undoes_all_of_it(tmp_path: Path) -> None:
             fail()
         assert remembered(store) == before
         assert [label.name for label in store.labels()] == ["spam"]
-        assert store.find(digest(1)) is not None
+        assert store.find_entry(digest(1)) is not None
 
 
 def test_a_reader_sees_the_store_as_it_was_when_it_began(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_writers_wait_for_each_other(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     statements: list[str] = []
     with Store(tmp_path / "store") as one, Store(tmp_path / "store") as other, one.transaction():
         other._connection.set_trace_callback(statements.append)
@@ -124,7 +124,7 @@ class Memory(RuleBasedStateMachine):
         if number in self.known:
             forget(self.store, [number])
         learn(self.store, [number], label)
-        self.known[number] = label, self.store.unit()
+        self.known[number] = label, self.store.message_weight()
 
     @rule(number=st.integers(0, 12))
     def forget(self, number: int) -> None:
@@ -133,7 +133,7 @@ class Memory(RuleBasedStateMachine):
 
     @rule()
     def decay(self) -> None:
-        if self.store.unit() < 1 << 20:
+        if self.store.message_weight() < 1 << 20:
             maintenance.decay(self.store)
 
     @rule()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tamis_mail.store import Store, tables
 from tamis_mail.store.maintenance import check, compact
 from tamis_mail.store.runs import all_runs
-from tamis_mail.store.tables import Table
+from tamis_mail.store.tables import CountTable
 from tests.mail.store.memory import bag, careless
 
 KEYS = st.one_of(st.integers(0, 40), st.integers(0, (1 << 48) - 1), st.just((1 << 48) - 1))
@@ -27,12 +27,12 @@ EDGES = [
 COUNTS = st.one_of(st.integers(-3, 3), st.sampled_from(EDGES), st.integers(-(1 << 50), 1 << 50))
 
 
-def table(entries: dict[int, list[int]], labels: int) -> Table:
+def table(entries: dict[int, list[int]], labels: int) -> CountTable:
     keys = np.array(sorted(entries), np.uint64)
     counts = np.array([entries[key] for key in sorted(entries)], np.int64).reshape(
         len(keys), -1 if entries else labels
     )
-    return Table.total([Table(keys, counts)], labels)
+    return CountTable.total([CountTable(keys, counts)], labels)
 
 
 @st.composite
@@ -45,11 +45,11 @@ def entries(draw: st.DrawFn, labels: int) -> dict[int, list[int]]:
 def test_tables_are_a_group(data: st.DataObject) -> None:
     labels = data.draw(st.integers(1, 4))
     a, b, c = (table(data.draw(entries(labels)), labels) for _ in range(3))
-    nothing = Table.total([], labels)
-    less_b = Table(b.keys, -b.counts)
+    nothing = CountTable.total([], labels)
+    less_b = CountTable(b.keys, -b.counts)
 
-    def total(*some: Table) -> Table:
-        return Table.total(some, labels)
+    def total(*some: CountTable) -> CountTable:
+        return CountTable.total(some, labels)
 
     assert total(a, b) == total(b, a)
     assert total(total(a, b), c) == total(a, total(b, c)) == total(a, b, c)
@@ -60,12 +60,12 @@ def test_tables_are_a_group(data: st.DataObject) -> None:
 
 def test_a_table_of_fewer_labels_has_zeros_in_the_rest() -> None:
     narrow, wide = table({1: [5]}, 1), table({1: [1, 2, 3], 2: [0, 0, 4]}, 3)
-    assert Table.total([narrow, wide], 3) == table({1: [6, 2, 3], 2: [0, 0, 4]}, 3)
+    assert CountTable.total([narrow, wide], 3) == table({1: [6, 2, 3], 2: [0, 0, 4]}, 3)
 
 
 def test_a_table_is_no_key() -> None:
     with pytest.raises(TypeError, match="not hashable"):
-        hash(Table.total([], 1))
+        hash(CountTable.total([], 1))
 
 
 @settings(max_examples=30, deadline=None)
@@ -81,7 +81,7 @@ def test_a_store_is_the_sum_of_what_was_added(data: st.DataObject) -> None:
             more = data.draw(entries(labels))
             with store.transaction() as writer:
                 for number in range(labels):
-                    writer.column(f"label {number}")
+                    writer.ensure_column(f"label {number}")
                 writer.add(table(more, labels))
             for key, counts in more.items():
                 for column, count in enumerate(counts):
@@ -100,35 +100,35 @@ def test_a_store_is_the_sum_of_what_was_added(data: st.DataObject) -> None:
 def test_large_runs_have_short_keys_and_are_read_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_SMALL", 1 << 19)
+    monkeypatch.setattr(tables, "_SMALL_RUN", 1 << 19)
     dice = np.random.default_rng(7)
     keys = np.unique(dice.integers(0, 1 << 48, 600_000, np.uint64))
     counts = dice.zipf(1.5, (len(keys), 2)).clip(0, 1 << 40).astype(np.int64)
     with Store(tmp_path / "store") as store:
         with store.transaction() as writer:
-            writer.column("a"), writer.column("b")
-            writer.add(Table(keys, counts))
+            writer.ensure_column("a"), writer.ensure_column("b")
+            writer.add(CountTable(keys, counts))
         assert {run.width for run in all_runs(store.connection)} == {1, 2, 4, 8}
         assert all_runs(store.connection)[0].shift == 32
         some = np.sort(dice.choice(keys, 500, replace=False))
         expected = counts[np.searchsorted(keys, some)]
         assert store.count_arrays(some).tolist() == expected.tolist()
         assert list(store.counts(some.tolist()).values()) == expected.tolist()
-        assert Table.total(list(store.tables()), 2) == Table(keys, counts)
+        assert CountTable.total(list(store.count_slices()), 2) == CountTable(keys, counts)
         assert check(store) == []
 
 
 def test_slices_cover_all_keys_and_shelves_may_straddle_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_SLICE", 10)
+    monkeypatch.setattr(tables, "_SLICE_ENTRIES", 10)
     with Store(tmp_path / "store") as store:
         for start in range(0, 200, 20):
             with store.transaction() as writer:
-                writer.column("a")
+                writer.ensure_column("a")
                 keys = np.arange(start, start + 30, dtype=np.uint64) << np.uint64(40)
-                writer.add(Table(keys, np.ones((30, 1), np.int64)))
-        total = Table.total(list(store.tables()), 1)
+                writer.add(CountTable(keys, np.ones((30, 1), np.int64)))
+        total = CountTable.total(list(store.count_slices()), 1)
         assert total.keys.tolist() == [number << 40 for number in range(210)]
         assert total.counts.sum() == 300
         assert check(store) == []
@@ -139,7 +139,7 @@ def test_runs_stay_few_and_their_generations_grow(tmp_path: Path) -> None:
         careless(store)
         for number in range(200):
             with store.transaction() as writer:
-                writer.column("a")
+                writer.ensure_column("a")
                 writer.add(bag(np.random.default_rng(number).integers(0, 1 << 48, 50, np.uint64), 0, 1))
         sizes = Counter({run.generation: run.entries for run in all_runs(store.connection)})
         oldest_first = [sizes[generation] for generation in sorted(sizes)]
@@ -150,7 +150,7 @@ def test_runs_stay_few_and_their_generations_grow(tmp_path: Path) -> None:
 def test_what_is_taken_away_is_at_most_what_is_there(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         with store.transaction() as writer:
-            writer.column("a"), writer.column("b")
+            writer.ensure_column("a"), writer.ensure_column("b")
             writer.add(table({1: [2, 0], 2: [1, 5]}, 2))
         with store.transaction() as writer:
             writer.add_clipped(table({1: [-3, -1], 2: [-1, -1], 3: [-1, 1]}, 2))

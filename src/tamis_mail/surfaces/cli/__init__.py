@@ -1,12 +1,12 @@
-"""argv → exit status: the command `tamis`.
+"""The command `tamis`.
 
-A command is a module of this package that is loaded when it is called, not before, with
+A command is a module of this package. It is loaded only when it is called, and it has these functions:
 
     run(out) -> status                  does the work and writes to `out`
     configure(parser) -> None           adds options, if there are any; then `run(out, options)` is called
 
 Status 0 is success, 2 a usage error, 3 any other error, 130 Ctrl-C; `sort` has its own. An error is one line
-on stderr: what was given, what was expected, what to do.
+on stderr, which says what was given, what was expected and what to do.
 """
 
 import os
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 def command_line(first_word: str = "") -> "Parser":
-    """Make the parser of `tamis`; with one command only, if the first word of the command line is it."""
+    """Make the parser of `tamis`. If the first word is the name of a command, add that command only."""
     parser: Parser = import_module(f"{__name__}.parser").Parser(
         prog="tamis",
         description="A personal spam filter that learns your mail, explains itself, and can forget.",
@@ -58,13 +58,13 @@ def command_line(first_word: str = "") -> "Parser":
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="tamis")
     for name in [first_word] if first_word in COMMANDS else COMMANDS:
-        purpose = COMMANDS[name]
+        summary = COMMANDS[name]
         commands.add_parser(
             name,
-            help=purpose,
-            purpose=purpose,
-            description=f"{purpose[0].upper()}{purpose[1:]}.",
-            module=f"{__name__}.{name}",
+            help=summary,
+            summary=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            options_module=f"{__name__}.{name}",
         )
     return parser
 
@@ -87,8 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader stopped early, as in `tamis demo | head -1`
         discard(sys.stdout)
         return 0
-    except KeyboardInterrupt as stopped:
-        sys.stderr.write(f"{name}: {describe_error(stopped)}\n")
+    except KeyboardInterrupt as interrupt:
+        sys.stderr.write(f"{name}: {describe_error(interrupt)}\n")
         discard(sys.stdout)
         return 130
     except Exception as error:
@@ -128,14 +128,14 @@ def _load(options: "Namespace") -> Callable[[], int]:
 
 
 def _is_filter(words: list[str]) -> bool:
-    """Whether a message waits on standard input that must come out again, whatever goes wrong.
+    """Whether standard input is a message that must be copied to the output after any error.
 
     A misspelt command or option counts, too: a filter that is configured wrongly must not lose mail.
     """
     if sys.stdin is None or sys.stdin.isatty() or (words and words[0] in COMMANDS and words[0] != "sort"):
         return False
     return any(
-        word.startswith(("--pass", "--undo")) or (word[:1] == "-" != word[1:2] and "p" in word)
+        word.startswith(("--pass", "--undo")) or (word[:1] == "-" and word[1:2] != "-" and "p" in word)
         for word in words
     )
 

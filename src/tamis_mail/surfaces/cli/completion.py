@@ -1,4 +1,4 @@
-"""the parser → a completion script of `tamis` for bash, zsh or fish."""
+"""`tamis completion`: write a completion script for bash, zsh or fish."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ __all__ = ["SHELLS", "configure", "run", "script"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis completion`."""
+    """Add the options of `tamis completion`."""
     parser.description = "Write a shell script that completes the commands, options and paths of tamis."
     parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
     parser.examples = [
@@ -98,7 +98,7 @@ def _topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
 
 def _zsh(all_commands: Sequence[Command]) -> str:
     lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
-    purposes = {command.words: command.purpose for command in all_commands}
+    purposes = {command.words: command.summary for command in all_commands}
     for command in all_commands:
         arguments = [_zsh_option(option) for option in command.options]
         if command.subcommands:
@@ -161,7 +161,7 @@ def _function(words: Sequence[str]) -> str:
 
 
 def _fish(all_commands: Sequence[Command]) -> str:
-    purposes = {command.words: command.purpose for command in all_commands}
+    purposes = {command.words: command.summary for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
     for command in all_commands:
         condition = _fish_condition(command)

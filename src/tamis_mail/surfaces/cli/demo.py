@@ -1,4 +1,4 @@
-"""a mailbox, or the sample → a demonstration in the terminal: learn, sort, explain, forget.
+"""`tamis demo`: learn, sort, explain and forget a mailbox, or a sample, in the terminal.
 
 Everything happens in a temporary folder: no mail and no store of the user is changed.
 """
@@ -24,11 +24,11 @@ from tamis_mail.message import canonical, digest
 from tamis_mail.reporting.mail import open_labelled
 from tamis_mail.reporting.misses import is_readable, subject_of
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.explain import describe_verdict
+from tamis_mail.surfaces.cli.explain import VIEW_TITLES, describe_verdict
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.report import encodable, percent
-from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.surfaces.cli.streams import terminal_width
 from tamis_mail.verdict import Verdict
 
 __all__ = ["configure", "run"]
@@ -39,13 +39,12 @@ _LEAST = 5
 _MISSES = 4
 _TOKENS = 4  # for and against spam
 _ASIDE = 5  # one message in so many is held out
-_VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
 
 Message = tuple[bytes, bool]  # and whether it is spam
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis demo`."""
+    """Add the options of `tamis demo`."""
     parser.description = (
         "Demonstrate tamis: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
         "message. The mailbox is a sample, or your own. Nothing is stored, and your mail is only read."
@@ -141,7 +140,7 @@ class _Show:
         self._training = training
         self._test = test
         self._mailbox = mailbox
-        self._width = min(columns(), 76)
+        self._width = min(terminal_width(), 76)
         self._dots = "…" if can_show(out, "…") else "..."
         self._bar = "█" if can_show(out, "█") else "#"
 
@@ -225,7 +224,7 @@ class _Show:
         self._say()
         evidence = verdict.evidence
         room = max(8, min(28, self._width - 23))
-        for view, title in _VIEWS.items():
+        for view, title in VIEW_TITLES.items():
             total = sum(one.contribution for one in evidence if one.view == view)
             self._out.write(f"   {pad(title, room)} {total:>+6.2f}\n")
         self._out.write(f"   {pad('log-odds of spam', room)} {verdict.log_odds:>+6.2f}\n")

@@ -1,4 +1,4 @@
-"""a message → its verdict, the sums of the views, and the strongest tokens."""
+"""`tamis explain`: print the verdict on a message, the sums of the views, and the strongest tokens."""
 
 import sys
 import time
@@ -15,26 +15,31 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.gram_spans import join_grams
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
-from tamis_mail.surfaces.cli.parser import Parser, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
-from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.verdict import Evidence, Verdict
 
-__all__ = ["configure", "describe_verdict", "run"]
+__all__ = ["VIEW_TITLES", "configure", "describe_verdict", "run"]
 
 _MAX_TOKENS = 10  # tokens for and against spam …
 _MAX_SPANS = 3  # … and n-grams of bytes, which would otherwise outnumber them
-_VIEWS = {"words": "words", "headers": "header fields", "pairs": "pairs of words", "grams": "runs of bytes"}
+VIEW_TITLES = {
+    "words": "words",
+    "headers": "header fields",
+    "pairs": "pairs of words",
+    "grams": "n-grams of bytes",
+}
 _HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made of
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis explain`."""
+    """Add the options of `tamis explain`."""
     parser.description = (
-        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words and "
-        "bytes add to the log-odds of spam, and the strongest tokens for and against spam, with the numbers "
-        "of learned spam and ham messages that have them. The column 'sum' adds up to the log-odds. Without "
-        "a PATH, one message is read from standard input."
+        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words "
+        "and n-grams of bytes add to the log-odds of spam, and the strongest tokens for and against spam, "
+        "with the numbers of learned spam and ham messages that have them. The column 'sum' adds up to "
+        "the log-odds. Without a PATH, one message is read from standard input."
     )
     parser.add_argument(
         "path",
@@ -45,7 +50,7 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--all", action="store_true", help="show all tokens, not only the strongest")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
-    add_store(parser)
+    add_store_option(parser)
     parser.examples = [
         ("tamis explain < message", "why?"),
         ("tamis explain --all message.eml | less", "everything"),
@@ -82,7 +87,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 def _note_if_learned(sieve: Sieve, plain_bytes: bytes) -> str:
     """Note that a message was learned, because then it is evidence for its own label."""
-    entry = sieve.store.find(digest(plain_bytes))
+    entry = sieve.store.find_entry(digest(plain_bytes))
     if entry is None:
         return ""
     when = time.strftime("%Y-%m-%d", time.localtime(entry.time))
@@ -151,7 +156,7 @@ class _Page:
     def __init__(self, out: TextIO, verdict: Verdict, plain_bytes: bytes, limit: int | None) -> None:
         self._verdict = verdict
         self._limit = limit
-        self._width = min(columns(), 100)
+        self._width = text_width()
         self._bar = "█" if can_show(out, "█") else "#"
         self._dots = "…" if can_show(out, "…") else "..."
         self._out = out
@@ -186,22 +191,24 @@ class _Page:
         ]
 
     def _sums(self) -> list[str]:
-        wide = self._width >= 56
-        head = f"{'':<15}" + (f"{'for':>9}{'against':>9}" if wide else "") + f"{'sum':>9}"
-        lines = [head]
+        is_wide = self._width >= 56
+        number = 9 if is_wide else 8  # the width of a column of numbers
+        title = max(map(len, VIEW_TITLES.values()))
+        head = f"{'for':>{number}}{'against':>{number}}" if is_wide else ""
+        lines = [f"{'':<{title}}{head}{'sum':>{number}}"]
         for view in _views(self._evidence):
             contributions = [one.contribution for one in self._evidence if one.view == view]
             parts = (sum(c for c in contributions if c > 0), sum(c for c in contributions if c < 0))
-            columns_ = "".join(f"{part:>+9.2f}" for part in parts) if wide else ""
-            lines.append(f"{_VIEWS.get(view, view):<15}{columns_}{sum(parts):>+9.2f}")
-        gap = " " * 18 if wide else ""
-        return [*lines, f"{'log-odds':<15}{gap}{self._verdict.log_odds:>+9.2f}"]
+            cells = "".join(f"{part:>+{number}.2f}" for part in parts) if is_wide else ""
+            lines.append(f"{VIEW_TITLES.get(view, view):<{title}}{cells}{sum(parts):>+{number}.2f}")
+        gap = " " * 2 * number if is_wide else ""
+        return [*lines, f"{'log-odds':<{title}}{gap}{self._verdict.log_odds:>+{number}.2f}"]
 
     def _side(self, title: str, sign: int) -> list[str]:
-        few = None if self._limit is None else _MAX_SPANS
+        max_spans = None if self._limit is None else _MAX_SPANS
         evidence = [
             *_select_strongest(self._words, sign, self._limit),
-            *_select_strongest(self._grams, sign, few),
+            *_select_strongest(self._grams, sign, max_spans),
         ]
         if not evidence:
             return ["", f"{title}: nothing"]
@@ -241,7 +248,7 @@ def _select_strongest(evidence: Sequence[Evidence], sign: int, limit: int | None
 def _views(evidence: Sequence[Evidence]) -> list[str]:
     """Return the views of the evidence, readable ones first."""
     present = {one.view for one in evidence}
-    return [view for view in _VIEWS if view in present] + sorted(present - _VIEWS.keys())
+    return [view for view in VIEW_TITLES if view in present] + sorted(present - VIEW_TITLES.keys())
 
 
 def _sum(evidence: Sequence[Evidence], view: str) -> float:

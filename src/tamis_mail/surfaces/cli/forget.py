@@ -6,24 +6,24 @@ from functools import partial
 from typing import TextIO
 
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.learn import add_mbox
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.learn import add_mbox_option
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
 
 __all__ = ["configure", "run"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis forget`."""
+    """Add the options of `tamis forget`."""
     parser.description = (
         "Forget learned messages exactly: the store is then as if they had never been learned. A message "
         "that was never learned is counted as unknown, which is no error. Without a PATH, one message is "
         "read from standard input."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
-    add_mbox(parser)
-    add_store(parser)
-    add_quiet(parser)
+    add_mbox_option(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis forget < message", "one message"),
         ("tamis forget ~/Mail/Private", "a folder"),

@@ -1,8 +1,8 @@
-"""Overlapping n-grams of a message → the strings that they cover, each with the sum of its contributions.
+"""Joins overlapping n-grams of a message into the strings that they cover.
 
 Hundreds of n-grams may cover one string, such as a host name in a header. N-grams of the same sign that
-overlap in the message form one span. Each n-gram counts once, at its first occurrence, so the spans have the
-same sum.
+overlap in the message form one span, whose contribution is the sum of theirs. Each n-gram counts once, at
+its first occurrence, so the contributions of all spans have the same sum as those of all n-grams.
 """
 
 from collections.abc import Iterable

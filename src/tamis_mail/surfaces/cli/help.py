@@ -11,7 +11,7 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis help`."""
+    """Add the options of `tamis help`."""
     parser.description = "Explain tamis, or one of its commands."
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="a command, such as learn or store merge")
     parser.examples = [("tamis help", "all commands"), ("tamis help store merge", "one command")]

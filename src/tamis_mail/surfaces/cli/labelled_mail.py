@@ -1,4 +1,4 @@
-"""--spam, --ham or a folder → labelled mail, with a progress line on stderr."""
+"""Reads labelled mail as --spam, --ham or a folder give it, with a progress line on stderr."""
 
 import sys
 import time
@@ -9,12 +9,12 @@ from tamis.progress import Line
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.mail import Labelled, open_labelled
 from tamis_mail.surfaces.cli.parser import Parser
-from tamis_mail.surfaces.cli.sources import bar, remarks
+from tamis_mail.surfaces.cli.sources import format_bar, remarks
 
-__all__ = ["ReadingProgress", "add_mail", "mail_of"]
+__all__ = ["ReadingProgress", "add_mail_options", "open_mail"]
 
 
-def add_mail(parser: Parser) -> None:
+def add_mail_options(parser: Parser) -> None:
     """Add the options for labelled mail."""
     parser.add_argument(
         "root",
@@ -26,7 +26,7 @@ def add_mail(parser: Parser) -> None:
     parser.add_argument("--ham", nargs="+", action="extend", metavar="PATH", help="mail that is wanted")
 
 
-def mail_of(options: Namespace) -> Labelled:
+def open_mail(options: Namespace) -> Labelled:
     """Open the named mail, or the sample."""
     return open_labelled(options.spam or (), options.ham or (), options.root)
 
@@ -55,7 +55,7 @@ class ReadingProgress:
         self._position = message.position
         if self._is_drawn and self._line.is_due(now := time.monotonic()):
             share = (self._offset + self._position) / self._size if self._size else 0.0
-            self._line.draw(bar(self._command, self.read, share, now - self._start), now)
+            self._line.draw(format_bar(self._command, self.read, share, now - self._start), now)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -15,16 +15,16 @@ from tamis_mail.mailbox import Source
 from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 
-__all__ = ["add_mbox", "configure", "learn", "run"]
+__all__ = ["add_mbox_option", "configure", "learn", "run"]
 
 UNLABELLED = None
 LabelledPaths = tuple[str | None, list[str]]  # a label, or none, and the paths of mail
 
 
-class _Take(argparse.Action):
+class _AppendLabelledPaths(argparse.Action):
     """Collects labels and paths in the order of the command line."""
 
     def __call__(self, parser: Any, namespace: Namespace, values: Any, option: str | None = None) -> None:
@@ -36,7 +36,7 @@ class _Take(argparse.Action):
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis learn`."""
+    """Add the options of `tamis learn`."""
     parser.description = (
         "Learn messages. Without a PATH, or with -, one message is read from standard input.\n\n"
         "A message that was learned before is known and counts once; one that was learned under another "
@@ -50,7 +50,7 @@ def configure(parser: Parser) -> None:
         "--spam",
         nargs="*",
         metavar="PATH",
-        action=_Take,
+        action=_AppendLabelledPaths,
         dest="tasks",
         const="spam",
         help="mail that is spam",
@@ -59,7 +59,7 @@ def configure(parser: Parser) -> None:
         "--ham",
         nargs="*",
         metavar="PATH",
-        action=_Take,
+        action=_AppendLabelledPaths,
         dest="tasks",
         const="ham",
         help="mail that is wanted",
@@ -68,7 +68,7 @@ def configure(parser: Parser) -> None:
         "--label",
         nargs="+",
         metavar=("NAME", "PATH"),
-        action=_Take,
+        action=_AppendLabelledPaths,
         dest="tasks",
         help="wanted mail with another label, such as work; may be given several times",
     )
@@ -76,14 +76,14 @@ def configure(parser: Parser) -> None:
         "--unlabelled",
         nargs="+",
         metavar="PATH",
-        action=_Take,
+        action=_AppendLabelledPaths,
         dest="tasks",
         const=UNLABELLED,
         help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
-    add_mbox(parser)
-    add_store(parser)
-    add_quiet(parser)
+    add_mbox_option(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         (
             "tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive",
@@ -98,7 +98,7 @@ def configure(parser: Parser) -> None:
     ]
 
 
-def add_mbox(parser: Parser) -> None:
+def add_mbox_option(parser: Parser) -> None:
     """Add the option for an mbox on standard input."""
     parser.add_argument("--mbox", action="store_true", help="standard input is an mbox of many messages")
 
@@ -127,7 +127,7 @@ def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> N
     for number, (label, source) in enumerate(work):
         for other_label, other_source in work[number + 1 :]:
             if label != other_label and (
-                _holds(source, other_source, label) or _holds(other_source, source, other_label)
+                _contains(source, other_source, label) or _contains(other_source, source, other_label)
             ):
                 raise ValueError(
                     f"{printable(source.path)} has one label and {printable(other_source.path)} another, and "
@@ -135,7 +135,7 @@ def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> N
                 )
 
 
-def _holds(outer: Source, inner: Source, label: str | None) -> bool:
+def _contains(outer: Source, inner: Source, label: str | None) -> bool:
     """Whether all mail of the inner source is read with the outer one, which has this label."""
     if "stdin" in (outer.kind, inner.kind):
         return False
@@ -162,7 +162,7 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
         if label is not UNLABELLED:
             check_label(label)
     with Sieve.open(options.store) as sieve:
-        deeds = [
+        source_tasks = [
             Task(
                 source,
                 partial(_learn_source, sieve, label, source),
@@ -171,7 +171,7 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
             )
             for label, source in tasks
         ]
-        total, status = run_tasks(out, command, options, deeds, "learned so far")
+        total, status = run_tasks(out, command, options, source_tasks, "learned so far")
     if not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message\n")
     return status

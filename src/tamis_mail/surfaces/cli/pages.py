@@ -1,4 +1,4 @@
-"""the parser → the manual page and the page of the docs on the commands, written by `tools/manpage`."""
+"""The manual page and the reference of the commands, made from the parser; `tools/manpage` writes both."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ def markdown() -> str:
         "| command | |",
         "|---|---|",
         *(
-            f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_mark_code(c.purpose)} |"
+            f"| [`{' '.join(c.words)}`](#{'-'.join(c.words)}) | {_mark_code(c.summary)} |"
             for c in all_commands[1:]
         ),
         "",

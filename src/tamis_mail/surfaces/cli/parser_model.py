@@ -1,4 +1,4 @@
-"""a parser → its commands and options as plain values, for completions and manual pages."""
+"""The commands and options of a parser as plain values, for completions and manual pages."""
 
 import argparse
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Command:
     """A command with its options, or a group of commands."""
 
     words: tuple[str, ...]  # tamis, store, merge
-    purpose: str
+    summary: str  # one line for the list of commands
     description: str
     epilog: str
     options: tuple[Option, ...]
@@ -82,11 +82,11 @@ def commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterator[Co
 
 def command(parser: Parser, words: tuple[str, ...]) -> Command:
     """Describe one command."""
-    parser.prepare()
-    options = [_option(action) for action in parser.arguments]
+    parser.load_options()
+    options = [_option(action) for action in parser.option_actions]
     return Command(
         words=words,
-        purpose=parser.purpose,
+        summary=parser.summary,
         description=parser.description or "",
         epilog=parser.epilog or "",
         options=tuple(option for option in options if option.names),
@@ -98,7 +98,7 @@ def command(parser: Parser, words: tuple[str, ...]) -> Command:
 
 def subcommands(parser: Parser) -> dict[str, Parser]:
     """Return the subcommands by name."""
-    return dict(parser.prepare().subcommands)
+    return dict(parser.load_options().subcommands)
 
 
 def _option(action: argparse.Action) -> Option:

@@ -1,4 +1,4 @@
-"""a message and its verdict → the message with header fields of the verdict, and back, byte for byte.
+"""Adds the verdict to a message as header fields, and removes them again, byte for byte.
 
 The fields are one block at the top, after an mbox's postmark if there is one, with the line ends of the
 message:

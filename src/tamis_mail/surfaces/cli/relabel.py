@@ -7,15 +7,15 @@ from typing import TextIO
 
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox.raw_message import printable
-from tamis_mail.surfaces.cli.learn import add_mbox, learn
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.learn import add_mbox_option, learn
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import open_sources
 
 __all__ = ["configure", "run"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis relabel`."""
+    """Add the options of `tamis relabel`."""
     parser.description = (
         "Learn messages under another label than before: their counts under the old label are subtracted "
         "exactly. Messages that were never learned are learned now. Without a PATH, one message is read from "
@@ -23,9 +23,9 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("label", metavar="LABEL", help="spam, ham, or any other label")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
-    add_mbox(parser)
-    add_store(parser)
-    add_quiet(parser)
+    add_mbox_option(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis relabel ham < message", "it was not spam"),
         ("tamis relabel spam ~/Mail/Missed", "all of these are"),

@@ -10,10 +10,10 @@ from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting.misses import Miss
 from tamis_mail.reporting.page import page, refuse_unless_writable, write
 from tamis_mail.reporting.report import Report, report
-from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail, mail_of
+from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show, clip, pad, plain
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet
-from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
+from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
 __all__ = ["configure", "encodable", "percent", "run"]
@@ -24,7 +24,7 @@ _TOKENS = 4  # of each
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis report`."""
+    """Add the options of `tamis report`."""
     parser.description = (
         "Evaluate how well mail is classified, by cross-validation: every message is judged by all folds but "
         "its own, one of ten. Counts can be subtracted, so the mail is read once for any number of folds. "
@@ -36,7 +36,7 @@ def configure(parser: Parser) -> None:
         "unsure.\n\n"
         "A page with charts is written, too; it contains subjects and words of the mail."
     )
-    add_mail(parser)
+    add_mail_options(parser)
     add = parser.add_argument
     add(
         "--split",
@@ -49,7 +49,7 @@ def configure(parser: Parser) -> None:
     add("--html", metavar="FILE", help=f"path of the page (default: {_PAGE}; with --json none)")
     add("--no-html", action="store_true", help="write no page")
     add("--json", action="store_true", help="print one JSON object instead of text")
-    add_quiet(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis report", "try it on the sample mailbox"),
         ("tamis report ~/Maildir", "your mail, where a folder Junk is spam"),
@@ -72,7 +72,7 @@ def run(out: TextIO, options: Namespace) -> int:
     target = None if options.no_html or (options.json and not options.html) else options.html or _PAGE
     if target:
         refuse_unless_writable(target)
-    mail = mail_of(options)
+    mail = open_mail(options)
     with ReadingProgress("report", mail, quiet=options.quiet) as reading:
         result = report(mail, sizes=options.split, folds=options.folds, seed=options.seed, seen=reading)
     if target:
@@ -107,7 +107,7 @@ class _Page:
     def __init__(self, out: TextIO, report: Report) -> None:
         self._out = out
         self._report = report
-        self._width = min(columns(), 100)
+        self._width = text_width()
         self._dots = "…" if can_show(out, "…") else "..."
         self._times = "×" if can_show(out, "×") else "x"
         self._bars = "█" if can_show(out, "█") else "#"

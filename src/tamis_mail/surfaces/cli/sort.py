@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import describe_error
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.streams import Message, discard
 from tamis_mail.surfaces.cli.version import version
 
@@ -31,8 +31,8 @@ _ERROR = 3
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis sort`."""
-    parser.status = _ERROR
+    """Add the options of `tamis sort`."""
+    parser.usage_error_status = _ERROR
     parser.description = (
         "Classify a message from standard input, or each message of mailboxes (PATH).\n\n"
         "The exit status for a message is 0 spam, 1 ham (or another label that was learned), 2 unsure, 3 "
@@ -65,8 +65,8 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
-    add_store(parser)
-    add_quiet(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis sort < message", "prints `spam 0.9993`, exits with 0"),
         ("tamis sort -p -e < message", "for procmail, fdm, maildrop: filter it"),
@@ -153,8 +153,8 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     with _open(options) as sieve:
         for source in all_sources:
             notes: deque[dict[str, object]] = deque()
-            with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as work:
-                messages = _read_and_note(work.messages(), notes, sources.path_bytes)
+            with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
+                messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
                 out.writelines(_line(verdict, notes.popleft(), options) + "\n" for verdict in verdicts)
             unread = unread or bool(source.unread)

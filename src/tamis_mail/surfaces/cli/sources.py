@@ -1,4 +1,4 @@
-"""paths → messages, with a progress line on stderr and a summary per source."""
+"""Reads mail at paths, with a progress line on stderr and a summary per source."""
 
 import os
 import sys
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SourceReader",
     "Task",
-    "bar",
     "describe_oversize",
+    "format_bar",
     "name_of",
     "open_sources",
     "path_bytes",
@@ -35,7 +35,7 @@ _NAMED = 3  # files or folders that a remark lists
 def open_sources(
     paths: Sequence[str], *, mbox: bool = False, label: str | None = None, other_paths: Iterable[str] = ()
 ) -> list[Source]:
-    """Open all paths, so that a wrong path is reported before anything is done; no path means stdin.
+    """Open all paths before any is read, so that a wrong path is reported first. No path means stdin.
 
     The subfolders of a Maildir are read, too, except those in `other_paths`.
     """
@@ -54,9 +54,10 @@ def name_of(source: Source) -> str:
 
 
 class SourceReader:
-    """Letters of a source as they are read, drawn as a bar while somebody can see it.
+    """Reads the messages of a source, and draws a progress bar if stderr is a terminal.
 
-    Reading is ahead of learning by one batch; after an interrupt, `done` is reported.
+    Reading is ahead of learning by one batch. `read` counts the messages that were read, `done` those that
+    were committed to the store.
     """
 
     def __init__(self, command: str, source: Source, *, quiet: bool = False, draw: bool = True) -> None:
@@ -64,8 +65,8 @@ class SourceReader:
         self._quiet = quiet
         self._source = source
         self._line = Line(sys.stderr)
-        is_worth_it = draw and not quiet and source.kind not in ("stdin", "message")
-        self._is_drawn = self._line.is_terminal and is_worth_it
+        is_wanted = draw and not quiet and source.kind not in ("stdin", "message")
+        self._is_drawn = self._line.is_terminal and is_wanted
         self._start = time.monotonic()
         self.read = 0
         self.done = 0
@@ -97,7 +98,7 @@ class SourceReader:
             yield message
 
     def contents(self) -> Iterator[bytes]:
-        """The bytes of each message."""
+        """Yield the bytes of each message."""
         return (message.raw for message in self.messages())
 
     def advance(self, done: int) -> None:
@@ -105,15 +106,15 @@ class SourceReader:
         self.done = done
 
     def _format_bar(self, share: float, seconds: float) -> str:
-        return bar(self._command, self.read, share, seconds)
+        return format_bar(self._command, self.read, share, seconds)
 
 
 class Task(NamedTuple):
     """A source, the function that processes it, the names of its actions, and its label."""
 
     source: Source
-    act: Callable[[SourceReader], Counter[str]]
-    names: tuple[str, ...]
+    process: Callable[[SourceReader], Counter[str]]
+    action_names: tuple[str, ...]
     label: str = ""
 
 
@@ -124,17 +125,17 @@ def run_tasks(
     total = 0
     status = 0
     for task in tasks:
-        with SourceReader(command, task.source, quiet=options.quiet) as work:
+        with SourceReader(command, task.source, quiet=options.quiet) as reader:
             try:
-                actions = task.act(work)
+                actions = task.process(reader)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"interrupted; {so_far}: {total + work.done:,}; run again to go on"
+                    f"interrupted; {so_far}: {total + reader.done:,}; run again to go on"
                 ) from None
         total += actions.total()
         status = 3 if task.source.unread else status
         if not options.quiet:
-            out.write(summary(task.source, actions, task.names, task.label) + "\n")
+            out.write(summary(task.source, actions, task.action_names, task.label) + "\n")
             out.flush()
     return total, status
 
@@ -180,14 +181,14 @@ def _join_names(names: Sequence[str]) -> str:
     >>> _join_names(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest
+    suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + suffix
 
 
-def bar(command: str, read: int, share: float, seconds: float) -> str:
+def format_bar(command: str, read: int, share: float, seconds: float) -> str:
     """Format a progress bar with rate and remaining time.
 
-    >>> bar("learn", 12000, 0.25, 10.0)
+    >>> format_bar("learn", 12000, 0.25, 10.0)
     'learn [#####               ]  25 %  12,000 messages, 1,200/s, 0:30 left'
     """
     share = min(max(share, 0.0), 1.0)

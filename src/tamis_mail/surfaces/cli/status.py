@@ -12,7 +12,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.store import Store
 from tamis_mail.store.maintenance import Status
 from tamis_mail.store.maintenance import status as ask
-from tamis_mail.surfaces.cli.parser import Parser, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 
 __all__ = ["configure", "run", "size"]
 
@@ -20,12 +20,12 @@ _FEW = 50  # messages of a label below which more are advised
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis status`."""
+    """Add the options of `tamis status`."""
     parser.description = (
         "Show what has been learned: labels, messages, time, sources, and the size of the store."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_store(parser)
+    add_store_option(parser)
     parser.examples = [("tamis status", "as text"), ("tamis status --json | jq .messages", "for programs")]
 
 
@@ -52,8 +52,8 @@ def _as_json(status: Status, path: str) -> str:
         "labels": {label.name: {"messages": label.messages, "lent": label.lent} for label in status.labels},
         "features": status.entries,
         "bytes": status.bytes,
-        "decays": status.epoch,
-        "prunings": status.era,
+        "decays": status.decays,
+        "prunings": status.prunings,
         "last": status.last,
         "sources": dict(status.sources),
     }
@@ -64,7 +64,7 @@ def _as_text(status: Status, path: str) -> str:
     lines = [f"store     {printable(path)} ({size(status.bytes)})"]
     for label in status.labels:
         imported = (
-            f", and {label.lent // max(1, 1 << status.epoch):,} of another filter" if label.lent else ""
+            f", and {label.lent // max(1, 1 << status.decays):,} of another filter" if label.lent else ""
         )
         if label.messages or label.lent:
             note = " (guessed)" if label.name in GUESSED_LABELS else ""
@@ -74,8 +74,8 @@ def _as_text(status: Status, path: str) -> str:
     lines.append(f"features  {status.entries:,}")
     if status.last is not None:
         lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(status.last)))
-    if status.epoch or status.era:
-        lines.append(f"upkeep    decayed {_times(status.epoch)}, pruned {_times(status.era)}")
+    if status.decays or status.prunings:
+        lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
     for number, (name, count) in enumerate(status.sources):
         lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
     return "\n".join([*lines, *_advice(status)]) + "\n"

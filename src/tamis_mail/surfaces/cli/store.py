@@ -15,7 +15,7 @@ from tamis_mail.files import IrregularFileError, open_regular, replace_file
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import open_sources
 from tamis_mail.surfaces.cli.status import size
 
@@ -37,7 +37,7 @@ ACTIONS = {
 
 
 def configure(parser: Parser) -> None:
-    """The commands of `tamis store`."""
+    """Add the actions of `tamis store`."""
     parser.description = "Maintain the store, the file that holds everything learned."
     parser.examples = [
         ("tamis store backup ~/backups/mail.tamis", "save it"),
@@ -47,13 +47,13 @@ def configure(parser: Parser) -> None:
     group = parser.add_subparsers(
         dest="action", metavar="ACTION", title="actions", required=True, prog=parser.prog
     )
-    for name, purpose in ACTIONS.items():
+    for name, summary in ACTIONS.items():
         one = group.add_parser(
-            name, help=purpose, purpose=purpose, description=f"{purpose[0].upper()}{purpose[1:]}."
+            name, help=summary, summary=summary, description=f"{summary[0].upper()}{summary[1:]}."
         )
         _CONFIGURE[name](one)
-        add_store(one)
-        add_quiet(one)
+        add_store_option(one)
+        add_quiet_option(one)
 
 
 def run(out: TextIO, options: Namespace) -> int:
@@ -64,14 +64,14 @@ def run(out: TextIO, options: Namespace) -> int:
     return status
 
 
-Answer = tuple[list[str], int]
+Outcome = tuple[list[str], int]  # lines of output, exit status
 
 
 def _with_file(
-    purpose: str, examples: list[tuple[str, str]], *, metavar: str = "FILE"
+    file_help: str, examples: list[tuple[str, str]], *, metavar: str = "FILE"
 ) -> Callable[[Parser], None]:
     def add(parser: Parser) -> None:
-        parser.add_argument("file", metavar=metavar, help=purpose)
+        parser.add_argument("file", metavar=metavar, help=file_help)
         parser.examples = examples
 
     return add
@@ -159,7 +159,7 @@ def _configure_decay(parser: Parser) -> None:
     parser.examples = [("tamis store decay", "as from cron, twice a year")]
 
 
-def _plain(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
+def _with_examples(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
     def add(parser: Parser) -> None:
         parser.examples = examples
 
@@ -183,12 +183,14 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     ),
     "prune": _configure_prune,
     "decay": _configure_decay,
-    "compact": _plain([("tamis store compact", "after forgetting much mail")]),
-    "check": _plain([("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]),
+    "compact": _with_examples([("tamis store compact", "after forgetting much mail")]),
+    "check": _with_examples(
+        [("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]
+    ),
 }
 
 
-def _backup(options: Namespace) -> Answer:
+def _backup(options: Namespace) -> Outcome:
     with _open(options) as store:
         saving.backup(store, options.file)
     return [
@@ -196,13 +198,13 @@ def _backup(options: Namespace) -> Answer:
     ], 0
 
 
-def _restore(options: Namespace) -> Answer:
+def _restore(options: Namespace) -> Outcome:
     path = options.store or default_path()
     saving.restore(options.file, path)
     return [f"{_path(options)} is restored from {printable(options.file)}"], 0
 
 
-def _export(options: Namespace) -> Answer:
+def _export(options: Namespace) -> Outcome:
     with _open(options, readonly=True) as store:
         if options.file == "-":
             exchange.export(store, sys.stdout.buffer)
@@ -219,7 +221,7 @@ def _export(options: Namespace) -> Answer:
     ], 0
 
 
-def _import(options: Namespace) -> Answer:
+def _import(options: Namespace) -> Outcome:
     if options.words and options.format != "spamassassin":
         options.parser.error("--words is for --format spamassassin: leave it out")
     if options.format == "spamassassin" and not options.words:
@@ -247,7 +249,7 @@ def _import(options: Namespace) -> Answer:
     ], 0
 
 
-def _merge(options: Namespace) -> Answer:
+def _merge(options: Namespace) -> Outcome:
     with (
         Store(options.file, create=False, readonly=True) as other,
         Store(options.store or default_path()) as store,
@@ -257,7 +259,7 @@ def _merge(options: Namespace) -> Answer:
     return [f"{messages:,} messages of {printable(options.file)} added to {_path(options)}"], 0
 
 
-def _prune(options: Namespace) -> Answer:
+def _prune(options: Namespace) -> Outcome:
     if options.halvings is not None and options.halvings < 0:
         options.parser.error(f"--halvings {options.halvings} is invalid, expected 0 or more")
     if not options.bound > 0:
@@ -273,21 +275,21 @@ def _prune(options: Namespace) -> Answer:
     ], 0
 
 
-def _decay(options: Namespace) -> Answer:
+def _decay(options: Namespace) -> Outcome:
     with _open(options) as store:
-        times = maintenance.decay(store)
+        decays = maintenance.decay(store)
     return [
-        f"everything learned so far counts half; the store was decayed {times} time{'s' * (times != 1)}"
+        f"everything learned so far counts half; the store was decayed {decays} time{'s' * (decays != 1)}"
     ], 0
 
 
-def _compact(options: Namespace) -> Answer:
+def _compact(options: Namespace) -> Outcome:
     with _open(options) as store, _progress("compact", options) as progress:
-        size_left = maintenance.compact(store, progress)
-    return [f"{_path(options)} is now {size(size_left)}"], 0
+        bytes_after = maintenance.compact(store, progress)
+    return [f"{_path(options)} is now {size(bytes_after)}"], 0
 
 
-def _check(options: Namespace) -> Answer:
+def _check(options: Namespace) -> Outcome:
     with _open(options, readonly=True) as store, _progress("check", options) as progress:
         faults = maintenance.check(store, progress)
     if faults:
@@ -296,7 +298,7 @@ def _check(options: Namespace) -> Answer:
     return [f"{_path(options)} is sound"], 0
 
 
-_RUN: dict[str, Callable[[Namespace], Answer]] = {
+_RUN: dict[str, Callable[[Namespace], Outcome]] = {
     "backup": _backup,
     "restore": _restore,
     "export": _export,
@@ -338,7 +340,7 @@ def _open_text(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 class Unpacked(GzipFile):
-    """The text of a compressed export, with a limit of its compression ratio."""
+    """Reads a compressed export, and refuses one that unpacks to more than _RATIO times its size."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file)

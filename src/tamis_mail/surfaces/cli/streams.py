@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TextIO
 
-__all__ = ["Message", "columns", "copy_rest", "discard"]
+__all__ = ["Message", "copy_rest", "discard", "terminal_width", "text_width"]
 
 _BLOCK = 1 << 16  # bytes of a message that are read at a time …
 _SMALL = 1 << 12  # … and when memory has run out
@@ -63,7 +63,12 @@ def discard(out: TextIO) -> None:
     os.close(null)
 
 
-def columns() -> int:
+def text_width() -> int:
+    """Return the width of wrapped text: the width of the terminal, at most 100."""
+    return min(terminal_width(), 100)
+
+
+def terminal_width() -> int:
     """Return the width of the output: COLUMNS, else the terminal's, else 80."""
     try:
         width = int(os.environ.get("COLUMNS", ""))

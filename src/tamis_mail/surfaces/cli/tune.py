@@ -13,10 +13,10 @@ from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store
-from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail, mail_of
+from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet, add_store
-from tamis_mail.surfaces.cli.streams import columns
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.verdict import RULE, Rule
 from tamis_mail.verdict.rule import RuleError
 
@@ -24,14 +24,14 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser: Parser) -> None:
-    """The options of `tamis tune`."""
+    """Add the options of `tamis tune`."""
     parser.description = (
         "Fit the weights of words, pairs of words, header fields and n-grams of bytes to your own mail. Each "
         "message is judged by all others, and the four scales are fitted to the scores (logistic regression, "
         "with a prior around the default). If cross-validation shows an improvement, your store uses the new "
         "scales from now on; if not, nothing changes. Learned counts are not changed either way."
     )
-    add_mail(parser)
+    add_mail_options(parser)
     add = parser.add_argument
     add(
         "--thresholds",
@@ -43,8 +43,8 @@ def configure(parser: Parser) -> None:
     add("--reset", action="store_true", help="go back to the default")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random folds (default: 0)")
     add("--json", action="store_true", help="print one JSON object instead of text")
-    add_store(parser)
-    add_quiet(parser)
+    add_store_option(parser)
+    add_quiet_option(parser)
     parser.examples = [
         ("tamis tune --spam ~/Mail/Junk --ham ~/Mail/Inbox --dry-run", "would it help?"),
         ("tamis tune ~/Maildir", "do it"),
@@ -72,7 +72,7 @@ def run(out: TextIO, options: Namespace) -> int:
     if is_there(path):
         with Store(path, create=False, readonly=True) as store:
             before = Rule.of(store)
-    mail = mail_of(options)
+    mail = open_mail(options)
     with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
         tuning = tune(read(mail, seen=reading), before, options.seed)
     after = tuning.after if tuning.is_better else tuning.before
@@ -81,7 +81,7 @@ def run(out: TextIO, options: Namespace) -> int:
     is_saved = after != before and not options.dry_run
     if is_saved:
         with Store(path, create=False) as store, store.transaction() as writer:
-            writer.set("rule", after.to_json())
+            writer.write_setting("rule", after.to_json())
     if options.json:
         out.write(json.dumps(_as_dict(tuning, after, is_saved)) + "\n")
     elif not options.quiet:
@@ -96,7 +96,7 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
             is_tuned = _is_tuned(store)
             if is_tuned and not options.dry_run:
                 with store.transaction() as writer:
-                    writer.set("rule", "")
+                    writer.write_setting("rule", "")
     if not options.quiet:
         text = "the store uses the default again" if is_tuned else "the store already uses the default"
         out.write(("would be: " if is_tuned and options.dry_run else "") + text + "\n")
@@ -111,7 +111,7 @@ def _is_tuned(store: Store) -> bool:
 
 
 def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Namespace) -> list[str]:
-    width = min(columns(), 100)
+    width = text_width()
     plus_minus = "±" if can_show(out, "±") else "+-"
     lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]
     fitted = zip(VIEWS, tuning.before.views, tuning.fit.scales, tuning.fit.deviations, strict=True)
@@ -130,13 +130,13 @@ def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Na
     lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
     lines += [f"{name:<16}{old:>8}{new:>8}" for name, old, new in rows]
     lines.append("")
-    for line in _offers(tuning, options.thresholds):
+    for line in _describe_thresholds(tuning, options.thresholds):
         lines += wrap(line, width)
     lines += wrap(_describe_change(tuning, after, is_saved, options.dry_run).replace("±", plus_minus), width)
     return lines
 
 
-def _offers(tuning: Tuning, is_accepted: bool) -> list[str]:
+def _describe_thresholds(tuning: Tuning, is_accepted: bool) -> list[str]:
     """Describe the suggested thresholds."""
     spam, ham = tuning.offered
     rule = tuning.before

@@ -1,4 +1,4 @@
-"""the installation → its version, by the name of its metadata; `importlib.metadata` would load `email`."""
+"""Finds the installed version in the name of the metadata folder: `importlib.metadata` imports `email`."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ _START, _END = "tamis-", ".dist-info"
 
 
 def version() -> str:
-    """The version of tamis, as `tamis.__version__` has it."""
+    """Return the version of tamis, which equals `tamis.__version__`."""
     for folder in sys.path:
         try:
             names = os.listdir(folder or ".")  # noqa: PTH208 (pathlib would cost a cold process 8 ms)
