@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tamis import threads
 from tamis._kernels import text as door
 from tamis._kernels.text import compiled, reference
-from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Digits, Rows, Stems, TokenStream, Words
+from tamis._kernels.text.kinds import LONG, PAD, Alphabet, Bytes, Int64s, Rows, Tokens, TokenStream, UInt64s
 from tamis.text import Corpus
 from tamis.text.alphabet import Fold, alphabet
 from tests.kernels.oracle import assert_same_bits
@@ -79,23 +79,23 @@ def room(rows: Rows) -> Any:
 
 
 def flat(found: TokenStream) -> tuple[Any, ...]:
-    return found.numbers, found.documents, *found.stems
+    return found.numbers, found.documents, *found.tokens
 
 
-def every(found: TokenStream) -> Stems:
+def every(found: TokenStream) -> Tokens:
     """All tokens, as often as they come."""
-    starts, lengths = found.stems.starts[found.numbers], found.stems.lengths[found.numbers]
-    return Stems(found.stems.text, starts, lengths, found.stems.keys[found.numbers])
+    starts, lengths = found.tokens.starts[found.numbers], found.tokens.lengths[found.numbers]
+    return Tokens(found.tokens.text, starts, lengths, found.tokens.keys[found.numbers])
 
 
-def check_unite(tokens: Stems) -> tuple[Any, Stems]:
-    numbers, stems = reference.unite(tokens)
-    again, twin = compiled.unite(tokens)
+def check_unite(tokens: Tokens) -> tuple[Any, Tokens]:
+    numbers, stems = reference.number_tokens(tokens)
+    again, twin = compiled.number_tokens(tokens)
     assert_same_bits((again, *twin), (numbers, *stems))
     return numbers, stems
 
 
-def names(text: Bytes, starts: Words, lengths: Words) -> list[bytes]:
+def names(text: Bytes, starts: Int64s, lengths: Int64s) -> list[bytes]:
     whole = text.tobytes()
     return [whole[i : i + n] for i, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
@@ -113,8 +113,8 @@ def test_words_are_found_alike(texts: list[bytes], letters: Alphabet, shortest: 
     found = reference.read_words(*folded, shortest, letters)
     assert_same_bits(flat(compiled.read_words(*folded, shortest, letters)), flat(found))
     assert not folded[0][-PAD:].any()
-    assert not found.stems.text[-PAD:].any()
-    for name in names(*found.stems[:3]):
+    assert not found.tokens.text[-PAD:].any()
+    for name in names(*found.tokens[:3]):
         assert b"\0" not in name
         name.decode()  # folded text is UTF-8, whatever the bytes were
 
@@ -173,25 +173,25 @@ def test_tokens_are_numbered_and_counted_alike(
     texts: list[bytes], letters: Alphabet, shift: int, shares: int
 ) -> None:
     found = read(texts, letters)
-    tokens, known = every(found), len(found.stems.keys)
+    tokens, known = every(found), len(found.tokens.keys)
     check_unite(tokens)
-    counted = reference.tally(found.numbers, found.documents, known)
-    assert_same_bits(compiled.tally(found.numbers, found.documents, known), counted)
+    counted = reference.count_numbers(found.numbers, found.documents, known)
+    assert_same_bits(compiled.count_numbers(found.numbers, found.documents, known), counted)
     assert counted.counts.sum() == len(tokens.keys)
     asked = found.numbers, found.documents, found.numbers, found.documents, shift
-    pairs = reference.pair(*asked)
-    assert_same_bits(compiled.pair(*asked), pairs)
+    pairs = reference.make_pair_keys(*asked)
+    assert_same_bits(compiled.make_pair_keys(*asked), pairs)
     check_shares(pairs[0], shares)
-    hashed = reference.hashes(*tokens[:3], shift)
-    assert_same_bits((compiled.hashes(*tokens[:3], shift),), (hashed,))
+    hashed = reference.hash_tokens(*tokens[:3], shift)
+    assert_same_bits((compiled.hash_tokens(*tokens[:3], shift),), (hashed,))
 
 
-def check_shares(keys: Digits, shares: int) -> None:
+def check_shares(keys: UInt64s, shares: int) -> None:
     numbers = np.full((2, len(keys)), -1, dtype=np.int32)
     first = []
     for share in range(shares):
-        first.append(reference.identify_keys(keys, numbers[0], share, shares))
-        assert_same_bits((compiled.identify_keys(keys, numbers[1], share, shares),), (first[-1],))
+        first.append(reference.number_keys(keys, numbers[0], share, shares))
+        assert_same_bits((compiled.number_keys(keys, numbers[1], share, shares),), (first[-1],))
     assert (numbers[0] == numbers[1]).all()
     assert (numbers >= 0).all()
     assert sorted(keys[np.concatenate(first)].tolist()) == sorted(set(keys.tolist()))
@@ -200,15 +200,15 @@ def check_shares(keys: Digits, shares: int) -> None:
 @thoroughly
 @given(texts=documents, asked=documents, step=st.integers(1, 3))
 def test_tokens_are_found_alike(texts: list[bytes], asked: list[bytes], step: int) -> None:
-    whole = read(texts, alphabet()).stems
+    whole = read(texts, alphabet()).tokens
     starts, lengths = whole.starts[::step].copy(), whole.lengths[::step].copy()
-    known = Stems(whole.text, starts, lengths, whole.keys[::step].copy())
-    table = reference.index(known.keys)
-    assert_same_bits((compiled.index(known.keys),), (table,))
+    known = Tokens(whole.text, starts, lengths, whole.keys[::step].copy())
+    table = reference.index_keys(known.keys)
+    assert_same_bits((compiled.index_keys(known.keys),), (table,))
     for other in (texts, asked, texts + asked):
-        wanted = read(other, alphabet()).stems
-        numbers = reference.find(table, known, wanted)
-        assert_same_bits((compiled.find(table, known, wanted),), (numbers,))
+        wanted = read(other, alphabet()).tokens
+        numbers = reference.find_tokens(table, known, wanted)
+        assert_same_bits((compiled.find_tokens(table, known, wanted),), (numbers,))
         theirs, ours = names(*wanted[:3]), names(*known[:3])
         assert [ours[k] if k >= 0 else None for k in numbers] == [t if t in ours else None for t in theirs]
         exact = wanted.keys[wanted.lengths < 8]
@@ -222,14 +222,14 @@ def test_tokens_are_found_alike(texts: list[bytes], asked: list[bytes], step: in
     between=st.sampled_from([b"", b" ", b" * * "]),
 )
 def test_names_are_joined_alike(texts: list[bytes], parts: list[list[int]], between: bytes) -> None:
-    tokens = read([*texts, b"one"], alphabet()).stems
+    tokens = read([*texts, b"one"], alphabet()).tokens
     each = [np.array(numbers, dtype=np.int32) % len(tokens.keys) for numbers in parts]
     listed = np.concatenate([np.zeros(0, dtype=np.int32), *each]).astype(np.int32)
     bounds = np.cumsum([0, *map(len, each)]).astype(np.int64)
     middle = np.frombuffer(between, dtype=np.uint8)
     asked = (*tokens[:3], listed, bounds, middle)
-    joined = reference.join(*asked)
-    assert_same_bits(compiled.join(*asked), joined)
+    joined = reference.join_tokens(*asked)
+    assert_same_bits(compiled.join_tokens(*asked), joined)
     stems = names(*tokens[:3])
     assert names(*joined) == [between.join(stems[k] for k in numbers) for numbers in each]
 
@@ -241,25 +241,25 @@ def test_long_tokens_of_one_key_are_told_apart_by_their_bytes(keys: str) -> None
     low = np.uint64(7) if keys == "all" else tokens.keys & np.uint64(7)
     tokens = tokens._replace(keys=np.where(long, np.uint64(LONG << 56) | low, tokens.keys))
     assert len(set(tokens.keys[long].tolist())) <= 8
-    numbers, known = compiled.unite(tokens)
+    numbers, known = compiled.number_tokens(tokens)
     assert len(known.keys) == len(set(names(*tokens[:3]))) > 200
     assert [names(*known[:3])[k] for k in numbers] == names(*tokens[:3])
-    table = reference.index(known.keys)
-    assert_same_bits((compiled.index(known.keys),), (table,))
-    assert (compiled.find(table, known, tokens) == numbers).all()
+    table = reference.index_keys(known.keys)
+    assert_same_bits((compiled.index_keys(known.keys),), (table,))
+    assert (compiled.find_tokens(table, known, tokens) == numbers).all()
 
 
 def test_tables_grow() -> None:
     found = read(random_documents(2, 3_000, 60_000), alphabet())
-    assert len(found.stems.keys) > 2**15
+    assert len(found.tokens.keys) > 2**15
     check_unite(every(found))
-    keys, _ = compiled.pair(found.numbers, found.documents, found.numbers, found.documents, 1)
+    keys, _ = compiled.make_pair_keys(found.numbers, found.documents, found.numbers, found.documents, 1)
     for shares in (1, 3):
         check_shares(keys, shares)
     assert len(set(keys.tolist())) > 2**15
     distinct, asked = np.unique(keys)[::2].copy(), np.unique(keys)
-    table = reference.index(distinct)
-    assert_same_bits((compiled.index(distinct),), (table,))
+    table = reference.index_keys(distinct)
+    assert_same_bits((compiled.index_keys(distinct),), (table,))
     assert_same_bits((compiled.find_keys(table, asked),), (reference.find_keys(table, asked),))
 
 
@@ -303,18 +303,18 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
     rows, known = case
     group = np.arange(len(rows.indptr) - 1) % classes
     tables = np.zeros((2, classes, known), dtype=np.int64)
-    condensed = reference.condense(rows, group, classes, known)
-    assert_same_bits(compiled.condense(rows, group, classes, known), condensed)
-    assert_same_bits(door.condense(rows, group, classes, known), condensed)
+    condensed = reference.sum_groups(rows, group, classes, known)
+    assert_same_bits(compiled.sum_groups(rows, group, classes, known), condensed)
+    assert_same_bits(door.sum_groups(rows, group, classes, known), condensed)
     same = np.zeros((2, classes, known), dtype=np.int64)
     itself = np.arange(known, dtype=np.int32)
-    reference.add(*condensed, itself, np.arange(classes), same[0])
-    reference.add(*rows, itself, group, same[1])
+    reference.add_rows(*condensed, itself, np.arange(classes), same[0])
+    reference.add_rows(*rows, itself, group, same[1])
     assert (same[0] == same[1]).all()
     columns = np.arange(known, dtype=np.int32)[::-1].copy()
     columns[: known // 3] = -1
-    reference.add(*rows, columns, group, tables[0])
-    compiled.add(*rows, columns, group, tables[1])
+    reference.add_rows(*rows, columns, group, tables[0])
+    compiled.add_rows(*rows, columns, group, tables[1])
     assert (tables[0] == tables[1]).all()
     for k in range(classes):
         mine = np.repeat(group, np.diff(rows.indptr)) == k
@@ -322,8 +322,8 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
         assert (tables[0, k, columns[columns >= 0]] == sums[columns >= 0]).all()
     moved = np.zeros((2, classes, 2 * known), dtype=np.int64)
     places = np.arange(known) * 2
-    reference.move(tables[0], places, moved[0])
-    compiled.move(tables[0], places, moved[1])
+    reference.add_columns(tables[0], places, moved[0])
+    compiled.add_columns(tables[0], places, moved[1])
     assert (moved[0] == moved[1]).all()
     assert (moved[0][:, places] == tables[0]).all()
 
@@ -333,14 +333,14 @@ def test_rows_are_added_alike(case: tuple[Rows, int], classes: int) -> None:
 
 def test_the_door_shares_out_many_keys_and_numbers_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = np.random.default_rng(5).integers(0, 3000, size=9000).astype(np.uint64)
-    alone = door.identify_keys(keys)
+    alone = door.number_keys(keys)
     monkeypatch.setattr(door, "_SHARED", 1000)
     for count in (1, 4):
         monkeypatch.setattr(threads, "_processors", lambda count=count: count)
-        shared = door.identify_keys(keys)
-        assert (keys[shared.first[shared.numbers]] == keys).all()
-        assert len(shared.first) == len(alone.first) == len(set(keys.tolist()))
-        assert (shared.first[shared.numbers] == alone.first[alone.numbers]).all()
+        shared = door.number_keys(keys)
+        assert (keys[shared.first_positions[shared.numbers]] == keys).all()
+        assert len(shared.first_positions) == len(alone.first_positions) == len(set(keys.tolist()))
+        assert (shared.first_positions[shared.numbers] == alone.first_positions[alone.numbers]).all()
 
 
 @pytest.mark.parametrize("patience", [0, 10**12])
@@ -351,34 +351,34 @@ def test_either_side_of_the_door_gives_the_same(monkeypatch: pytest.MonkeyPatch,
     assert_same_bits(folded, reference.fold_words(corpus.text, corpus.offsets, alphabet()))
     found = door.read_words(*folded, 1, alphabet())
     assert_same_bits(flat(found), flat(reference.read_words(*folded, 1, alphabet())))
-    stems, known = found.stems, len(found.stems.keys)
-    united = door.unite(every(found))
+    stems, known = found.tokens, len(found.tokens.keys)
+    united = door.number_tokens(every(found))
     assert (united[0] == found.numbers).all()
     assert_same_bits(united[1], stems)
-    keys, starts = door.pair(found.numbers, found.documents, found.numbers, found.documents, 1)
+    keys, starts = door.make_pair_keys(found.numbers, found.documents, found.numbers, found.documents, 1)
     numbers = np.empty(len(keys), dtype=np.int32)
-    first = reference.identify_keys(keys, numbers, 0, 1)
-    assert_same_bits(door.identify_keys(keys), (numbers, first))
+    first = reference.number_keys(keys, numbers, 0, 1)
+    assert_same_bits(door.number_keys(keys), (numbers, first))
     assert starts[-1] == len(keys)
     runs = door.fold_characters(corpus.text, corpus.offsets, alphabet(), True)
     assert_same_bits(runs, reference.fold_characters(corpus.text, corpus.offsets, alphabet(), True))
     assert_same_bits(flat(door.read_grams(*runs, 2, 4, True)), flat(reference.read_grams(*runs, 2, 4, True)))
-    assert_same_bits((door.hashes(*stems[:3]),), (reference.hashes(*stems[:3], 0),))
-    rows = door.tally(found.numbers, found.documents, known)
-    assert_same_bits(rows, reference.tally(found.numbers, found.documents, known))
-    table = door.index(stems.keys)
-    assert (door.find(table, stems, every(found)) == found.numbers).all()
+    assert_same_bits((door.hash_tokens(*stems[:3]),), (reference.hash_tokens(*stems[:3], 0),))
+    rows = door.count_numbers(found.numbers, found.documents, known)
+    assert_same_bits(rows, reference.count_numbers(found.numbers, found.documents, known))
+    table = door.index_keys(stems.keys)
+    assert (door.find_tokens(table, stems, every(found)) == found.numbers).all()
     assert (door.find_keys(table, stems.keys) >= 0).all()
     columns, signs = np.arange(known, dtype=np.int32)[::-1].copy(), np.ones(known)
     assert_same_bits(door.arrange(rows, columns, signs), reference.arrange(rows, columns, signs, *room(rows)))
     totals = np.zeros((1, known), dtype=np.int64)
-    door.add(rows, columns, np.zeros(3, dtype=np.int64), totals)
+    door.add_rows(rows, columns, np.zeros(3, dtype=np.int64), totals)
     assert totals.sum() == len(found.numbers)
     moved = np.zeros((2, known), dtype=np.int64)
-    door.move(totals, np.arange(known)[::-1].copy(), moved)
+    door.add_columns(totals, np.arange(known)[::-1].copy(), moved)
     assert (moved[0] == totals[0, ::-1]).all()
     parts = np.arange(known, dtype=np.int32)
-    joined = door.join(*stems[:3], parts, np.arange(known + 1), np.zeros(0, dtype=np.uint8))
+    joined = door.join_tokens(*stems[:3], parts, np.arange(known + 1), np.zeros(0, dtype=np.uint8))
     assert names(*joined) == names(*stems[:3])
     assert (door._door.compiled is None) == (patience > 0)
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from tamis._kernels.text.compiled import tables
-from tamis._kernels.text.kinds import Digits
+from tamis._kernels.text.kinds import UInt64s
 from tamis.text import TokenCounts
 
 KNOWN = 0x9E3779B97F4A7C15  # a multiplier that everybody knows
@@ -25,7 +25,7 @@ def colliding_words(bits: int) -> list[bytes]:
     return sorted({bytes(letters[c] for c in row) for row in chosen.tolist()})
 
 
-def probes(keys: Digits, bits: int, seed: int) -> float:
+def probes(keys: UInt64s, bits: int, seed: int) -> float:
     """In how many places a key is looked for, on average, in the table that kernels make."""
     table = tables.build_table(keys, len(keys), bits, np.uint64(seed))
     at = np.flatnonzero(table[1::2])
@@ -40,7 +40,7 @@ def test_tokens_made_to_collide_are_found_in_few_steps() -> None:
     assert len(words) > 1000
     lengths = np.full(len(words), 7)
     text = np.frombuffer(b" ".join(words) + bytes(64), dtype=np.uint8)
-    keys = tables.keys(text, np.arange(len(words)) * 8, lengths)
+    keys = tables.make_keys(text, np.arange(len(words)) * 8, lengths)
     assert probes(keys, bits, KNOWN) > len(words) / 4
     for seed in np.random.default_rng(1).integers(1 << 60, 1 << 63, 20).tolist():
         assert probes(keys, bits, seed | 1) < 3

@@ -127,7 +127,7 @@ def count_steps(document: bytes) -> int:
         steps += event == "line"
         return trace
 
-    charset._guess.cache_clear()  # it keeps the guesses of words, which these documents share
+    charset._guess_by_words.cache_clear()  # it keeps the guesses of words, which these documents share
     before = sys.gettrace(), sys.getprofile()
     sys.settrace(trace)
     sys.setprofile(note)

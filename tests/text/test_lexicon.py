@@ -9,11 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tamis.text import Corpus, Tokenizer
-from tamis.text.lexicon import Finder, Lexicon, Names
+from tamis.text.lexicon import Finder, Lexicon, PackedTexts
 from tamis.text.vocabulary import Gathering, Vocabulary, sum_by_class
 
 thoroughly = settings(max_examples=100, deadline=None)
-PAD = 72
 SETTINGS: list[dict[str, Any]] = [
     {},
     {"ngram_range": (2, 2)},
@@ -38,11 +37,8 @@ words = st.lists(
 documents = st.lists(words.map(" ".join), max_size=6)
 
 
-def made(texts: list[str]) -> Names:
-    each = [text.encode() for text in texts]
-    lengths = np.array([len(name) for name in each], dtype=np.int64)
-    text = np.frombuffer(b"".join(each) + bytes(PAD), dtype=np.uint8)
-    return Names(text, np.cumsum(lengths) - lengths, lengths)
+def made(texts: list[str]) -> PackedTexts:
+    return PackedTexts.pack([text.encode() for text in texts])
 
 
 @thoroughly
@@ -50,7 +46,7 @@ def made(texts: list[str]) -> Names:
 @example(texts=["a\0", "a", "a\0\0"])
 @example(texts=[f"{'x' * 50}{k}" for k in range(20)])
 def test_names_are_sorted_as_python_sorts_them(texts: list[str]) -> None:
-    order = made(texts).order().tolist()
+    order = made(texts).argsort().tolist()
     assert [texts[k] for k in order] == sorted(texts)
 
 
@@ -69,7 +65,7 @@ def test_entries_are_sorted_by_name(how: dict[str, Any], texts: list[str]) -> No
     lexicon, _ = Tokenizer(min_length=1, **how).count(Corpus.of([*texts, "cc b aa cc"]))
     found = lexicon.names.strings()
     assert len(found) == len(set(found)) == len(lexicon)
-    assert [found[k] for k in lexicon.order().tolist()] == sorted(found)
+    assert [found[k] for k in lexicon.argsort().tolist()] == sorted(found)
 
 
 def test_entries_of_a_large_lexicon_are_sorted_by_name() -> None:
@@ -77,7 +73,7 @@ def test_entries_of_a_large_lexicon_are_sorted_by_name() -> None:
     texts = [" ".join(f"w{k}" for k in rng.integers(0, 5000, size=40)) for _ in range(200)]
     lexicon, _ = Tokenizer(ngram_range=(1, 5), pairs=4).count(Corpus.of(texts))
     found = lexicon.names.strings()
-    assert [found[k] for k in lexicon.order().tolist()] == sorted(found)
+    assert [found[k] for k in lexicon.argsort().tolist()] == sorted(found)
 
 
 @pytest.mark.parametrize("how", SETTINGS, ids=range(len(SETTINGS)))
@@ -126,7 +122,7 @@ def test_what_is_gathered_is_the_sum_over_all(parts: list[list[str]], always: bo
             gathering.merge()
     gathering.merge()
     tokens = [tokenizer.tokens(text) for part in [["aa b"], *parts] for text in part]
-    found = gathering.parts[0].names.strings()
+    found = gathering.lexicons[0].names.strings()
     assert gathering.document_frequency.tolist() == [[sum(name in t for t in tokens) for name in found]]
     assert gathering.term_frequency.tolist() == [[sum(t.count(name) for t in tokens) for name in found]]
     assert set(found) == {name for each in tokens for name in each}

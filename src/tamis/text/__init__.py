@@ -1,6 +1,6 @@
-"""bytes → tokens → counts → statistic: text in any language, in one pass.
+"""Text in any language: from bytes to tokens, counts and a statistic, in one pass.
 
-Names are looked up when first used: reading one message loads no SciPy, scikit-learn or Numba.
+Modules are imported at first use, so that reading one message loads no SciPy, scikit-learn or Numba.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""The kind of each character for a tokenizer, and its folding: Unicode as a table, the same for every Python.
+"""The table of each character's class and folded form. It does not depend on the version of Python.
 
-`alphabet.npz` is made by `tools/alphabet`, which says what is in it.
+`tools/alphabet` makes `alphabet.npz` from Unicode's data, and describes it.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ Fold = Literal["none", "case", "compatible", "base"]
 Unspaced = Literal["pairs", "words"]
 Digit = Literal["keep", "shape"]
 
-_ZERO = WORD | 1 << 3 | 1 << 8  # a word's character that is folded to the second byte of the pool: 0
+_ZERO = WORD | 1 << 3 | 1 << 8  # the cell of a WORD character that is folded to the pool's second byte, "0"
 
 
 @lru_cache(maxsize=1)
@@ -29,17 +29,18 @@ def _tables() -> dict[str, NDArray[Any]]:
 
 
 def unicode_version() -> str:
-    """The version of Unicode that tokens go by."""
+    """Return the version of Unicode that the table was made from."""
     return str(_tables()["version"])
 
 
 @lru_cache(maxsize=16)
 def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = "keep") -> Alphabet:
-    """The table of a way to read text.
+    """Return the table for these settings.
 
-    `fold`: "none" leaves characters as they are, "case" folds case, "compatible" also full-width letters,
-    ligatures and the like, "base" also takes accents off. `unspaced`: Chinese, Japanese, Korean, Thai, Lao,
-    Khmer and Burmese in pairs of characters, or in runs as other words. `digits`: as they are, or each as 0.
+    `fold`: "none" changes no character, "case" folds case, "compatible" also folds full-width letters,
+    ligatures and the like, "base" also removes accents. `unspaced`: "pairs" splits Chinese, Japanese, Korean,
+    Thai, Lao, Khmer and Burmese into pairs of characters, "words" reads them as other words. `digits`: "keep"
+    changes no digit, "shape" replaces each by 0.
     """
     for name, given, known in (
         ("fold", fold, Fold),
@@ -62,7 +63,7 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
 
 
 def _replace_cells(blocks: Any, cells: Any, characters: Any, cell: int) -> tuple[Any, Any]:
-    """The same table with another cell for some characters, whose blocks get cells of their own."""
+    """Return the table with another cell for some characters, whose blocks are copied first."""
     own = np.unique(characters >> 8)
     new_blocks = blocks.copy()
     new_blocks[own] = len(cells) // 256 + np.arange(len(own))

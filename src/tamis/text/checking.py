@@ -1,13 +1,13 @@
-"""Parameters as a user gives them → the same, or one line that says what is wrong with one."""
+"""Checks the parameters that a user gives. Each error message names the parameter and what is expected."""
 
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 
-LONGEST = 1000  # words or characters of a phrase: every length is a pass over the text, and 2**31 never end
+LONGEST = 1000  # words or characters per phrase, at most: each length takes one pass over the text
 
 
 def check_integer(name: str, given: object, least: int, most: int | None = None) -> int:
-    """A whole number within bounds."""
+    """Return a whole number within bounds."""
     number = int(given) if isinstance(given, Integral) else least - 1
     if number < least or (most is not None and number > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -16,7 +16,7 @@ def check_integer(name: str, given: object, least: int, most: int | None = None)
 
 
 def check_range(given: object) -> tuple[int, int] | None:
-    """The least and the most of a range, or None."""
+    """Return the least and the largest n of a range, or None."""
     if given is None:
         return None
     pair = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
@@ -28,12 +28,12 @@ def check_range(given: object) -> tuple[int, int] | None:
 
 
 def is_share(given: object) -> bool:
-    """Whether a number is a share of all texts: 1.0 is, and 1 is one text."""
+    """Return whether a number is a share of all texts: 1.0 is the share of all texts, and 1 is one text."""
     return not isinstance(given, Integral)
 
 
 def count_texts(name: str, given: object, documents: int) -> float:
-    """A number of texts, or a share of them if it is a float, as a number of them."""
+    """Return a number of texts; a float is a share of all documents."""
     number = float(given) if isinstance(given, Real) else -1.0
     share = is_share(given)
     if not number >= 0.0 or (share and number > 1.0):
@@ -42,7 +42,7 @@ def count_texts(name: str, given: object, documents: int) -> float:
 
 
 def check_words(name: str, given: object) -> list[str]:
-    """A list of strings."""
+    """Return a list of strings."""
     if not isinstance(given, Iterable) or isinstance(given, Iterator | str):
         raise TypeError(f"got {name}={given!r}, expected a list of words")
     strings = []

@@ -1,6 +1,6 @@
-"""Texts of any kind → UTF-8, back to back: strings, bytes, files, frames, Arrow, iterables without end.
+"""Reads texts of any kind (strings, bytes, files, frames, Arrow arrays, endless iterables) as UTF-8.
 
-Chunks end between documents, at a size that depends on the texts alone, so that no result depends on threads.
+Chunks end between documents. Their size depends on the texts only, so that no result depends on threads.
 """
 
 import importlib
@@ -12,30 +12,30 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tamis import arrays
-from tamis._kernels.text import Bytes, Words
+from tamis._kernels.text import Bytes, Int64s
 from tamis.text.charset import as_utf8, guess
 
 Input = Literal["content", "filename", "file"]
 DecodeError = Literal["strict", "ignore", "replace"]
 
-# Bytes worked on at a time: enough to forget what starting costs, few enough to hold several.
+# Bytes per chunk: enough that the overhead does not matter, few enough to hold several chunks.
 CHUNK, LARGE = 1 << 21, 1 << 23
 
 
 class Corpus(NamedTuple):
-    """Documents as UTF-8; bytes that are not UTF-8 are not text."""
+    """Concatenated documents in UTF-8; other bytes separate words."""
 
     text: Bytes
-    offsets: Words  # (n + 1,)
+    offsets: Int64s  # (n + 1,): document i is text[offsets[i] : offsets[i + 1]]
 
     @classmethod
     def of(cls, documents: Sequence[str | bytes]) -> "Corpus":
-        """Join documents; bytes are taken for UTF-8."""
+        """Join documents; bytes must be UTF-8."""
         try:
             joined = "".join(documents)  # type: ignore[arg-type]  # bytes among the strings raise the error
         except TypeError:
-            each = [_encode(document) for document in documents]
-            return cls._from_bytes(b"".join(each), [len(document) for document in each])
+            encoded = [_encode(document) for document in documents]
+            return cls._from_bytes(b"".join(encoded), [len(document) for document in encoded])
         if joined.isascii():
             return cls._from_bytes(joined.encode(), [len(document) for document in documents])
         lengths = [len(d) if d.isascii() else len(_encode(d)) for d in documents]
@@ -63,11 +63,11 @@ def _encode(document: str | bytes) -> bytes:
 def read_corpora(
     documents: Any, encoding: str | None = None, chunk: int = CHUNK, most: int = 0
 ) -> Iterator[Corpus]:
-    """The documents in chunks of about so many bytes; a document that is missing is an empty one.
+    """Yield the documents in chunks of about `chunk` bytes; a missing document becomes an empty one.
 
-    Chunks grow up to `most` bytes, if that is more: the larger, the less there is to merge.
+    Chunks grow up to `most` bytes, if that is more: fewer chunks have to be merged then.
 
-    Bytes and files are in the encoding given, or in the one that they seem to be in.
+    The encoding of bytes and files is guessed if it is not given.
     """
     refuse_single_text(documents)
     column = find_column(documents)
@@ -115,14 +115,14 @@ def read_document(document: Any, encoding: str | None, row: int) -> str | bytes:
 
 
 def is_missing(document: Any) -> bool:
-    """Whether a document is None, NaN or pandas' NA."""
+    """Return whether a document is None, NaN or pandas' NA."""
     if isinstance(document, float | np.floating):
         return bool(np.isnan(document))
     return document is None or type(document).__name__ in ("NAType", "NaTType")
 
 
 def find_column(documents: Any) -> Any:
-    """The one column of a frame or a matrix; anything else as it is."""
+    """Return the only column of a frame or a matrix, and any other object unchanged."""
     if hasattr(documents, "tocsr"):
         raise TypeError("got a sparse matrix, expected texts: was it transformed already?")
     shape = getattr(documents, "shape", None)
@@ -134,7 +134,7 @@ def find_column(documents: Any) -> Any:
             )
         if isinstance(documents, np.ndarray):
             return documents[:, 0]
-        if hasattr(documents, "column"):  # of Arrow
+        if hasattr(documents, "column"):  # a table of Arrow
             return documents.column(0)
         frame = arrays.frame(documents)
         return documents if frame is None else frame[frame.columns[0]].to_native()
@@ -142,14 +142,14 @@ def find_column(documents: Any) -> Any:
 
 
 def _to_arrow(column: Any) -> Any:
-    """The column as pyarrow's chunked array, if it can be one without being read item by item; else None."""
+    """Return pyarrow's chunked array of the column; None if it must be read item by item."""
     if not (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
         return None
-    if str(getattr(column, "dtype", "")).lower() == "object":  # may hold anything
+    if str(getattr(column, "dtype", "")).lower() == "object":  # it may hold any object
         return None
     try:
         pyarrow = importlib.import_module("pyarrow")
-    except ModuleNotFoundError:  # then it is read item by item
+    except ModuleNotFoundError:  # the column is read item by item
         return None
     if not isinstance(column, pyarrow.ChunkedArray):
         column = pyarrow.chunked_array([column] if isinstance(column, pyarrow.Array) else column)
@@ -159,7 +159,7 @@ def _to_arrow(column: Any) -> Any:
 
 
 def grow_chunk(chunk: int, most: int) -> int:
-    """The size of the next chunk."""
+    """Return the size of the next chunk."""
     return max(chunk, min(chunk + chunk // 4, most))
 
 
@@ -220,21 +220,21 @@ class Source:
             )
 
     def read_text(self, document: Any) -> str | bytes:
-        """The text of one document, as str or in UTF-8; of one that is missing, an empty one."""
-        replaces = self.decode_error == "replace"  # as the tokenizer does
+        """Return the text of one document, as str or in UTF-8; the text of a missing document is empty."""
+        replaces = self.decode_error == "replace"  # the tokenizer replaces, too
         return read_document(
             self._open_file(document, 0) if replaces else self.read_content(document), self.encoding, 0
         )
 
     def read_content(self, document: Any, row: int = 0) -> Any:
-        """The text of a document that is text, bytes or a file; any other document as it is."""
+        """Return the text of a document that is text, bytes or a file, and any other document unchanged."""
         document = self._open_file(document, row)
         if not isinstance(document, bytes | bytearray | memoryview):
             return document
         if self.decode_error == "replace":
             utf8 = read_document(document, self.encoding, row)
             return utf8.decode("utf-8", "replace") if isinstance(utf8, bytes) else utf8
-        encoding = self.encoding or guess(bytes(document))  # to the letter: no alias, as mail needs them
+        encoding = self.encoding or guess(bytes(document))  # without the aliases that mail needs
         try:
             return bytes(document).decode(encoding, self.decode_error)
         except UnicodeDecodeError as error:
@@ -242,7 +242,7 @@ class Source:
             raise
 
     def _open_file(self, document: Any, row: int) -> Any:
-        """The document; the content of a file if it is a file or the name of one."""
+        """Return the document, or the content of the file that it is or names."""
         if self.input == "filename":
             if not isinstance(document, str | Path):
                 raise TypeError(

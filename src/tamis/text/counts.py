@@ -1,4 +1,4 @@
-"""texts → sparse counts of tokens: scikit-learn's transformer."""
+"""A transformer in scikit-learn's interface from texts to sparse counts of tokens."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from tamis import arrays
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Floats, Indices, Rows, Words
+from tamis._kernels.text import Floats, Indices, Int64s, Rows
 from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import check_integer, check_range, count_texts, is_share
@@ -30,7 +30,7 @@ from tamis.text.corpus import (
 )
 from tamis.text.custom import TOKEN_PATTERN, CustomAnalyzer, StripAccents, Tokenized
 from tamis.text.hashing import Hashed
-from tamis.text.lexicon import Places
+from tamis.text.lexicon import ColumnSigns
 from tamis.text.matrix import stack_rows, to_csr
 from tamis.text.stop_words import stop_words
 from tamis.text.tokenizer import Analyzer, Reader, Tokenizer
@@ -38,16 +38,17 @@ from tamis.text.vocabulary import Gathering, GivenVocabulary, Vocabulary, class_
 from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
-_LEAST = 1 << 16  # bytes of a chunk, however many tokens a text has
-_OURS: Final = {"fold": "case", "unspaced": "pairs", "digits": "keep", "min_length": 2}  # and their defaults
-_FUNCTIONS: Final = ("analyzer", "preprocessor", "tokenizer", "strip_accents")  # parameters that may be one
+_LEAST = 1 << 16  # the least number of bytes of a chunk, however many tokens a text has
+# Parameters that scikit-learn does not have, with their defaults; parameters that may be functions.
+_OURS: Final = {"fold": "case", "unspaced": "pairs", "digits": "keep", "min_length": 2}
+_FUNCTIONS: Final = ("analyzer", "preprocessor", "tokenizer", "strip_accents")
 
 Columns = Vocabulary | GivenVocabulary | Hashed
 
 
 @dataclass(frozen=True, eq=False)
 class TextCounter:
-    """Reads texts and counts their tokens by column."""
+    """Reads texts and counts their tokens per column."""
 
     tokenizer: Reader
     columns: Columns
@@ -60,16 +61,16 @@ class TextCounter:
         return len(self.columns) + self.unknown
 
     def count(self, corpus: Corpus | Tokenized) -> Rows:
-        """Counts of some texts."""
+        """Return the counts of some texts."""
         return self.arrange(*self.find_columns(corpus))
 
-    def find_columns(self, corpus: Corpus | Tokenized) -> tuple[Rows, Places]:
-        """Counts of some texts by the numbers of their lexicon, and the columns of these numbers."""
+    def find_columns(self, corpus: Corpus | Tokenized) -> tuple[Rows, ColumnSigns]:
+        """Return the counts of some texts by number in their lexicon, and the columns of these numbers."""
         lexicon, rows = self.tokenizer.count(corpus)
         return rows, self.columns.find(lexicon)
 
-    def to_matrix(self, parts: list[tuple[Rows, Places]], dtype: DTypeLike) -> Any:
-        """Counts of many texts; each part is written to its place in the final arrays."""
+    def to_matrix(self, parts: list[tuple[Rows, ColumnSigns]], dtype: DTypeLike) -> Any:
+        """Return the counts of many texts; each part is written to its slice of the final arrays."""
         ends = np.cumsum([0, *(len(rows.indices) for rows, _ in parts)]).tolist()
         indices, values = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
         tasks = [
@@ -78,9 +79,11 @@ class TextCounter:
         ]
         return to_csr(stack_rows(run_together(tasks), indices, values), self.width, dtype)
 
-    def arrange(self, rows: Rows, places: Places, out: tuple[Indices, Floats] | None = None) -> Rows:
-        """Rows by column, written to `out` if it is given."""
-        columns, signs = places
+    def arrange(
+        self, rows: Rows, column_signs: ColumnSigns, out: tuple[Indices, Floats] | None = None
+    ) -> Rows:
+        """Return rows with their columns in order, written to `out` if it is given."""
+        columns, signs = column_signs
         if self.unknown:
             columns = np.where(columns < 0, np.int32(self.width - 1), columns)
         arranged = kernels.arrange(rows, columns, signs, out)
@@ -103,27 +106,28 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     Parameters
     ----------
-    analyzer : "word", "char" (runs of characters), "char_wb" (within words, with the spaces about them), or a
-        function from a document to its tokens
-    ngram_range : the least and the most words or characters that make a token; None for pairs only
-    pairs : also two words up to so far apart (sparse orthogonal bigrams): "send money", "send * mary"
-    form : "vocabulary" learns its columns from texts; "hashed" has `n_features` of them and learns nothing
-    vocabulary : terms, in the order of their columns, or terms with their columns, instead of learning them
-    alternate_sign : hashed columns are signed, so that tokens that share one cancel rather than add
-    names : hashed columns whose tokens are remembered, the most frequent first: they have names, then
-    stop_words : words that are left out: a list, or the language of one, as "en", or several languages
-    min_length : characters that a word has at least; scripts without spaces always count
-    min_df, max_df : texts that have a token, at least and at most: a number, or a share if it is a float
-    max_features : so many columns at most: the most frequent, or those that tell classes apart best
-    keep_by : "count", or "evidence": what a token says about the class, for which `fit` takes labels
-    binary : whether a token is there, not how often
-    unknown : a last column counts the tokens that are not in the vocabulary
+    analyzer : "word", "char" (n-grams of characters), "char_wb" (n-grams within words and the spaces around
+        them), or a function from a document to its tokens
+    ngram_range : the least and the largest number of words or characters per token; None for pairs only
+    pairs : the largest distance of two words that also make a token (sparse orthogonal bigrams), with a star
+        for each word that is skipped: "send money", "send * mary"
+    form : "vocabulary" learns its columns from texts; "hashed" has `n_features` columns and learns nothing
+    vocabulary : terms in the order of their columns, or terms with their columns; they are not learned then
+    alternate_sign : whether hashed columns are signed, so that tokens that share a column cancel, not add
+    names : the number of hashed columns that are named after their tokens, the most frequent first
+    stop_words : words that are dropped: a list, or the language of a list, as "en", or several languages
+    min_length : the least number of characters of a word; words of scripts without spaces may be shorter
+    min_df, max_df : the least and the largest number of texts that have a token, or their share if a float
+    max_features : the largest number of columns: those that are best by `keep_by` are kept
+    keep_by : "count", or "evidence": the information of a token about the class, for which `fit` needs labels
+    binary : whether to count each token once per text
+    unknown : whether a last column counts the tokens that are not in the vocabulary
     fold, unspaced, digits : see `tamis.text.alphabet`
     input : "content", or "filename" or "file" where documents are names of files or open files
-    encoding, decode_error : of bytes and files; None takes UTF-8 where it is that, and guesses else
-    preprocessor, tokenizer, token_pattern, strip_accents, lowercase : as in scikit-learn. A function, another
-        pattern than the default, or accents stripped to ASCII or with case kept are read in Python, with the
-        columns and the speed of CountVectorizer; `fold`, `unspaced`, `digits`, `min_length` are not for these
+    encoding, decode_error : of bytes and files; encoding None is UTF-8 where that is valid, else a guess
+    preprocessor, tokenizer, token_pattern, strip_accents, lowercase : as in scikit-learn. With a function, a
+        pattern, or accents stripped to ASCII or with case kept, texts are read in Python, with the columns
+        and the speed of CountVectorizer, and `fold`, `unspaced`, `digits`, `min_length` must not be set
     """
 
     def __init__(
@@ -192,14 +196,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     # ── learning the columns ──
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Learn the columns; memory is needed for them only. Labels are needed for keep_by="evidence"."""
+        """Learn the columns; the texts are not kept in memory. Labels are needed for keep_by="evidence"."""
         self._learn(X, y, keep=False)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> Any:
         """Learn the columns, and count."""
         if self.form == "hashed" or self.vocabulary is not None:
-            texts = list(X) if self.names and isinstance(X, Iterator) else X  # names take a pass
+            texts = list(X) if self.names and isinstance(X, Iterator) else X  # names need a pass of their own
             return self.fit(texts, y).transform(texts)
         return self._learn(X, y, keep=True)
 
@@ -223,12 +227,14 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         columns = self.learn_columns(tokenizer, gathering, documents)
         if not keep:
             return None
-        places = [Places(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers]
-        return self._counter.to_matrix(list(zip(kept, places, strict=True)), self.dtype)
+        column_signs = [
+            ColumnSigns(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers
+        ]
+        return self._counter.to_matrix(list(zip(kept, column_signs, strict=True)), self.dtype)
 
-    def learn_columns(self, tokenizer: Reader, gathering: Gathering, documents: Words) -> Words:
+    def learn_columns(self, tokenizer: Reader, gathering: Gathering, documents: Int64s) -> Int64s:
         """Set the columns by the merged lexicon; return the column of each entry, -1 if it is not kept."""
-        vocabulary = Vocabulary.sort(gathering.parts[0])
+        vocabulary = Vocabulary.sort(gathering.lexicons[0])
         columns = vocabulary.columns
         if self.prunes:
             mask = self._choose_columns(columns, gathering, documents)
@@ -238,18 +244,18 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return columns
 
     def _gather(
-        self, tokenizer: Reader, X: object, labels: tuple[Keys, Words] | None, keep: bool
-    ) -> tuple[Gathering, Words, list[Rows]]:
-        """The lexicon of all texts, the number of texts of each class, and their counts if `keep`."""
+        self, tokenizer: Reader, X: object, labels: tuple[Keys, Int64s] | None, keep: bool
+    ) -> tuple[Gathering, Int64s, list[Rows]]:
+        """Return the lexicon of all texts, the number of texts of each class, and their counts if `keep`."""
         group = None if labels is None else labels[1]
         classes = 1 if labels is None else len(labels[0])
         gathering, kept = Gathering(), []
         documents = np.zeros(classes, dtype=np.int64)
-        at = 0
+        n_texts = 0
         for lexicon, rows in map_ahead(tokenizer.count, self.read_chunks(X, tokenizer, most=LARGE)):
             n = len(rows.indptr) - 1
-            part = np.zeros(n, dtype=np.int64) if group is None else group[at : at + n]
-            at += n
+            part = np.zeros(n, dtype=np.int64) if group is None else group[n_texts : n_texts + n]
+            n_texts += n
             if len(part) < n:
                 break
             documents += np.bincount(part, minlength=classes)
@@ -258,7 +264,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
                 kept.append(rows)
             else:
                 gathering.merge(always=False)
-        if group is not None and at != len(group):
+        if group is not None and n_texts != len(group):
             raise ValueError(f"got {len(group)} labels, expected one for each text")
         return gathering, documents, kept
 
@@ -268,7 +274,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         every = is_share(self.max_df) and self.max_df == 1.0
         return not (one and every and self.max_features is None)
 
-    def _choose_columns(self, columns: Words, gathered: Gathering, documents: Words) -> NDArray[np.bool_]:
+    def _choose_columns(self, columns: Int64s, gathered: Gathering, documents: Int64s) -> NDArray[np.bool_]:
         """Mark the columns to keep."""
         by_class = np.empty((len(columns), len(documents)), dtype=np.int64)
         occurrences = np.empty(len(columns), dtype=np.int64)

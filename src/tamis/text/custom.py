@@ -1,6 +1,6 @@
-"""documents → tokens by a user's pattern or functions, in Python, as scikit-learn finds them.
+"""Splits documents into tokens by a user's pattern or functions, in Python, as scikit-learn does.
 
-The user's functions are called in the caller's thread, for one document after the other, in their order.
+The user's functions are called in the caller's thread, for one document after the other.
 """
 
 import warnings
@@ -13,15 +13,15 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import PAD, Stems
+from tamis._kernels.text import Tokens
 from tamis.text.checking import LONGEST, check_integer, check_range
 from tamis.text.corpus import Source, find_column, grow_chunk, is_missing, refuse_single_text
-from tamis.text.lexicon import Lexicon, Phrases
+from tamis.text.lexicon import Lexicon, PackedTexts
 from tamis.text.tokenizer import Analyzer, LexiconCounts
 
-TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two characters or more: the built-in tokenizer reads these
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two or more characters: the built-in tokenizer reads them
 StripAccents = Literal["ascii", "unicode"] | Callable[[str], str]
-_OVERHEAD = 64  # bytes that a document counts for beyond its text, so that empty documents fill chunks, too
+_OVERHEAD = 64  # bytes added to the size of each document, so that empty documents fill chunks, too
 
 
 class Tokenized(NamedTuple):
@@ -84,7 +84,7 @@ class CustomAnalyzer:
 
     @cached_property
     def peer(self) -> CountVectorizer:
-        """scikit-learn's vectorizer with the same parameters; phrases of words are made here."""
+        """scikit-learn's vectorizer with the same parameters; it makes no phrases of words."""
         return CountVectorizer(
             analyzer=self.analyzer,
             preprocessor=self.preprocessor,
@@ -103,7 +103,7 @@ class CustomAnalyzer:
 
     @property
     def takes_any(self) -> bool:
-        """Whether the first function that sees a document is the user's: then it may be any object."""
+        """Whether a document may be any object, because the first function called with it is the user's."""
         if callable(self.analyzer) or self.preprocessor is not None:
             return True
         return self.tokenizer is not None and not self.lowercase and self.strip_accents is None
@@ -112,7 +112,7 @@ class CustomAnalyzer:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def tokens(self, document: Any, row: int = 0) -> list[str]:
-        """The tokens of one document; of one that is missing, none."""
+        """Return the tokens of one document; a missing document has none."""
         if is_missing(document):
             return []
         if not (isinstance(document, str) or self.takes_any):
@@ -127,16 +127,16 @@ class CustomAnalyzer:
         return _add_phrases(tokens, self.ngram_range, self.pairs) if self.analyzer == "word" else tokens
 
     def preprocess(self, document: Any) -> Any:
-        """The document as it is before it is cut into words."""
+        """Return the document as it is before it is split into words."""
         return self.peer.build_preprocessor()(document)
 
     def split(self, document: Any) -> Iterable[str]:
-        """The words of a preprocessed document."""
+        """Return the words of a preprocessed document."""
         words: Iterable[str] = self.peer.build_tokenizer()(document)
         return words
 
     def name(self, term: str) -> str:
-        """The token that a term of a vocabulary stands for: itself, as in scikit-learn."""
+        """Return the token that a term of a vocabulary stands for, which is the term, as in scikit-learn."""
         if self.lowercase and not self.takes_any and term != term.lower():
             warnings.warn(
                 f"the term {term!r} is never found, because texts are lowercased: write {term.lower()!r}, "
@@ -146,7 +146,7 @@ class CustomAnalyzer:
         return term
 
     def read_chunks(self, documents: Any, source: Source, chunk: int, most: int) -> Iterator[Tokenized]:
-        """The tokens of documents, in chunks of about so many characters; see `read_corpora`."""
+        """Yield the tokens of documents, in chunks of about `chunk` characters; see `read_corpora`."""
         refuse_single_text(documents)
         column = find_column(documents)
         if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
@@ -164,35 +164,31 @@ class CustomAnalyzer:
             yield Tokenized(batch, size)
 
     def count(self, documents: Tokenized) -> LexiconCounts:
-        """The counts of tokens in each document, by their numbers in a lexicon of these documents."""
+        """Count the tokens of each document, and number them in a lexicon of these documents."""
         known: dict[str, int] = {}
         numbers = [known.setdefault(token, len(known)) for tokens in documents.tokens for token in tokens]
         ends = np.cumsum([0, *map(len, documents.tokens)]).astype(np.int64)
         return LexiconCounts(
-            _make_lexicon(list(known)), kernels.tally(np.array(numbers, np.int32), ends, len(known))
+            _make_lexicon(list(known)), kernels.count_numbers(np.array(numbers, np.int32), ends, len(known))
         )
 
 
 def _add_phrases(words: list[str], ngram_range: tuple[int, int] | None, pairs: int) -> list[str]:
-    """Words, phrases and pairs at a distance, as the built-in tokenizer names them."""
+    """Return the n-grams of the words and the pairs at a distance, named as by the built-in tokenizer."""
     least, most = ngram_range or (1, 0)
     if (least, most, pairs) == (1, 1, 0):
         return words
     tokens = [" ".join(words[i : i + n]) for n in range(least, most + 1) for i in range(len(words) - n + 1)]
     for distance in range(2 if least <= 2 <= most else 1, pairs + 1):  # each phrase once
-        between = " " + "* " * (distance - 1)
-        tokens += [f"{first}{between}{last}" for first, last in zip(words, words[distance:], strict=False)]
+        separator = " " + "* " * (distance - 1)  # a star for each skipped word
+        tokens += [f"{first}{separator}{last}" for first, last in zip(words, words[distance:], strict=False)]
     return tokens
 
 
 def _make_lexicon(tokens: list[str]) -> Lexicon:
-    """Distinct tokens as the kernels know them."""
+    """Return a lexicon of distinct tokens, in their order."""
     try:
-        each = [token.encode() for token in tokens]
+        packed = PackedTexts.pack([token.encode() for token in tokens])
     except UnicodeEncodeError as error:
         raise ValueError(f"got the token {error.object!r}, expected tokens without lone surrogates") from None
-    lengths = np.array([len(token) for token in each], dtype=np.int64)
-    text = np.frombuffer(b"".join(each) + bytes(PAD), dtype=np.uint8)
-    starts = np.cumsum(lengths) - lengths
-    stems = Stems(text, starts, lengths, kernels.keys(text, starts, lengths))
-    return Lexicon(stems, (Phrases(np.arange(len(each), dtype=np.int32)[:, None]),))
+    return Lexicon.from_tokens(Tokens(*packed, kernels.make_keys(*packed)))

@@ -1,7 +1,8 @@
-"""Tokens by number, and what is made of them: names in, columns out.
+"""Numbers the distinct tokens and phrases of a corpus, and maps each to a feature column.
 
-A chunk of a corpus numbers what it finds for itself. Its numbers mean nothing elsewhere, so lexicons are
-merged by what their entries are: stems (words, or runs of characters) by their bytes, phrases by their stems.
+Each chunk of a corpus numbers its own tokens, which are words or n-grams of characters. A token has another
+number in another chunk, so `Lexicon.merge` compares contents: tokens by bytes, phrases by tokens. An entry of
+a lexicon is a phrase; a phrase of one token is that token.
 """
 
 from collections.abc import Sequence
@@ -14,262 +15,323 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import PAD, Bytes, Digits, Floats, Indices, Stems, Words
+from tamis._kernels.text import PAD, Bytes, Floats, Indices, Int64s, Tokens, UInt64s
 
-_MISSING, _STAR, _FIRST = range(3)  # ranks, as names are sorted: no word, one left out, the first of them
-_DIGIT = 63  # bits of a number that is sorted by
-_ROUNDS = 4  # eight bytes at a time, before what is still tied is sorted by Python
+# Sort ranks: _MISSING for no word, _STAR for a skipped word, _FIRST for the first real word.
+_MISSING, _STAR, _FIRST = range(3)
+_KEY_BITS = 63  # bits available in an int64 sort key
+# NumPy sorts by 8 bytes per round, for this many rounds; Python then sorts what is still tied.
+_NUMPY_ROUNDS = 4
 
 
-class Names(NamedTuple):
-    """Texts back to back, and zeros after them."""
+class PackedTexts(NamedTuple):
+    """Concatenated UTF-8 texts, followed by `PAD` zero bytes."""
 
     text: Bytes
-    starts: Words
-    lengths: Words
+    starts: Int64s
+    lengths: Int64s
+
+    @classmethod
+    def pack(cls, texts: Sequence[bytes]) -> "PackedTexts":
+        """Concatenate texts in UTF-8."""
+        lengths = np.array([len(text) for text in texts], dtype=np.int64)
+        text = np.frombuffer(b"".join(texts) + bytes(PAD), dtype=np.uint8)
+        return cls(text, np.cumsum(lengths) - lengths, lengths)
 
     def strings(self, rows: NDArray[np.int64] | None = None) -> list[str]:
-        """As Python strings: those of some rows, or all."""
+        """Return the texts at `rows`, or all texts, as Python strings."""
         starts, lengths = (
             (self.starts, self.lengths) if rows is None else (self.starts[rows], self.lengths[rows])
         )
         text = self.text.tobytes()
         return [text[i : i + n].decode() for i, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
-    def order(self) -> Words:
-        """The order of the names by code point, which is how UTF-8 sorts."""
+    def argsort(self) -> Int64s:
+        """Return the order of the texts by code point, which is also the order of their UTF-8 bytes."""
         n = len(self.starts)
-        eight = self._read_eight_bytes(np.arange(n), 0)
-        order = np.argsort(eight)
-        eight = eight[order]
-        places = np.arange(n)
-        group = np.zeros(n, dtype=np.int64)  # of each place, the first of those that are like it so far
-        for depth in range(8, 8 * (_ROUNDS + 1), 8):
-            new = np.append(True, (eight[1:] != eight[:-1]) | (group[places][1:] != group[places][:-1]))
-            group[places] = places[np.flatnonzero(new)][np.cumsum(new) - 1]
-            same = group[1:] == group[:-1]
-            places = np.flatnonzero(np.append(False, same) | np.append(same, False))
-            if not len(places):
+        prefixes = self._read_eight_bytes(np.arange(n), 0)
+        order = np.argsort(prefixes)
+        prefixes = prefixes[order]
+        tied = np.arange(n)  # positions in `order` whose texts are not yet told apart
+        # group[i] is the first position whose text equals that at i in the bytes compared so far.
+        group = np.zeros(n, dtype=np.int64)
+        for depth in range(8, 8 * (_NUMPY_ROUNDS + 1), 8):
+            starts_group = np.append(
+                True, (prefixes[1:] != prefixes[:-1]) | (group[tied][1:] != group[tied][:-1])
+            )
+            group[tied] = tied[np.flatnonzero(starts_group)][np.cumsum(starts_group) - 1]
+            tied_with_next = group[1:] == group[:-1]
+            tied = np.flatnonzero(np.append(False, tied_with_next) | np.append(tied_with_next, False))
+            if not len(tied):
                 return order
-            eight = self._read_eight_bytes(order[places], depth)
-            again = np.lexsort((eight, group[places]))
-            order[places], eight = order[places][again], eight[again]
+            prefixes = self._read_eight_bytes(order[tied], depth)
+            suborder = np.lexsort((prefixes, group[tied]))
+            order[tied], prefixes = order[tied][suborder], prefixes[suborder]
         text = self.text.tobytes()
-        spans = {k: text[self.starts[k] : self.starts[k] + self.lengths[k]] for k in order[places].tolist()}
-        first = dict(zip(order[places].tolist(), group[places].tolist(), strict=True))
-        order[places] = sorted(spans, key=lambda k: (first[k], spans[k]))
+        spans = {k: text[self.starts[k] : self.starts[k] + self.lengths[k]] for k in order[tied].tolist()}
+        group_of = dict(zip(order[tied].tolist(), group[tied].tolist(), strict=True))
+        order[tied] = sorted(spans, key=lambda k: (group_of[k], spans[k]))
         return order
 
-    def _read_eight_bytes(self, rows: NDArray[np.int64], depth: int) -> Digits:
-        """Eight bytes of each from some depth on, the first highest; zeros after its end."""
-        left = np.clip(self.lengths[rows] - depth, 0, 8)
-        at = np.minimum(self.starts[rows] + depth, len(self.text) - 8)
-        eight = (
-            np.lib.stride_tricks.sliding_window_view(self.text, 8)[at].view(">u8").ravel().astype(np.uint64)
-        )
-        beyond = (8 * (8 - left)).astype(np.uint64)
-        return np.where(left == 0, np.uint64(0), eight >> beyond % np.uint64(64) << beyond % np.uint64(64))
+    def _read_eight_bytes(self, rows: NDArray[np.int64], depth: int) -> UInt64s:
+        """Read bytes `depth` to `depth` + 8 of each text as a big-endian uint64, padded with zeros."""
+        n_left = np.clip(self.lengths[rows] - depth, 0, 8)
+        offsets = np.minimum(self.starts[rows] + depth, len(self.text) - 8)
+        windows = np.lib.stride_tricks.sliding_window_view(self.text, 8)
+        prefixes = windows[offsets].view(">u8").ravel().astype(np.uint64)
+        # Clear the bytes beyond the end of the text; the remainder keeps each shift below 64 bits.
+        unused_bits = (8 * (8 - n_left)).astype(np.uint64) % np.uint64(64)
+        return np.where(n_left == 0, np.uint64(0), (prefixes >> unused_bits) << unused_bits)
 
 
-def stem_names(stems: Stems) -> Names:
-    """The text of each stem."""
-    return Names(stems.text, stems.starts, stems.lengths)
+def token_texts(tokens: Tokens) -> PackedTexts:
+    """Return the text of each token."""
+    return PackedTexts(tokens.text, tokens.starts, tokens.lengths)
 
 
 class Phrases(NamedTuple):
-    """Runs of n stems, or pairs at a distance; a run of one is a stem by itself."""
+    """n-grams of consecutive tokens, or pairs of tokens that are `distance` words apart.
 
-    parts: Indices  # (count, n): stems
+    With n = 1 they are single tokens.
+    """
+
+    token_numbers: Indices  # (count, n)
     distance: int = 1
 
+    @classmethod
+    def from_single_tokens(cls, count: int) -> "Phrases":
+        """Return all single tokens, in the order of their numbers."""
+        return cls(np.arange(count, dtype=np.int32)[:, None])
+
     def take(self, rows: NDArray[np.int64]) -> "Phrases":
-        """Some of them."""
-        return Phrases(self.parts[rows], self.distance)
+        """Return the phrases at `rows`."""
+        return Phrases(self.token_numbers[rows], self.distance)
 
-    def is_every(self, stems: int) -> bool:
-        """Whether they are the stems themselves, each by itself."""
-        return self.parts.shape == (stems, 1) and (not stems or int(self.parts[-1, 0]) == stems - 1)
+    def is_all_single_tokens(self, n_tokens: int) -> bool:
+        """Return whether the phrases are exactly all single tokens, in order.
 
-    def keys(self) -> Digits:
-        """Equal phrases have equal keys."""
-        keys = self.parts[:, 0].astype(np.uint64)
-        for k in range(1, self.parts.shape[1]):
-            left = keys if k == 1 else kernels.identify_keys(keys).numbers.astype(np.uint64)
-            keys = left << np.uint64(32) | self.parts[:, k].astype(np.uint64)
+        Single tokens are distinct and in increasing order, so the number of them and the last one suffice.
+        """
+        if self.token_numbers.shape != (n_tokens, 1):
+            return False
+        return not n_tokens or int(self.token_numbers[-1, 0]) == n_tokens - 1
+
+    def keys(self) -> UInt64s:
+        """Return a key for each phrase.
+
+        Equal phrases have equal keys within this object; keys of other objects are not comparable if n > 2.
+        """
+        keys = self.token_numbers[:, 0].astype(np.uint64)
+        for k in range(1, self.token_numbers.shape[1]):
+            prefix = keys if k == 1 else kernels.number_keys(keys).numbers.astype(np.uint64)
+            keys = (prefix << np.uint64(32)) | self.token_numbers[:, k].astype(np.uint64)
         return keys
 
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """All entries of a corpus: phrases of one kind after those of another, numbered throughout."""
+    """The phrases of a corpus, in one set for each length and distance.
 
-    stems: Stems
-    kinds: tuple[Phrases, ...]
+    The numbers of the entries continue from one set to the next.
+    """
 
-    def __len__(self) -> int:
-        return sum(len(kind.parts) for kind in self.kinds)
-
-    def __getstate__(self) -> dict[str, object]:
-        # Names can be made again, and keys must be: they are of this process.
-        return {"stems": self.stems[:3], "kinds": self.kinds}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        text, starts, lengths = state["stems"]
-        stems = Stems(text, starts, lengths, kernels.keys(text, starts, lengths))
-        self.__dict__.update(stems=stems, kinds=state["kinds"])
-
-    @cached_property
-    def names(self) -> Names:
-        """The text of each entry, its words joined by spaces, a star for a word that is left out."""
-        each = [self._join(kind) for kind in self.kinds]
-        if len(each) == 1:
-            return each[0]
-        return _concatenate(each)
-
-    def _join(self, kind: Phrases) -> Names:
-        if kind.is_every(len(self.stems.keys)):
-            return stem_names(self.stems)
-        count, n = kind.parts.shape
-        between = np.frombuffer(b" " + b"* " * (kind.distance - 1), dtype=np.uint8)
-        parts = np.ascontiguousarray(kind.parts.ravel())
-        return Names(*kernels.join(*self.stems[:3], parts, np.arange(count + 1) * n, between))
-
-    def take(self, rows: NDArray[np.int64]) -> "Lexicon":
-        """Some of the entries, in their order; stems stay what they are."""
-        ends = np.cumsum([0, *(len(kind.parts) for kind in self.kinds)])
-        chosen = [rows[(rows >= i) & (rows < j)] - i for i, j in pairwise(ends.tolist())]
-        return Lexicon(self.stems, tuple(kind.take(k) for kind, k in zip(self.kinds, chosen, strict=True)))
-
-    def order(self) -> Words:
-        """The order of the entries by name. A space and a star sort before all characters of words."""
-        order = stem_names(self.stems).order()
-        if len(self.kinds) == 1 and self.kinds[0].is_every(len(self.stems.keys)):
-            return order
-        rank = np.empty(len(self.stems.keys), dtype=np.int64)
-        rank[order] = np.arange(_FIRST, len(self.stems.keys) + _FIRST)
-        width = max(k.parts.shape[1] if k.distance == 1 else k.distance + 1 for k in self.kinds)
-        bits = (len(self.stems.keys) + _FIRST).bit_length()
-        if width * bits > _DIGIT:
-            return np.lexsort(np.concatenate([self._ranks(kind, rank, width) for kind in self.kinds]).T[::-1])
-        shifts = np.arange(width - 1, -1, -1) * bits
-        return np.argsort(np.concatenate([_pack(self._ranks(k, rank, width), shifts) for k in self.kinds]))
-
-    def _ranks(self, kind: Phrases, rank: Words, width: int) -> Words:
-        """Phrases as ranks (count, width): as these are sorted, so are the names."""
-        ranks = np.full((len(kind.parts), width), _MISSING, dtype=np.int64)
-        if kind.distance == 1:
-            ranks[:, : kind.parts.shape[1]] = rank[kind.parts]
-        else:
-            ranks[:, 1 : kind.distance] = _STAR
-            ranks[:, [0, kind.distance]] = rank[kind.parts]
-        return ranks
+    tokens: Tokens
+    phrase_sets: tuple[Phrases, ...]
 
     @classmethod
-    def merge(cls, parts: Sequence["Lexicon"]) -> tuple["Lexicon", list[Words]]:
-        """A lexicon of all entries, and the new numbers of the entries of each part."""
-        if len(parts) == 1:
-            return parts[0], [np.arange(len(parts[0]))]
-        stems, moved = _merge_stems([part.stems for part in parts])
-        kinds, numbers = [], []
-        for k, kind in enumerate(parts[0].kinds):
-            if all(part.kinds[k].is_every(len(part.stems.keys)) for part in parts):
-                kinds.append(Phrases(np.arange(len(stems.keys), dtype=np.int32)[:, None]))
-                numbers.append(np.concatenate(moved))
+    def from_tokens(cls, tokens: Tokens) -> "Lexicon":
+        """Return a lexicon whose entries are the tokens."""
+        return cls(tokens, (Phrases.from_single_tokens(len(tokens.keys)),))
+
+    def __len__(self) -> int:
+        return sum(len(phrases.token_numbers) for phrases in self.phrase_sets)
+
+    def __getstate__(self) -> dict[str, object]:
+        # Names are not pickled because they can be recomputed, and keys because they are valid only in this
+        # process: each process hashes with a random seed.
+        return {"tokens": self.tokens[:3], "phrase_sets": self.phrase_sets}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        text, starts, lengths = state["tokens"]
+        tokens = Tokens(text, starts, lengths, kernels.make_keys(text, starts, lengths))
+        self.__dict__.update(tokens=tokens, phrase_sets=state["phrase_sets"])
+
+    @property
+    def n_tokens(self) -> int:
+        """The number of distinct tokens."""
+        return len(self.tokens.keys)
+
+    @cached_property
+    def names(self) -> PackedTexts:
+        """The name of each entry: its words joined by spaces, with a star for each word that a pair skips."""
+        names_by_set = [self._phrase_texts(phrases) for phrases in self.phrase_sets]
+        return names_by_set[0] if len(names_by_set) == 1 else _concatenate(names_by_set)
+
+    def _phrase_texts(self, phrases: Phrases) -> PackedTexts:
+        if phrases.is_all_single_tokens(self.n_tokens):
+            return token_texts(self.tokens)
+        count, n = phrases.token_numbers.shape
+        separator = np.frombuffer(b" " + b"* " * (phrases.distance - 1), dtype=np.uint8)
+        token_numbers = np.ascontiguousarray(phrases.token_numbers.ravel())
+        bounds = np.arange(count + 1) * n
+        return PackedTexts(*kernels.join_tokens(*self.tokens[:3], token_numbers, bounds, separator))
+
+    def take(self, rows: NDArray[np.int64]) -> "Lexicon":
+        """Return a lexicon of the entries at `rows`, in increasing order. The tokens do not change."""
+        ends = np.cumsum([0, *(len(phrases.token_numbers) for phrases in self.phrase_sets)])
+        rows_by_set = [rows[(rows >= i) & (rows < j)] - i for i, j in pairwise(ends.tolist())]
+        return Lexicon(
+            self.tokens,
+            tuple(phrases.take(k) for phrases, k in zip(self.phrase_sets, rows_by_set, strict=True)),
+        )
+
+    def argsort(self) -> Int64s:
+        """Return the order of the entries by name. A space and a star sort before all characters of words."""
+        order = token_texts(self.tokens).argsort()
+        if len(self.phrase_sets) == 1 and self.phrase_sets[0].is_all_single_tokens(self.n_tokens):
+            return order
+        token_ranks = np.empty(self.n_tokens, dtype=np.int64)
+        token_ranks[order] = np.arange(_FIRST, self.n_tokens + _FIRST)
+        width = max(p.token_numbers.shape[1] if p.distance == 1 else p.distance + 1 for p in self.phrase_sets)
+        bits = (self.n_tokens + _FIRST).bit_length()
+        ranks = (_phrase_ranks(phrases, token_ranks, width) for phrases in self.phrase_sets)
+        if width * bits > _KEY_BITS:
+            return np.lexsort(np.concatenate(list(ranks)).T[::-1])
+        shifts = np.arange(width - 1, -1, -1) * bits
+        return np.argsort(np.concatenate([_pack_ranks(rows, shifts) for rows in ranks]))
+
+    @classmethod
+    def merge(cls, lexicons: Sequence["Lexicon"]) -> tuple["Lexicon", list[Int64s]]:
+        """Return a lexicon of all entries, and for each given lexicon the new numbers of its entries."""
+        if len(lexicons) == 1:
+            return lexicons[0], [np.arange(len(lexicons[0]))]
+        tokens, new_token_numbers = _merge_tokens([lexicon.tokens for lexicon in lexicons])
+        phrase_sets, numbers = [], []
+        for k, phrases in enumerate(lexicons[0].phrase_sets):
+            if all(lexicon.phrase_sets[k].is_all_single_tokens(lexicon.n_tokens) for lexicon in lexicons):
+                phrase_sets.append(Phrases.from_single_tokens(len(tokens.keys)))
+                numbers.append(np.concatenate(new_token_numbers))
                 continue
             rows = np.concatenate(
-                [where[part.kinds[k].parts] for part, where in zip(parts, moved, strict=True)]
+                [
+                    new_numbers[lexicon.phrase_sets[k].token_numbers]
+                    for lexicon, new_numbers in zip(lexicons, new_token_numbers, strict=True)
+                ]
             )
-            numbering = kernels.identify_keys(Phrases(rows).keys())
-            kinds.append(Phrases(rows[numbering.first], kind.distance))
+            numbering = kernels.number_keys(Phrases(rows).keys())
+            phrase_sets.append(Phrases(rows[numbering.first_positions], phrases.distance))
             numbers.append(numbering.numbers)
-        return cls(stems, tuple(kinds)), _renumber(parts, kinds, numbers)
+        return cls(tokens, tuple(phrase_sets)), _regroup(lexicons, phrase_sets, numbers)
 
 
-def _pack(ranks: Words, shifts: Words) -> Words:
-    """Several small numbers in one."""
-    packed: Words = ranks[:, 0] << shifts[0]
+def _phrase_ranks(phrases: Phrases, token_ranks: Int64s, width: int) -> Int64s:
+    """Return ranks (count, width). Sorting the rows of ranks sorts the names."""
+    ranks = np.full((len(phrases.token_numbers), width), _MISSING, dtype=np.int64)
+    if phrases.distance == 1:
+        ranks[:, : phrases.token_numbers.shape[1]] = token_ranks[phrases.token_numbers]
+    else:
+        ranks[:, 1 : phrases.distance] = _STAR
+        ranks[:, [0, phrases.distance]] = token_ranks[phrases.token_numbers]
+    return ranks
+
+
+def _pack_ranks(ranks: Int64s, shifts: Int64s) -> Int64s:
+    """Return one sort key per row of ranks."""
+    packed: Int64s = ranks[:, 0] << shifts[0]
     for k in range(1, len(shifts)):
         packed |= ranks[:, k] << shifts[k]
     return packed
 
 
-def _concatenate(each: Sequence[Names]) -> Names:
-    """Names one after the other, with one end of zeros."""
-    texts = [names.text[: len(names.text) - PAD] for names in each]
+def _concatenate(packed: Sequence[PackedTexts]) -> PackedTexts:
+    """Concatenate packed texts, with padding only at the end."""
+    texts = [part.text[: len(part.text) - PAD] for part in packed]
     shifts = np.cumsum([0, *map(len, texts)])[:-1]
-    return Names(
+    return PackedTexts(
         np.concatenate([*texts, np.zeros(PAD, dtype=np.uint8)]),
-        np.concatenate([names.starts + shift for names, shift in zip(each, shifts, strict=True)]),
-        np.concatenate([names.lengths for names in each]),
+        np.concatenate([part.starts + shift for part, shift in zip(packed, shifts, strict=True)]),
+        np.concatenate([part.lengths for part in packed]),
     )
 
 
-def _merge_stems(parts: Sequence[Stems]) -> tuple[Stems, list[Indices]]:
-    every = _concatenate([stem_names(part) for part in parts])
-    keys = np.concatenate([part.keys for part in parts])
-    numbers, stems = kernels.unite(Stems(every.text, every.starts, every.lengths, keys))
-    return stems, np.split(numbers, np.cumsum([len(part.keys) for part in parts])[:-1])
+def _merge_tokens(token_sets: Sequence[Tokens]) -> tuple[Tokens, list[Indices]]:
+    """Return the distinct tokens of all sets, and for each set the new numbers of its tokens."""
+    all_texts = _concatenate([token_texts(tokens) for tokens in token_sets])
+    keys = np.concatenate([tokens.keys for tokens in token_sets])
+    numbers, distinct = kernels.number_tokens(Tokens(*all_texts, keys))
+    return distinct, np.split(numbers, np.cumsum([len(tokens.keys) for tokens in token_sets])[:-1])
 
 
-def _renumber(parts: Sequence[Lexicon], kinds: list[Phrases], numbers: list[Indices]) -> list[Words]:
-    """Numbers by kind and then by part → numbers by part and then by kind, counted over all kinds."""
-    shift = np.cumsum([0, *(len(kind.parts) for kind in kinds)])
-    at = [0] * len(kinds)
-    renumbered = []
-    for part in parts:
+def _regroup(lexicons: Sequence[Lexicon], phrase_sets: list[Phrases], numbers: list[Indices]) -> list[Int64s]:
+    """Regroup the numbers from [phrase set][lexicon] to one array per lexicon, and add each set's offset."""
+    offsets = np.cumsum([0, *(len(phrases.token_numbers) for phrases in phrase_sets)])
+    next_row = [0] * len(phrase_sets)
+    regrouped = []
+    for lexicon in lexicons:
         rows = []
-        for k, kind in enumerate(part.kinds):
-            rows.append(numbers[k][at[k] : at[k] + len(kind.parts)].astype(np.int64) + shift[k])
-            at[k] += len(kind.parts)
-        renumbered.append(np.concatenate(rows))
-    return renumbered
+        for k, phrases in enumerate(lexicon.phrase_sets):
+            end = next_row[k] + len(phrases.token_numbers)
+            rows.append(numbers[k][next_row[k] : end].astype(np.int64) + offsets[k])
+            next_row[k] = end
+        regrouped.append(np.concatenate(rows))
+    return regrouped
 
 
-class Places(NamedTuple):
+class ColumnSigns(NamedTuple):
     """The column and the sign of each entry of a lexicon."""
 
-    columns: Indices  # -1: nowhere
+    columns: Indices  # -1: the entry has no column
     signs: Floats
 
 
 class Finder:
-    """Finds the entries of one lexicon in others, by tables that are made once."""
+    """Looks up entries of other lexicons in one lexicon. Its hash tables are built once."""
 
-    def __init__(self, lexicon: Lexicon, columns: Words) -> None:
+    def __init__(self, lexicon: Lexicon, columns: Int64s) -> None:
         self.lexicon = lexicon
-        self.stems = kernels.index(lexicon.stems.keys)
-        ends = np.cumsum([0, *(len(kind.parts) for kind in lexicon.kinds)])
-        self.kinds = [
-            _KindFinder(kind, columns[i:j])
-            for kind, i, j in zip(lexicon.kinds, ends[:-1], ends[1:], strict=True)
+        self.token_table = kernels.index_keys(lexicon.tokens.keys)
+        ends = np.cumsum([0, *(len(phrases.token_numbers) for phrases in lexicon.phrase_sets)])
+        self.phrase_finders = [
+            _PhraseFinder(phrases, columns[i:j])
+            for phrases, (i, j) in zip(lexicon.phrase_sets, pairwise(ends), strict=True)
         ]
 
-    def find(self, asked: Lexicon) -> Words:
-        """The column of each entry of another lexicon of the same kinds; -1 if it has none."""
-        stems = kernels.find(self.stems, self.lexicon.stems, asked.stems)
-        return np.concatenate([f.find(stems[k.parts]) for f, k in zip(self.kinds, asked.kinds, strict=True)])
+    def find(self, other: Lexicon) -> Int64s:
+        """Return the column of each entry of a lexicon with the same phrase sets; -1 if it has none."""
+        token_numbers = kernels.find_tokens(self.token_table, self.lexicon.tokens, other.tokens)
+        return np.concatenate(
+            [
+                finder.find(token_numbers[phrases.token_numbers])
+                for finder, phrases in zip(self.phrase_finders, other.phrase_sets, strict=True)
+            ]
+        )
 
 
-class _KindFinder:
-    """One table per word of a phrase: from the phrase before the word, and the word, to the longer phrase."""
+class _PhraseFinder:
+    """A chain of hash tables.
 
-    def __init__(self, kind: Phrases, columns: Words) -> None:
+    Table k maps (number of the k-word prefix, next word) to the number of the longer prefix.
+    """
+
+    def __init__(self, phrases: Phrases, columns: Int64s) -> None:
         self.tables = []
-        left = kind.parts[:, 0].astype(np.uint64)
-        for k in range(1, kind.parts.shape[1]):
-            keys = left << np.uint64(32) | kind.parts[:, k].astype(np.uint64)
-            numbering = kernels.identify_keys(keys)
-            self.tables.append(kernels.index(keys[numbering.first]))
-            left = numbering.numbers.astype(np.uint64)
-        many = int(left.max(initial=0)) + 1
-        self.columns = np.full(many + 1, -1, dtype=np.int64)  # the last one is of what is unknown
-        self.columns[left.astype(np.int64)] = columns
+        prefix = phrases.token_numbers[:, 0].astype(np.uint64)
+        for k in range(1, phrases.token_numbers.shape[1]):
+            keys = (prefix << np.uint64(32)) | phrases.token_numbers[:, k].astype(np.uint64)
+            numbering = kernels.number_keys(keys)
+            self.tables.append(kernels.index_keys(keys[numbering.first_positions]))
+            prefix = numbering.numbers.astype(np.uint64)
+        n_phrases = int(prefix.max(initial=0)) + 1
+        self.columns = np.full(n_phrases + 1, -1, dtype=np.int64)  # the last element serves unknown phrases
+        self.columns[prefix.astype(np.int64)] = columns
 
-    def find(self, parts: Indices) -> Words:
-        left = parts[:, 0]
+    def find(self, token_numbers: Indices) -> Int64s:
+        prefix = token_numbers[:, 0]
         for k, table in enumerate(self.tables, start=1):
-            known = (left >= 0) & (parts[:, k] >= 0)
-            keys = left[known].astype(np.uint64) << np.uint64(32) | parts[known, k].astype(np.uint64)
-            left = np.full(len(parts), -1, dtype=np.int32)
-            left[known] = kernels.find_keys(table, keys)
-        return self.columns[np.where(left < len(self.columns) - 1, left, -1)]
+            known = (prefix >= 0) & (token_numbers[:, k] >= 0)
+            keys = (prefix[known].astype(np.uint64) << np.uint64(32)) | token_numbers[known, k].astype(
+                np.uint64
+            )
+            prefix = np.full(len(token_numbers), -1, dtype=np.int32)
+            prefix[known] = kernels.find_keys(table, keys)
+        return self.columns[np.where(prefix < len(self.columns) - 1, prefix, -1)]

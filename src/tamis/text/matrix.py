@@ -1,4 +1,4 @@
-"""rows of counts, chunk by chunk → one sparse matrix of SciPy."""
+"""Stacks the rows of counts of many chunks, and makes SciPy's sparse matrix of them."""
 
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ _LARGEST = np.iinfo(np.int32).max
 
 
 def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
-    """Counts (texts, columns) in CSR."""
+    """Return counts (texts, columns) in CSR."""
     small = rows.indptr[-1] <= _LARGEST
     indptr = rows.indptr.astype(np.int32) if small else rows.indptr
     indices = rows.indices if small else rows.indices.astype(np.int64)
@@ -25,13 +25,13 @@ def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
 
 
 def csr_type() -> Any:
-    """The kind of sparse matrix that scikit-learn is set to give."""
+    """Return the type of sparse matrix that scikit-learn is configured to return."""
     sparse = arrays.scipy_sparse()
     return sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
 
 
 def stack_rows(rows: list[Rows], indices: Indices, counts: Floats) -> Rows:
-    """All rows, whose entries lie in these arrays, one part after the other; gaps between them are closed."""
+    """Stack rows whose entries lie in `indices` and `counts`, part after part, and close the gaps."""
     ends = np.cumsum([0, *(part.indptr[-1] for part in rows)]).astype(np.int64)
     indptr = [part.indptr[1:] + end for part, end in zip(rows, ends[:-1], strict=True)]
     if ends[-1] < len(indices):

@@ -1,4 +1,4 @@
-"""texts and labels as they come → sums by class → a fitted model, in one pass and in bounded memory.
+"""Fits a model to a stream of texts and labels, by sums per class, in one pass and in bounded memory.
 
 No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
 released.
@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Indices, Rows, Words
+from tamis._kernels.text import Indices, Int64s, Rows
 from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
 from tamis.text.corpus import CHUNK, LARGE, Corpus
@@ -27,8 +27,8 @@ from tamis.text.tokenizer import LexiconCounts
 from tamis.text.vocabulary import Gathering, Sums, sum_by_class
 from tamis.threads import map_ahead
 
-WIDTH = 2**18  # columns where a model comes without counts: 2 MB per class
-_SMALL = 1 << 19  # bytes worked on at a time where more would not help: with their counts, 20 MB
+WIDTH = 2**18  # columns of a model that is given without TokenCounts: 2 MB per class
+_SMALL = 1 << 19  # bytes per chunk where larger chunks would not help: with their counts, 20 MB
 _PATIENCE = 2.0  # seconds before progress is shown
 
 
@@ -85,7 +85,7 @@ def fit_stream(
 
 
 def _steps(model: Any) -> tuple[Pipeline, TokenCounts, Any]:
-    """A pipeline of counts and a classifier, and these two."""
+    """Return a pipeline of counts and a classifier, and these two steps."""
     if not isinstance(model, Pipeline):
         model = make_pipeline(TokenCounts(form="hashed", n_features=WIDTH), model)
     steps = [step for _, step in model.steps]
@@ -123,15 +123,15 @@ def _chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_columns: 
 
 
 class _Classes:
-    """Numbers the labels as they come, and counts the texts of each."""
+    """Numbers the labels by first occurrence, and counts the texts of each."""
 
     def __init__(self, missing: object) -> None:
         self.missing = missing  # the label of texts without one
         self.numbers: dict[Any, int] = {}
         self.documents = np.zeros(0, dtype=np.int64)
 
-    def group(self, labels: list[Any]) -> Words:
-        """The number of each label; new ones get the next."""
+    def group(self, labels: list[Any]) -> Int64s:
+        """Return the number of each label; a new label gets the next number."""
         if any(label is None or label != label or label == self.missing for label in labels):
             raise ValueError(
                 "a label is missing, expected one for each text: leave the text out, or call fit with all"
@@ -144,31 +144,31 @@ class _Classes:
         self.documents = documents
         return group
 
-    def tally(self, totals: Words) -> Tally:
-        """The sums (classes, columns) by label."""
+    def tally(self, totals: Int64s) -> Tally:
+        """Return the sums (classes, columns) in the order of the labels."""
         if not self.numbers:
             raise ValueError("got no texts, expected at least one: was the iterator used before?")
         keys, order = Keys.of(list(self.numbers))
         documents = self.documents
         if (np.diff(order) < 0).any():
-            place = np.argsort(order)
-            documents, totals = documents[place], totals[place]
+            rows = np.argsort(order)
+            documents, totals = documents[rows], totals[rows]
         return Tally(weight=Exact.from_integers(documents), total=Exact.from_integers(totals), keys=keys)
 
 
 def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
-    """Sums over columns that are known before the pass."""
+    """Sum counts over columns that are known before the pass."""
     counter = counts.counter_
     totals = np.zeros((0, counter.width), dtype=np.int64)
     identity = np.arange(counter.width, dtype=np.int32)
 
     def count(chunk: Chunk) -> tuple[list[Any], LexiconCounts, Rows, Indices]:
         counted = counter.tokenizer.count(chunk.corpus)
-        places = counter.columns.find(counted.lexicon)
+        column_signs = counter.columns.find(counted.lexicon)
         if flags or counter.unknown:  # tokens that share a column are counted per document
-            rows, columns = counter.arrange(counted.rows, places), identity
+            rows, columns = counter.arrange(counted.rows, column_signs), identity
         else:
-            rows, columns = counted.rows, places.columns
+            rows, columns = counted.rows, column_signs.columns
         if flags:
             rows = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts)))
         return chunk.labels, counted, rows, columns
@@ -179,22 +179,22 @@ def _sum_known_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool
             wider = np.zeros((2 * len(classes.documents), counter.width), dtype=np.int64)
             wider[: len(totals)] = totals
             totals = wider
-        kernels.add(rows, columns, group, totals)
+        kernels.add_rows(rows, columns, group, totals)
         if isinstance(counter.columns, Hashed):
             counter.columns.remember(counted)
     return classes.tally(totals[: len(classes.documents)])
 
 
 def _sum_new_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, classes: _Classes) -> Tally:
-    """Sums over columns that are learned in the same pass."""
+    """Sum counts over columns that are learned in the same pass."""
     gathering, tokenizer = Gathering(), counts.build_reader()
     needs_documents, needs_terms = flags or counts.prunes, not flags or counts.prunes
 
-    def number_labels() -> Iterator[tuple[Corpus | Tokenized, Words, int]]:
+    def number_labels() -> Iterator[tuple[Corpus | Tokenized, Int64s, int]]:
         for chunk in chunks:
             yield chunk.corpus, classes.group(chunk.labels), len(classes.documents)
 
-    def count(item: tuple[Corpus | Tokenized, Words, int]) -> tuple[Lexicon, Sums]:
+    def count(item: tuple[Corpus | Tokenized, Int64s, int]) -> tuple[Lexicon, Sums]:
         corpus, group, count_of_classes = item
         lexicon, rows = tokenizer.count(corpus)
         return lexicon, sum_by_class(
@@ -215,7 +215,7 @@ def _sum_new_columns(counts: TokenCounts, chunks: Iterator[Chunk], flags: bool, 
         )
     totals = np.zeros((len(classes.documents), counter.width), dtype=np.int64)
     kept_sums = sums_by_entry if kept.all() else np.ascontiguousarray(sums_by_entry[:, kept])
-    kernels.move(kept_sums, columns[kept], totals)
+    kernels.add_columns(kept_sums, columns[kept], totals)
     if counter.unknown:
         totals[:, -1] = sums_by_entry[:, ~kept].sum(axis=1)
     return classes.tally(totals)
@@ -239,7 +239,7 @@ def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk], clas
 
 
 class _Meter:
-    """Shows how many texts were read, and how fast."""
+    """Shows the number of texts read, and the speed."""
 
     def __init__(self, shown: bool | None) -> None:
         self._line = Line()

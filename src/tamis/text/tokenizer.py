@@ -1,4 +1,4 @@
-"""text → tokens: words, phrases and runs of characters, as strings or counted by document."""
+"""Splits texts into tokens: words, phrases or n-grams of characters, as strings or counted per document."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Alphabet, Indices, Rows, Stems, TokenStream, Words
+from tamis._kernels.text import Alphabet, Indices, Int64s, Rows, TokenStream
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
 from tamis.text.checking import LONGEST, check_integer, check_range
 from tamis.text.corpus import Corpus
@@ -26,7 +26,7 @@ class LexiconCounts(NamedTuple):
 
 
 class Reader(Protocol):
-    """Finds the tokens of documents: `Tokenizer`, compiled, or `CustomAnalyzer`, in Python."""
+    """Finds the tokens of documents. `Tokenizer` uses compiled kernels, `CustomAnalyzer` is in Python."""
 
     @property
     def weight(self) -> int: ...
@@ -38,10 +38,10 @@ class Reader(Protocol):
 
 
 class _Stream(NamedTuple):
-    """Numbers of the tokens of documents, in the order of the text."""
+    """The numbers of the tokens of all documents, in the order of the text."""
 
     numbers: Indices
-    documents: Words  # (n + 1,)
+    documents: Int64s  # (n + 1,): numbers[documents[d] : documents[d + 1]] belong to document d
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Tokenizer:
 
     analyzer: Analyzer = "word"
     ngram_range: tuple[int, int] | None = (1, 1)  # None: pairs only
-    pairs: int = 0  # words up to so far apart, two by two
-    min_length: int = 2  # characters of a word; those of scripts without spaces always count
+    pairs: int = 0  # the largest distance, in words, of the two words of a pair
+    min_length: int = 2  # characters per word; words of scripts without spaces may be shorter
     fold: Fold = "case"
     unspaced: Unspaced = "pairs"
     digits: Digit = "keep"
@@ -91,7 +91,9 @@ class Tokenizer:
         return (most - least + 1 + self.pairs) * (1 if self.analyzer == "word" else 6)
 
     def __getstate__(self) -> dict[str, object]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # tables can be made again
+        return {
+            field.name: getattr(self, field.name) for field in fields(self)
+        }  # cached tables can be recomputed
 
     @cached_property
     def _alphabet(self) -> Alphabet:
@@ -99,14 +101,14 @@ class Tokenizer:
 
     @cached_property
     def _stops(self) -> Finder | None:
-        """Finds stop words among stems; a stop word of several tokens stops each of them."""
+        """Finds stop words among tokens; if a stop word consists of several tokens, each of them is one."""
         if not self.stop_words:
             return None
-        stems = self._read_words(Corpus.of(sorted(self.stop_words)), shortest=1).stems
-        return Finder(Lexicon(stems, (_single_stems(stems),)), np.arange(len(stems.keys)))
+        tokens = self._read_words(Corpus.of(sorted(self.stop_words)), shortest=1).tokens
+        return Finder(Lexicon.from_tokens(tokens), np.arange(len(tokens.keys)))
 
     def tokens(self, text: str | bytes) -> list[str]:
-        """The tokens of one text: in their order, shorter before longer, pairs last. Bytes are UTF-8."""
+        """Return the tokens of one text: shorter phrases before longer ones, pairs last. Bytes are UTF-8."""
         given: object = text
         if not isinstance(given, str | bytes):
             raise TypeError(f"got a {type(text).__name__}, expected one text: str, or bytes in UTF-8")
@@ -115,7 +117,7 @@ class Tokenizer:
         return [names[k] for stream in streams for k in stream.numbers.tolist()]
 
     def preprocess(self, text: str) -> str:
-        """The text with its characters folded, and any white space as one space.
+        """Return the text with its characters folded and each stretch of white space replaced by one space.
 
         >>> Tokenizer(fold="base").preprocess("Größe  und ΟΔΟΣ")
         'grosse und οδοσ'
@@ -125,18 +127,18 @@ class Tokenizer:
         return folded[: places[-1]].tobytes().decode()
 
     def split(self, text: str) -> list[str]:
-        """The words of a text as they are written: nothing is folded and no stop word is left out.
+        """Return the words of a text as they are written: nothing is folded and no stop word is dropped.
 
         >>> Tokenizer(stop_words=frozenset(["the"])).split("The CAT")
         ['The', 'CAT']
         """
-        plain = frozenset[str]()
+        none = frozenset[str]()
         return replace(
-            self, analyzer="word", ngram_range=(1, 1), pairs=0, fold="none", stop_words=plain
+            self, analyzer="word", ngram_range=(1, 1), pairs=0, fold="none", stop_words=none
         ).tokens(text)
 
     def name(self, term: str) -> str:
-        """The token that a term of one or more words, with stars for those left out, stands for.
+        """Return the token that a term of a vocabulary stands for; a star in the term is a skipped word.
 
         >>> Tokenizer().name("Money"), Tokenizer(pairs=2).name("Send * Mary")
         ('money', 'send * mary')
@@ -153,85 +155,85 @@ class Tokenizer:
         return " ".join(word for (word,) in words)
 
     def count(self, corpus: Corpus) -> LexiconCounts:
-        """The counts of tokens in each document, by their numbers in a lexicon of these documents."""
+        """Count the tokens of each document, and number them in a lexicon of these documents."""
         lexicon, streams = self._read(corpus)
         stream = _interleave(streams)
-        return LexiconCounts(lexicon, kernels.tally(stream.numbers, stream.documents, len(lexicon)))
+        return LexiconCounts(lexicon, kernels.count_numbers(stream.numbers, stream.documents, len(lexicon)))
 
     def _read(self, corpus: Corpus) -> tuple[Lexicon, list[_Stream]]:
         if self.analyzer != "word":
             within = self.analyzer == "char_wb"
             folded, places = kernels.fold_characters(corpus.text, corpus.offsets, self._alphabet, within)
             least, most = self.ngram_range or (1, 1)
-            numbers, documents, stems = kernels.read_grams(folded, places, least, most, within)
-            return Lexicon(stems, (_single_stems(stems),)), [_Stream(numbers, documents)]
-        numbers, documents, stems = self._read_words(corpus, self.min_length)
-        words, single = _Stream(numbers, documents), _single_stems(stems)
+            numbers, documents, tokens = kernels.read_grams(folded, places, least, most, within)
+            return Lexicon.from_tokens(tokens), [_Stream(numbers, documents)]
+        numbers, documents, tokens = self._read_words(corpus, self.min_length)
+        words, single = _Stream(numbers, documents), Phrases.from_single_tokens(len(tokens.keys))
         if self._stops is not None:
-            words, single = _drop_stems(words, self._stops.find(Lexicon(stems, (single,))) >= 0)
-        kinds, streams = [], []
-        shift = 0
-        for kind, stream in self._make_phrases(words, single):
-            kinds.append(kind)
+            words, single = _drop_tokens(words, self._stops.find(Lexicon(tokens, (single,))) >= 0)
+        phrase_sets, streams = [], []
+        offset = 0
+        for phrases, stream in self._make_phrases(words, single):
+            phrase_sets.append(phrases)
             streams.append(
-                _Stream(stream.numbers + np.int32(shift) if shift else stream.numbers, stream.documents)
+                _Stream(stream.numbers + np.int32(offset) if offset else stream.numbers, stream.documents)
             )
-            shift += len(kind.parts)
-        return Lexicon(stems, tuple(kinds)), streams
+            offset += len(phrases.token_numbers)
+        return Lexicon(tokens, tuple(phrase_sets)), streams
 
     def _read_words(self, corpus: Corpus, shortest: int) -> TokenStream:
         folded, places = kernels.fold_words(corpus.text, corpus.offsets, self._alphabet)
         return kernels.read_words(folded, places, shortest, self._alphabet)
 
     def _make_phrases(self, words: _Stream, single: Phrases) -> Iterator[tuple[Phrases, _Stream]]:
-        """Each kind of phrase, and its occurrences."""
+        """Yield the phrases of each length, then the pairs of each distance, with their occurrences."""
         least, most = self.ngram_range or (1, 0)
-        kind, stream = single, _renumber(words, single)
+        phrases, stream = single, _renumber(words, single)
         for n in range(1, most + 1):
             if n > 1:
-                kind, stream = _extend(kind, stream, words, n - 1)
+                phrases, stream = _extend(phrases, stream, words, n - 1)
             if n >= least:
-                yield kind, stream
-        kind, stream = single, _renumber(words, single)
+                yield phrases, stream
+        phrases, stream = single, _renumber(words, single)
         for distance in range(2 if least <= 2 <= most else 1, self.pairs + 1):  # each phrase once
-            pair, where = _extend(kind, stream, words, distance)
-            yield Phrases(pair.parts, distance), where
+            pairs, pair_stream = _extend(phrases, stream, words, distance)
+            yield Phrases(pairs.token_numbers, distance), pair_stream
 
 
-def _single_stems(stems: Stems) -> Phrases:
-    return Phrases(np.arange(len(stems.keys), dtype=np.int32)[:, None])
-
-
-def _drop_stems(words: _Stream, stopped: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:
-    """Drop the stems that are stop words."""
-    kept = ~stopped[words.numbers]
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return _Stream(words.numbers[kept], before[words.documents]), Phrases(
-        np.flatnonzero(~stopped).astype(np.int32)[:, None]
+def _drop_tokens(words: _Stream, is_stop_word: NDArray[np.bool_]) -> tuple[_Stream, Phrases]:
+    """Drop the tokens that are stop words."""
+    keep = ~is_stop_word[words.numbers]
+    n_kept_before = np.concatenate([[0], np.cumsum(keep)])
+    return _Stream(words.numbers[keep], n_kept_before[words.documents]), Phrases(
+        np.flatnonzero(~is_stop_word).astype(np.int32)[:, None]
     )
 
 
 def _renumber(words: _Stream, single: Phrases) -> _Stream:
-    """Number the stems among those that are not stop words."""
-    stems = single.parts[:, 0]
-    if not len(stems) or stems[-1] == len(stems) - 1:
+    """Number the tokens that are not stop words, without gaps."""
+    kept = single.token_numbers[:, 0]
+    if not len(kept) or kept[-1] == len(kept) - 1:
         return words
-    place = np.full(int(stems[-1]) + 1, -1, dtype=np.int32)
-    place[stems] = np.arange(len(stems), dtype=np.int32)
-    return _Stream(place[words.numbers], words.documents)
+    new_numbers = np.full(int(kept[-1]) + 1, -1, dtype=np.int32)
+    new_numbers[kept] = np.arange(len(kept), dtype=np.int32)
+    return _Stream(new_numbers[words.numbers], words.documents)
 
 
-def _extend(kind: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
-    """Extend phrases by the word that comes `shift` words after their first."""
-    keys, documents = kernels.pair(stream.numbers, stream.documents, words.numbers, words.documents, shift)
-    numbering = kernels.identify_keys(keys)
-    first = keys[numbering.first]
-    left, last = (first >> np.uint64(32)).astype(np.int64), (first & np.uint64(0xFFFFFFFF)).astype(np.int32)
-    return Phrases(np.column_stack([kind.parts[left], last])), _Stream(numbering.numbers, documents)
+def _extend(phrases: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
+    """Extend each phrase by the word that comes `shift` words after its first word."""
+    keys, documents = kernels.make_pair_keys(
+        stream.numbers, stream.documents, words.numbers, words.documents, shift
+    )
+    numbering = kernels.number_keys(keys)
+    distinct = keys[numbering.first_positions]
+    prefixes = (distinct >> np.uint64(32)).astype(np.int64)
+    last = (distinct & np.uint64(0xFFFFFFFF)).astype(np.int32)
+    extended = Phrases(np.column_stack([phrases.token_numbers[prefixes], last]))
+    return extended, _Stream(numbering.numbers, documents)
 
 
 def _interleave(streams: list[_Stream]) -> _Stream:
-    """The numbers of all streams, document by document."""
+    """Join several streams of the same documents, document by document."""
     if len(streams) == 1:
         return streams[0]
     documents = np.sum([stream.documents for stream in streams], axis=0)

@@ -1,4 +1,4 @@
-"""lexicons of many chunks → the columns of a vocabulary: merged, counted, pruned, sorted by name."""
+"""Merges the lexicons of many chunks, and makes the columns of a vocabulary of them, sorted by name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,44 +10,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import text as kernels
-from tamis._kernels.text import Rows, Words
+from tamis._kernels.text import Int64s, Rows
 from tamis.text.checking import check_words
-from tamis.text.lexicon import Finder, Lexicon, Places
+from tamis.text.lexicon import ColumnSigns, Finder, Lexicon
 from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
-_TIDY = 1 << 22  # sums and entries that are merged at once, at least: some 60 MB
+_TIDY = 1 << 22  # the least number of sums and entries that are merged at once: about 60 MB
 
 
 def _encode_names(names: NDArray[np.object_]) -> dict[str, Any]:
-    """Names as arrays: their text in UTF-8, and the length of each."""
-    each = [name.encode() for name in names]
-    text = np.frombuffer(b"".join(each), dtype=np.uint8)
-    return {"text": text, "lengths": np.array([len(name) for name in each], dtype=np.int64)}
+    """Return names as arrays: their text in UTF-8, and the length of each."""
+    encoded = [name.encode() for name in names]
+    text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+    return {"text": text, "lengths": np.array([len(name) for name in encoded], dtype=np.int64)}
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Columns and their names."""
+    """Columns that were learned from texts. Their order is that of their names."""
 
     lexicon: Lexicon
-    columns: Words  # of each entry of the lexicon
+    columns: Int64s  # the column of each entry of the lexicon
 
     def __len__(self) -> int:
         return len(self.lexicon)
 
     @classmethod
     def sort(cls, lexicon: Lexicon) -> "Vocabulary":
-        """Columns in the order of their names."""
+        """Return columns in the order of their names."""
         columns = np.empty(len(lexicon), dtype=np.int64)
-        columns[lexicon.order()] = np.arange(len(lexicon))
+        columns[lexicon.argsort()] = np.arange(len(lexicon))
         return cls(lexicon, columns)
 
-    def find(self, lexicon: Lexicon) -> Places:
-        """The columns of the entries of another lexicon."""
+    def find(self, lexicon: Lexicon) -> ColumnSigns:
+        """Return the columns of the entries of another lexicon."""
         columns = self._finder.find(lexicon).astype(np.int32)
-        return Places(columns, np.ones(len(columns)))
+        return ColumnSigns(columns, np.ones(len(columns)))
 
     @cached_property
     def _finder(self) -> Finder:
@@ -62,21 +62,21 @@ class Vocabulary:
 
     def keep(self, columns: Mask) -> "Vocabulary":
         """Drop the columns that are not marked; the others move up."""
-        place = np.cumsum(columns) - 1
+        new_columns = np.cumsum(columns) - 1
         rows = np.flatnonzero(columns[self.columns])
-        return Vocabulary(self.lexicon.take(rows), place[self.columns[rows]])
+        return Vocabulary(self.lexicon.take(rows), new_columns[self.columns[rows]])
 
     def to_state(self) -> dict[str, Any]:
-        """The names as arrays."""
+        """Return the names as arrays."""
         return _encode_names(self.names)
 
     def __getstate__(self) -> dict[str, object]:
-        return {"lexicon": self.lexicon, "columns": self.columns}  # the finder can be made again
+        return {"lexicon": self.lexicon, "columns": self.columns}  # the finder can be recomputed
 
 
 @dataclass(frozen=True, eq=False)
 class GivenVocabulary:
-    """Terms that a user wrote, each with its column."""
+    """Columns for the terms that a user gave."""
 
     names: NDArray[np.object_]
 
@@ -85,7 +85,7 @@ class GivenVocabulary:
 
     @classmethod
     def of(cls, terms: Iterable[str] | Mapping[str, int], tokenizer: Reader) -> "GivenVocabulary":
-        """Terms in the order of their columns, or with their columns, read as texts are."""
+        """Read terms, in the order of their columns or with their columns, as texts are read."""
         if isinstance(terms, str):
             raise TypeError(f"got vocabulary={terms!r}, expected a list of terms")
         listed = check_words("the vocabulary", sorted(terms) if isinstance(terms, set | frozenset) else terms)
@@ -98,37 +98,37 @@ class GivenVocabulary:
                 "and the terms get them in their order"
             )
         names = np.empty(len(listed), dtype=object)
-        place: dict[str, str] = {}
+        term_of: dict[str, str] = {}
         for term, column in zip(listed, columns, strict=True):
             name = tokenizer.name(term)
-            if name in place:
+            if name in term_of:
                 raise ValueError(
-                    f"the terms {place[name]!r} and {term!r} are one token, {name!r}: expected each once"
+                    f"the terms {term_of[name]!r} and {term!r} are one token, {name!r}: expected each once"
                 )
-            place[name] = term
+            term_of[name] = term
             names[column] = name
         return cls(names)
 
     def to_state(self) -> dict[str, Any]:
-        """The names as arrays."""
+        """Return the names as arrays."""
         return _encode_names(self.names)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "GivenVocabulary":
-        """The vocabulary that `to_state` wrote."""
+        """Restore the vocabulary that `to_state` wrote."""
         text, ends = state["text"].tobytes(), np.cumsum(state["lengths"]).tolist()
         names = np.empty(len(ends), dtype=object)
         names[:] = [text[i:j].decode() for i, j in pairwise([0, *ends])]
         return cls(names)
 
-    def find(self, lexicon: Lexicon) -> Places:
-        """The columns of the entries of another lexicon."""
-        place = self._place
-        columns = np.array([place.get(name, -1) for name in lexicon.names.strings()], dtype=np.int32)
-        return Places(columns, np.ones(len(columns)))
+    def find(self, lexicon: Lexicon) -> ColumnSigns:
+        """Return the columns of the entries of another lexicon."""
+        column_of = self._column_of
+        columns = np.array([column_of.get(name, -1) for name in lexicon.names.strings()], dtype=np.int32)
+        return ColumnSigns(columns, np.ones(len(columns)))
 
     @cached_property
-    def _place(self) -> dict[str, int]:
+    def _column_of(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
     def keep(self, columns: Mask) -> "GivenVocabulary":
@@ -137,75 +137,75 @@ class GivenVocabulary:
 
 
 class Sums(NamedTuple):
-    """Sums over the documents of each class, one row per class; None if they are not needed."""
+    """Sums over the documents of each class, one row per class; None if it is not needed."""
 
-    document_frequency: Rows | None  # documents that have an entry
-    term_frequency: Rows | None  # occurrences of an entry
+    document_frequency: Rows | None  # number of documents that contain an entry
+    term_frequency: Rows | None  # number of occurrences of an entry
 
 
 class Gathering:
-    """Chunks as they come → one lexicon, and its sums (classes, entries).
+    """Merges chunks into one lexicon and its sums (classes, entries).
 
-    Memory is needed for the entries, not for the documents. Chunks may bring new classes.
+    The memory depends on the entries, not on the documents. Chunks may have new classes.
     """
 
     def __init__(self) -> None:
-        self.parts: list[Lexicon] = []
-        self.sums: list[Sums] = []  # of all parts but those that were merged before
+        self.lexicons: list[Lexicon] = []
+        self.sums: list[Sums] = []  # of the lexicons that are not merged yet
         self.document_frequency = self.term_frequency = np.zeros((0, 0), dtype=np.int64)
         self._merged_size = 0
 
     def add(self, lexicon: Lexicon, sums: Sums) -> None:
         """Add a chunk."""
-        self.parts.append(lexicon)
+        self.lexicons.append(lexicon)
         self.sums.append(sums)
 
-    def merge(self, always: bool = True) -> list[Words]:
-        """Merge the chunks, always or when it pays; return the new numbers of each chunk's entries."""
+    def merge(self, always: bool = True) -> list[Int64s]:
+        """Merge the chunks, always or if there are enough; return the new numbers of each chunk's entries."""
         held = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
-        held += sum(map(len, self.parts))
+        held += sum(map(len, self.lexicons))
         if not always and held <= 2 * self._merged_size + _TIDY:
             return []
-        if not any(map(len, self.parts)):
+        if not any(map(len, self.lexicons)):
             raise ValueError("empty vocabulary; perhaps the documents only contain stop words")
-        lexicon, numbers = Lexicon.merge(self.parts)
+        lexicon, numbers = Lexicon.merge(self.lexicons)
         entries = len(lexicon)
         documents, terms = (
             (list(column) for column in zip(*self.sums, strict=True)) if self.sums else ([], [])
         )
         self.document_frequency = _merge_sums(self.document_frequency, documents, numbers, entries)
         self.term_frequency = _merge_sums(self.term_frequency, terms, numbers, entries)
-        self.parts, self.sums = [lexicon], []
+        self.lexicons, self.sums = [lexicon], []
         self._merged_size = entries
         return numbers
 
 
-def _merge_sums(before: Words, sums: list[Rows | None], numbers: list[Words], entries: int) -> Words:
-    """Sums of the first part, if it was merged before, and of the others, by their new numbers."""
+def _merge_sums(before: Int64s, sums: list[Rows | None], numbers: list[Int64s], entries: int) -> Int64s:
+    """Add the sums of chunks to those merged `before`, which belong to the first lexicon, by new numbers."""
     known = [rows for rows in sums if rows is not None]
     if not known and not len(before):
         return before
     table = np.zeros((max([len(before), *(len(rows.indptr) - 1 for rows in known)]), entries), dtype=np.int64)
     if len(before):
-        kernels.move(before, numbers[0], table)
+        kernels.add_columns(before, numbers[0], table)
     for rows, number in zip(known, numbers[len(numbers) - len(known) :], strict=True):
-        kernels.add(rows, number.astype(np.int32), np.arange(len(rows.indptr) - 1), table)
+        kernels.add_rows(rows, number.astype(np.int32), np.arange(len(rows.indptr) - 1), table)
     return table
 
 
 def sum_by_class(
-    rows: Rows, entries: int, group: Words, classes: int, documents: bool = True, terms: bool = True
+    rows: Rows, entries: int, group: Int64s, classes: int, documents: bool = True, terms: bool = True
 ) -> Sums:
-    """Sum the rows of each class: `documents` and `terms` say which of the sums are needed."""
+    """Sum the rows of each class; `documents` and `terms` choose the sums."""
     flags = Rows(rows.indptr, rows.indices, np.ones(len(rows.counts))) if documents else None
     return Sums(
-        None if flags is None else kernels.condense(flags, group, classes, entries),
-        kernels.condense(rows, group, classes, entries) if terms else None,
+        None if flags is None else kernels.sum_groups(flags, group, classes, entries),
+        kernels.sum_groups(rows, group, classes, entries) if terms else None,
     )
 
 
-def class_information(having: Words, documents: Words) -> NDArray[np.float64]:
-    """The information about the class in the presence of each token (entries,), over all texts: in nats.
+def class_information(having: Int64s, documents: Int64s) -> NDArray[np.float64]:
+    """Return the information, in nats over all texts, that the presence of each token has about the class.
 
     It is the number of texts times the mutual information; twice it is the G statistic of independence.
 

@@ -1,7 +1,6 @@
-"""counts → weighted features: scikit-learn's transformers, of which those that learn are their statistic.
+"""Transformers in scikit-learn's interface from counts to weighted features. What they learn is a statistic.
 
-Rows come sparse or dense and leave as SciPy's CSR. They are never written to, nor made dense.
-
+They take sparse or dense rows and return SciPy's CSR. Rows are never written to, nor made dense.
 
 [R] Rennie, Shih, Teevan, Karger: Tackling the poor assumptions of naive Bayes text classifiers, 2003.
 [W] Wang, Manning: Baselines and bigrams: simple, good sentiment and topic classification, 2012.
@@ -35,10 +34,10 @@ _MANY = (
 
 
 class Counts(NamedTuple):
-    """Sparse rows of numbers: columns in order, each once, and no zeros. They must not be written to."""
+    """Sparse rows of numbers, with sorted, distinct columns and no zeros. They must not be written to."""
 
-    matrix: Any  # csr_array (n, d) of float64; may share memory with what the caller passed
-    dtype: np.dtype[Any]  # of the answer
+    matrix: Any  # csr_array (n, d) of float64; it may share memory with the caller's rows
+    dtype: np.dtype[Any]  # of the result
 
     @classmethod
     def of(cls, data: object, negative: bool = False) -> "Counts":
@@ -70,7 +69,7 @@ class Counts(NamedTuple):
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1]).astype(np.int64)
 
     def with_values(self, values: Array) -> Any:
-        """Other values in the same places, without zeros, in CSR of the kind configured."""
+        """Return other values for the same entries, without zeros, in CSR of the configured type."""
         rows = csr_type()(
             (values.astype(self.dtype), self.matrix.indices, self.matrix.indptr), self.matrix.shape, copy=True
         )
@@ -80,7 +79,7 @@ class Counts(NamedTuple):
 
 
 def _refuse_broken(table: Table, matrix: Any, negative: bool) -> None:
-    """Raise for the first number that is not finite, or that is below zero, naming its place."""
+    """Raise for the first number that is not finite or is negative; the message names its row and column."""
     values = matrix.data
     for wrong, said, expected in (
         (~np.isfinite(values), "Input X contains NaN or infinity", "finite numbers: drop or fill those rows"),
@@ -98,12 +97,12 @@ def _refuse_broken(table: Table, matrix: Any, negative: bool) -> None:
 
 
 class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]  # scikit-learn has no types
-    """A transformer that changes the values of entries and not their places."""
+    """A transformer that changes the values of entries, not their rows and columns."""
 
-    _negative: ClassVar[bool] = False  # whether numbers below zero are taken
+    _negative: ClassVar[bool] = False  # whether negative numbers are allowed
 
     def _check(self) -> None:
-        """Raise if a parameter is not what it can be."""
+        """Raise if a parameter is invalid."""
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
         """Learn rows, alone (`fresh`) or with those before; return the rows as they were read."""
@@ -111,7 +110,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         return self._read_first(X)
 
     def _weigh(self, counts: Counts) -> Any:
-        """The rows with their weights."""
+        """Return the weighted rows."""
         raise NotImplementedError
 
     def fit_transform(self, X: object, y: object = None) -> Any:
@@ -119,12 +118,12 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         return self._weigh(self._learn(X, y, fresh=True))
 
     def transform(self, X: object) -> Any:
-        """The weighted rows, in SciPy's CSR."""
+        """Return the weighted rows, in SciPy's CSR."""
         self._check()
         return self._weigh(self._read_next(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """The names of the columns; x0, x1, … if they have none."""
+        """Return the names of the columns; x0, x1, … if they have none."""
         if input_features is None and not hasattr(self, "feature_names_in_"):
             refuse_many_names(getattr(self, "n_features_in_", 0))
         names: NDArray[np.object_] = super().get_feature_names_out(input_features)
@@ -143,7 +142,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         return counts
 
     def describe_state(self) -> dict[str, Any]:
-        """The state that a file holds, besides the parameters."""
+        """Return the state that a file holds, besides the parameters."""
         names = getattr(self, "feature_names_in_", None)
         return {
             "width": getattr(self, "n_features_in_", None),
@@ -166,15 +165,15 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
 
 @dataclass(frozen=True, eq=False)
 class WeightState:
-    """A statistic, how its rows were sum_by_class, and what was inferred from it so far."""
+    """A statistic, whether its rows were binary, and the weights that were inferred from it so far."""
 
     statistic: Tally
-    declared: Keys  # classes that are still to come
-    binary: bool  # whether entries are counted, and not added
+    declared: Keys  # classes that were declared and may have no rows yet
+    binary: bool  # whether entries count as 1, whatever their value
     inferred: dict[object, Array] = field(default_factory=dict)
 
     def infer(self, parameter: object, compute: Callable[[], Array]) -> Array:
-        """The weights for a parameter, computed when they are first needed."""
+        """Return the weights for a parameter, computed when they are first needed."""
         weights = self.inferred.get(parameter)
         if weights is None:
             weights = compute()
@@ -237,7 +236,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
         return self
 
     def _add(self, part: Tally, declared: Keys, binary: bool, fresh: bool) -> WeightState:
-        """The state with this part added."""
+        """Return the state with the statistic of more rows added."""
         if fresh:
             return WeightState(part, declared, binary)
         before = self.state_
@@ -258,7 +257,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
 
     @property
     def state_(self) -> WeightState:
-        """The statistic, and how its rows were summed."""
+        """The statistic, and whether its rows were binary."""
         self._refuse_unfitted()
         return self._learned
 
@@ -299,7 +298,7 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
 
 
 class LogCounts(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
-    """log(1 + count): the tenth time a word is there says less than the first ([R] 4.1).
+    """log(1 + count): the tenth occurrence of a word has less weight than the first ([R] 4.1).
 
     >>> LogCounts().fit_transform([[0, 1, 3]]).toarray().round(3).tolist()
     [[0.0, 0.693, 1.386]]
@@ -321,9 +320,9 @@ class LogCounts(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg] 
 
 
 class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
-    """Rows divided by their length, so that long texts say no more than short ones ([R] 4.3).
+    """Rows divided by their length, so that long texts have no more weight than short ones ([R] 4.3).
 
-    It is scikit-learn's Normalizer, and answers with sparse rows. An empty row stays empty.
+    It is scikit-learn's Normalizer, but returns sparse rows. An empty row stays empty.
 
     >>> UnitLength().fit_transform([[3.0, 4.0], [0.0, 0.0]]).toarray().tolist()
     [[0.6, 0.8], [0.0, 0.0]]
@@ -356,11 +355,11 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
 
 
 class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
-    """Counts times how rare their columns are: scikit-learn's TfidfTransformer, which can also unlearn rows.
+    """Counts times the rarity of their columns: scikit-learn's TfidfTransformer that can also unlearn rows.
 
-    What it learns is how many rows there were and how many of them have each column; the weights follow from
-    that when asked for, so parameters may be set after `fit`. `partial_fit` of parts, in any order, is `fit`,
-    to the bit.
+    It learns the number of rows, and the number of rows that have each column. The weights are computed from
+    these when they are needed, so parameters may be set after `fit`. `partial_fit` of parts, in any order,
+    has the same result as `fit`, to the bit.
 
     >>> weights = TfIdf(idf="plain", norm=None).fit([[1, 1], [1, 0]])
     >>> weights.idf_.round(3).tolist(), weights.transform([[2, 2]]).toarray().round(3).tolist()
@@ -370,11 +369,11 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
     Parameters
     ----------
-    counts : "plain" as they are, "log" for log(1 + count) ([R] 4.1), "sublinear" for 1 + log(count)
+    counts : "plain" for the counts, "log" for log(1 + count) ([R] 4.1), "sublinear" for 1 + log(count)
     idf : "smooth" for 1 + log((1 + n) / (1 + df)), as scikit-learn; "plain" for log(n / df) ([R] 4.2); None
-        for no weights. Where scikit-learn's `smooth_idf=False` adds 1, "plain" does not: a column that all
-        rows have weighs nothing. Nor does one that was never seen, of which nothing is known
-    norm : the length that rows have: "l2", "l1", or None for what they come to
+        for no weights. scikit-learn's `smooth_idf=False` adds 1, "plain" does not: a column that all rows
+        have gets the weight 0, and so does a column that no row had
+    norm : the norm by which rows are divided: "l2", "l1", or None
     """
 
     def __init__(
@@ -398,7 +397,7 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
         return self
 
     def unlearn(self, X: object) -> Self:
-        """Forget rows that were learned: as if they had never come."""
+        """Forget rows that were learned, as if they had never been learned."""
         return self._forget(_documents(self._read_next(X)))
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
@@ -442,10 +441,10 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
 
 class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
-    """Entries times what naive Bayes makes of their columns, for a linear model of two classes ([W] 2).
+    """Entries times the log-ratios of naive Bayes, for a linear model of two classes ([W] 2).
 
-    A column weighs log((p / ‖p‖₁) / (q / ‖q‖₁)), where p is alpha and the sum of the rows of the second class
-    (in order), and q that of the first.
+    The weight of a column is log((p / ‖p‖₁) / (q / ‖q‖₁)), where p is alpha plus the sum of the rows of the
+    second class in sorted order, and q is the same for the first class.
 
     >>> weights = NaiveBayesWeights().fit([[1, 1, 0], [2, 0, 0], [0, 1, 1]], ["spam", "spam", "ham"])
     >>> np.exp(weights.log_ratio_).round(3).tolist()
@@ -456,7 +455,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
     Parameters
     ----------
     alpha : pseudo-counts of each column in each class
-    binary : whether a column is there, not how often ([W] found this better)
+    binary : whether to count each entry as 1 ([W] found this better)
     """
 
     def __init__(self, alpha: float = 1.0, binary: bool = True) -> None:
@@ -469,12 +468,12 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
         return self
 
     def partial_fit(self, X: object, y: object, classes: object = None) -> Self:
-        """Learn more rows; `classes` may name classes that are still to come, and need not."""
+        """Learn more rows; `classes` may name classes that have no rows yet."""
         self._learn(X, y, not self.__sklearn_is_fitted__(), classes)
         return self
 
     def unlearn(self, X: object, y: object) -> Self:
-        """Forget rows that were learned, with their labels: as if they had never come."""
+        """Forget rows that were learned, with their labels, as if they had never been learned."""
         counts = self._read_next(X)
         self._check()
         labels = _labels(y, counts.matrix.shape[0])
@@ -514,7 +513,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels; weights are of the second against the first."""
+        """The two labels; weights are log-ratios of the second to the first."""
         values = _classes(self.state_).values
         classes = np.array(values)
         return classes if classes.tolist() == list(values) else np.array(values, dtype=object)
@@ -558,18 +557,18 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
 
 def _documents(counts: Counts) -> Tally:
-    """The number of rows, and the number of rows that have each column."""
+    """Return the number of rows, and the number of rows that have each column."""
     rows = np.asarray(counts.matrix.shape[0], dtype=np.int64)
     return Tally(weight=Exact.from_integers(rows), total=Exact.from_integers(counts.seen))
 
 
 def _classes(learned: WeightState) -> Keys:
-    """The classes that were learned or declared, in order."""
+    """Return the classes that were learned or declared, in order."""
     return (learned.statistic.keys or Keys(())).union(learned.declared)[0]
 
 
 def _labels(y: object, rows: int) -> Labels:
-    """Labels by value, one per row."""
+    """Return the labels of the rows."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one label per row")
     keys, group = Keys.encode(column_or_1d(y, warn=True))
@@ -587,7 +586,7 @@ def _labels(y: object, rows: int) -> Labels:
 
 
 def _normalize(counts: Counts, values: Array, norm: str | None) -> Array:
-    """Values of rows of unit length, by scikit-learn, so that nobody's baseline moves."""
+    """Return the values of rows of unit length, as scikit-learn computes them to the bit."""
     if norm is None:
         return values
     matrix = type(counts.matrix)((values, counts.matrix.indices, counts.matrix.indptr), counts.matrix.shape)

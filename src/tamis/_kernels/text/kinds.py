@@ -7,64 +7,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
-Words = NDArray[np.int64]
-Digits = NDArray[np.uint64]
+Int64s = NDArray[np.int64]
+UInt64s = NDArray[np.uint64]
 Hashes = NDArray[np.uint32]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 BREAK, WORD, MARK, UNSPACED, SKIP = range(5)
-PAD = 72  # zeros after what is folded: it is read 64 bytes at a time, and 8 from any place
-GROWTH = 4  # bytes that a byte becomes at most; it is 3 as yet (tests/text/test_alphabet.py)
+PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes at once
+GROWTH = 4  # folding lengthens a text by less than this factor (tests/text/test_alphabet.py)
 LONG = 255  # marks the key of a token of eight bytes or more
-# Scatters keys; each process has its own: nobody can write a text whose tokens all fall into one place.
+# The multiplier of hashes. It is random in each process, so that nobody can write tokens that collide.
 SEED = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
-SHARE = 0xD1B54A32D192ED03  # odd, and unlike the other: what share of work a key belongs to
+SHARE = 0xD1B54A32D192ED03  # odd, and unlike SEED: the multiplier that assigns keys to shares of work
 SPACE = 0x20
 REPLACEMENT = 0xFFFD
 
 
 class Alphabet(NamedTuple):
-    """Characters. A cell: class (3 bits), bytes folded to (5; 0: itself), their place in `pool`."""
+    """A table of characters.
 
-    small: Bytes  # (128,) what an ASCII character is folded to; 0: a break
+    A cell holds a class (3 bits), and the folded form's length (5 bits; 0: unchanged) and offset in `pool`.
+    """
+
+    small: Bytes  # (128,) the folded form of each ASCII character; 0: a break
     blocks: Indices  # (4352,) the block of cells of each 256 characters
     cells: NDArray[np.uint32]  # (256 * blocks,)
     pool: Bytes  # UTF-8
-    pairs: Words  # sorted: character << 21 | mark
-    composed: Words  # what each pair is together
+    pairs: Int64s  # sorted: character << 21 | mark
+    composed: Int64s  # the composed character of each pair
 
 
-class Stems(NamedTuple):
-    """Distinct tokens, back to back, with zeros after them.
+class Tokens(NamedTuple):
+    """Tokens (words, or n-grams of characters): concatenated UTF-8 texts, followed by `PAD` zero bytes.
 
-    The key of one of up to 7 bytes is these, the first lowest, and how many in the highest.
+    The key of a token of up to 7 bytes has its bytes, the first lowest, and its length in the highest byte.
+    The key of a longer token is a hash, whose highest byte is LONG.
     """
 
     text: Bytes
-    starts: Words
-    lengths: Words
-    keys: Digits
+    starts: Int64s
+    lengths: Int64s
+    keys: UInt64s
 
 
 class TokenStream(NamedTuple):
-    """The tokens of documents by number, in the order in which they first came."""
+    """The tokens of documents as numbers; tokens are numbered by first occurrence."""
 
     numbers: Indices
-    documents: Words  # (n + 1,) the first token of each document
-    stems: Stems
+    documents: Int64s  # (n + 1,): numbers[documents[d] : documents[d + 1]] belong to document d
+    tokens: Tokens
 
 
 class Numbering(NamedTuple):
-    """Distinct keys, numbered in the order in which they first came."""
+    """The numbers of distinct keys, by first occurrence."""
 
     numbers: Indices  # of each key
-    first: Words  # where each number first came
+    first_positions: Int64s  # the first position of each number
 
 
 class Rows(NamedTuple):
-    """A sparse matrix of counts; within a row, columns are in the order in which they first came."""
+    """A sparse matrix of counts; within a row, columns are in the order of first occurrence."""
 
-    indptr: Words
+    indptr: Int64s
     indices: Indices
     counts: Floats

@@ -1,4 +1,4 @@
-"""One document → folded bytes, character by character: what the compiled folding means."""
+"""Folds one document, character by character. The compiled folding gives the same bytes."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _WHITE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 
 
 class Reader:
-    """Characters of an alphabet, looked up once each."""
+    """Folds documents by an alphabet. Each character is looked up once."""
 
     def __init__(self, alphabet: Alphabet) -> None:
         self.alphabet = alphabet
@@ -18,7 +18,7 @@ class Reader:
         self.pool = alphabet.pool.tobytes()
 
     def look(self, character: str) -> tuple[int, str]:
-        """The class of a character, and what it is folded to."""
+        """Return the class and the folded form of a character."""
         entry = self.known.get(character)
         if entry is None:
             code = ord(character)
@@ -86,7 +86,7 @@ class Reader:
                 out.append(mark)
 
     def is_short(self, token: bytes, shortest: int) -> bool:
-        """Whether a token has too few characters; those of scripts without spaces never do."""
+        """Return whether a token is too short; tokens of scripts without spaces never are."""
         if len(token) >= 4 * shortest:
             return False
         text = token.decode()

@@ -1,13 +1,13 @@
-"""The meaning of every kernel of text, in Python: arrays in, arrays out.
+"""The kernels of text in Python, which define the results of the compiled ones. They map arrays to arrays.
 
 A corpus is a buffer of UTF-8 and `offsets` (n + 1): document i lies between offsets[i] and offsets[i + 1].
-What is not UTF-8 is read byte by byte, each a break. An `Alphabet` says what a character is, and how folded:
+Each byte that is not UTF-8 is a break. An `Alphabet` has the class and the folded form of each character:
 
-    BREAK     ends a token, and is a zero byte in what is folded
+    BREAK     ends a token, and becomes a zero byte
     WORD      belongs to a word
-    MARK      belongs to the character before it, and is composed with it where Unicode has one for both
-    UNSPACED  is of a script without spaces: tokens are pairs that follow each other, or one alone
-    SKIP      is not there (soft hyphens, joiners, directions)
+    MARK      belongs to the character before it, and is composed with it where Unicode has such a character
+    UNSPACED  belongs to a script without spaces: tokens are its overlapping pairs, or a single character
+    SKIP      is ignored (soft hyphens, joiners, marks of direction)
 
 `compiled` has the same functions; `tests/kernels/test_text.py` keeps the two equal to the bit.
 """
@@ -24,15 +24,15 @@ from tamis._kernels.text.kinds import (
     SHARE,
     Alphabet,
     Bytes,
-    Digits,
     Floats,
     Hashes,
     Indices,
+    Int64s,
     Numbering,
     Rows,
-    Stems,
+    Tokens,
     TokenStream,
-    Words,
+    UInt64s,
 )
 from tamis._kernels.text.reader import Reader
 
@@ -42,24 +42,27 @@ _SEED = int(SEED)
 # ── bytes → folded bytes ──
 
 
-def fold_words(buffer: Bytes, offsets: Words, alphabet: Alphabet) -> tuple[Bytes, Words]:
-    """Each document folded, a zero for each break and between pairs; and where the documents now are."""
+def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Bytes, Int64s]:
+    """Fold documents, with a zero byte for each break and between pairs. Return bytes and offsets."""
     reader = Reader(alphabet)
     return _join([reader.words(document) for document in _documents(buffer, offsets)])
 
 
-def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: bool) -> tuple[Bytes, Words]:
-    """Each document folded, breaks and all, white space as one space; in spaces if `within` words."""
+def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: bool) -> tuple[Bytes, Int64s]:
+    """Fold documents and keep the breaks; white space becomes one space. Return bytes and offsets.
+
+    If `within`, each document begins and ends with a space, so that n-grams can stay within words.
+    """
     reader = Reader(alphabet)
     return _join([reader.characters(document, within) for document in _documents(buffer, offsets)])
 
 
-def _documents(buffer: Bytes, offsets: Words) -> list[bytes]:
+def _documents(buffer: Bytes, offsets: Int64s) -> list[bytes]:
     text = buffer.tobytes()
     return [text[i:j] for i, j in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def _join(documents: list[bytes]) -> tuple[Bytes, Words]:
+def _join(documents: list[bytes]) -> tuple[Bytes, Int64s]:
     places = np.zeros(len(documents) + 1, dtype=np.int64)
     np.cumsum([len(document) for document in documents], out=places[1:])
     return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
@@ -68,8 +71,8 @@ def _join(documents: list[bytes]) -> tuple[Bytes, Words]:
 # ── folded bytes → tokens by number ──
 
 
-def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
-    """The words between zeros, without those shorter than `shortest`; UNSPACED ones are all kept."""
+def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet) -> TokenStream:
+    """Return the words between zeros; of those shorter than `shortest`, only UNSPACED ones are kept."""
     reader = Reader(alphabet)
     return _read(
         [token for token in document.split(b"\0") if token and not reader.is_short(token, shortest)]
@@ -77,8 +80,11 @@ def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet)
     )
 
 
-def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> TokenStream:
-    """All runs of `least` to `most` characters; or within words and their spaces, short words once."""
+def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within: bool) -> TokenStream:
+    """Return all n-grams of `least` to `most` characters.
+
+    If `within`, they are n-grams of words with their surrounding spaces; a shorter word is one n-gram.
+    """
     return _read(_grams(d.decode(), least, most, within) for d in _documents(folded, offsets))
 
 
@@ -98,35 +104,35 @@ def _grams(text: str, least: int, most: int, within: bool) -> list[bytes]:
 
 
 def _read(documents: Iterable[list[bytes]]) -> TokenStream:
-    each = list(documents)
-    numbers, stems = _number([token for tokens in each for token in tokens])
-    bounds = np.cumsum([0, *(len(tokens) for tokens in each)]).astype(np.int64)
-    return TokenStream(numbers, bounds, stems)
+    token_lists = list(documents)
+    numbers, distinct = _number([token for tokens in token_lists for token in tokens])
+    bounds = np.cumsum([0, *map(len, token_lists)]).astype(np.int64)
+    return TokenStream(numbers, bounds, distinct)
 
 
-def unite(tokens: Stems) -> tuple[Indices, Stems]:
-    """Tokens some of which are the same, by number; and each of them once."""
+def number_tokens(tokens: Tokens) -> tuple[Indices, Tokens]:
+    """Number tokens, equal ones alike. Return the number of each, and the distinct tokens."""
     return _number(_tokens(tokens))
 
 
-def _number(tokens: list[bytes]) -> tuple[Indices, Stems]:
+def _number(tokens: list[bytes]) -> tuple[Indices, Tokens]:
     known: dict[bytes, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int32)
     lengths = np.array([len(token) for token in known], dtype=np.int64)
     text = np.frombuffer(b"".join(known) + bytes(PAD), dtype=np.uint8)
     keys = np.array([_key(token) for token in known], dtype=np.uint64)
-    return numbers, Stems(text, np.cumsum(lengths) - lengths, lengths, keys)
+    return numbers, Tokens(text, np.cumsum(lengths) - lengths, lengths, keys)
 
 
-def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
-    """The key of each token in this process: unique if the token is short; two long tokens may share one."""
-    tokens = _tokens(Stems(text, starts, lengths, np.zeros(0, dtype=np.uint64)))
+def make_keys(text: Bytes, starts: Int64s, lengths: Int64s) -> UInt64s:
+    """Return the key of each token, valid in this process only: unique below 8 bytes, else a hash."""
+    tokens = _tokens(Tokens(text, starts, lengths, np.zeros(0, dtype=np.uint64)))
     return np.array([_key(token) for token in tokens], dtype=np.uint64)
 
 
-def _tokens(stems: Stems) -> list[bytes]:
-    whole = stems.text.tobytes()
-    spans = zip(stems.starts.tolist(), stems.lengths.tolist(), strict=True)
+def _tokens(tokens: Tokens) -> list[bytes]:
+    whole = tokens.text.tobytes()
+    spans = zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True)
     return [whole[i : i + length] for i, length in spans]
 
 
@@ -145,16 +151,16 @@ def _key(token: bytes) -> int:
 # ── keys → numbers ──
 
 
-def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Words:
-    """Write the numbers of the keys of one share of all, and tell where each number first came."""
+def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
+    """Write the numbers of the keys of one share; return the first position of each number."""
     mine = np.flatnonzero(share_of(keys, shares) == share)
     numbering = _identify(keys[mine].tolist())
     numbers[mine] = numbering.numbers
-    return mine[numbering.first]
+    return mine[numbering.first_positions]
 
 
-def share_of(keys: Digits, shares: int) -> Words:
-    """The share that each key belongs to."""
+def share_of(keys: UInt64s, shares: int) -> Int64s:
+    """Return the share that each key belongs to."""
     return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
 
 
@@ -167,12 +173,12 @@ def _identify(things: list[int] | list[bytes]) -> Numbering:
 
 
 def slots(count: int) -> int:
-    """Bits of the places of a table of so many keys: at most half of them are taken."""
+    """Return log2 of the number of slots of a table of `count` keys: at most half of them are used."""
     return max(4, (2 * count).bit_length())
 
 
-def index(keys: Digits) -> Digits:
-    """A table to find numbers by: pairs of a key and its number plus one, from the slot of the key on."""
+def index_keys(keys: UInt64s) -> UInt64s:
+    """Build a hash table (linear probing): each slot holds a key and its position plus one, or zeros."""
     bits = slots(len(keys))
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number, key in enumerate(keys.tolist()):
@@ -187,46 +193,48 @@ def _slot(key: int, bits: int) -> int:
     return (key * _SEED & _WHOLE) >> (64 - bits)
 
 
-def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
-    """The numbers of tokens (`asked`) among those that were build_table; -1 if they have none."""
-    number = {token: k for k, token in enumerate(_tokens(stems))}
-    return np.array([number.get(token, -1) for token in _tokens(asked)], dtype=np.int32)
+def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
+    """Return the number of each `other` token among `tokens`, whose keys `table` holds; -1 if unknown."""
+    number = {token: k for k, token in enumerate(_tokens(tokens))}
+    return np.array([number.get(token, -1) for token in _tokens(other)], dtype=np.int32)
 
 
-def find_keys(table: Digits, keys: Digits) -> Indices:
-    """The numbers of keys that were build_table; -1 if they have none."""
+def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
+    """Return the number of each key in a table; -1 if it is unknown."""
     pairs = table.reshape(-1, 2)
     taken = pairs[pairs[:, 1] > 0]
     number = dict(zip(taken[:, 0].tolist(), (taken[:, 1] - np.uint64(1)).tolist(), strict=True))
     return np.array([number.get(key, -1) for key in keys.tolist()], dtype=np.int32)
 
 
-def join(
-    text: Bytes, starts: Words, lengths: Words, parts: Indices, bounds: Words, between: Bytes
-) -> tuple[Bytes, Words, Words]:
-    """Names made of tokens, the i-th of parts[bounds[i] : bounds[i + 1]]: text, starts, lengths."""
-    whole, middle = text.tobytes(), between.tobytes()
+def join_tokens(
+    text: Bytes, starts: Int64s, lengths: Int64s, numbers: Indices, bounds: Int64s, separator: Bytes
+) -> tuple[Bytes, Int64s, Int64s]:
+    """Join tokens numbers[bounds[i] : bounds[i + 1]] to the i-th name. Return text, starts, lengths."""
+    whole, middle = text.tobytes(), separator.tobytes()
     spans = list(zip(starts.tolist(), lengths.tolist(), strict=True))
     names = [
-        middle.join(whole[spans[k][0] : spans[k][0] + spans[k][1]] for k in parts[i:j].tolist())
+        middle.join(whole[spans[k][0] : spans[k][0] + spans[k][1]] for k in numbers[i:j].tolist())
         for i, j in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    places, sizes = place_names(lengths, parts, bounds, len(between))
+    places, sizes = place_names(lengths, numbers, bounds, len(separator))
     return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), places, sizes
 
 
-def place_names(lengths: Words, parts: Indices, bounds: Words, between: int) -> tuple[Words, Words]:
-    """The starts and lengths of names that are joined from parts."""
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[parts])])
-    gaps = between * np.maximum(np.diff(bounds) - 1, 0)
+def place_names(
+    lengths: Int64s, numbers: Indices, bounds: Int64s, separator_length: int
+) -> tuple[Int64s, Int64s]:
+    """Return the starts and lengths of names that are joined from tokens."""
+    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[numbers])])
+    gaps = separator_length * np.maximum(np.diff(bounds) - 1, 0)
     sizes = ends[bounds[1:]] - ends[bounds[:-1]] + gaps
     return np.cumsum(sizes) - sizes, sizes
 
 
-def pair(
-    left: Indices, left_documents: Words, right: Indices, right_documents: Words, shift: int
-) -> tuple[Digits, Words]:
-    """Keys of what is i-th on the left and (i + shift)-th on the right, of each document."""
+def make_pair_keys(
+    left: Indices, left_documents: Int64s, right: Indices, right_documents: Int64s, shift: int
+) -> tuple[UInt64s, Int64s]:
+    """Make a key of the i-th number on the left and the (i + shift)-th on the right, in each document."""
     keys: list[int] = []
     documents = np.zeros(len(right_documents), dtype=np.int64)
     for d in range(len(right_documents) - 1):
@@ -237,8 +245,8 @@ def pair(
     return np.array(keys, dtype=np.uint64), documents
 
 
-def tally(numbers: Indices, documents: Words, known: int) -> Rows:
-    """The counts of the numbers below `known` in each document."""
+def count_numbers(numbers: Indices, documents: Int64s, n_numbers: int) -> Rows:
+    """Count the numbers, which are below `n_numbers`, in each document."""
     indptr = np.zeros(len(documents), dtype=np.int64)
     indices: list[int] = []
     counts: list[float] = []
@@ -252,8 +260,8 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     return Rows(indptr, np.array(indices, dtype=np.int32), np.array(counts, dtype=np.float64))
 
 
-def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
-    """The sum of the rows of each group; within it, numbers are in the order in which they first come."""
+def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
+    """Sum the rows of each group; within a sum, numbers are in the order of their first occurrence."""
     sums: list[dict[int, float]] = [{} for _ in range(groups)]
     for d in range(len(rows.indptr) - 1):
         own = sums[group[d]]
@@ -266,9 +274,9 @@ def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
-    """Rows by column, in its order: number i goes to columns[i], times signs[i]; below zero it is left out.
+    """Move number i to columns[i], times signs[i], or drop it if that is negative; sort rows by column.
 
-    Numbers of one column are added, in their order. Columns and values are written to `moved` and `values`.
+    Values of one column are added, in their order. Columns and values are written to `moved` and `values`.
     """
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
     places, numbers = columns[rows.indices], rows.counts * signs[rows.indices]
@@ -283,16 +291,16 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values:
     return Rows(np.append(0, np.cumsum(each)).astype(np.int64), moved[:kept], values[:kept])
 
 
-def move(sums: Words, numbers: Words, table: Words) -> None:
-    """Add column i of some sums to column numbers[i] of a table of as many rows."""
+def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
+    """Add column i of `sums` to column numbers[i] of a table of as many rows."""
     rows = np.arange(len(sums))[:, None]
     np.add.at(table, (rows, numbers[None]), sums)
 
 
-def add(
-    indptr: Words, indices: Indices, counts: Floats, columns: Indices, group: Words, table: Words
+def add_rows(
+    indptr: Int64s, indices: Indices, counts: Floats, columns: Indices, group: Int64s, table: Int64s
 ) -> None:
-    """Add rows to those rows of `table` that `group` names, number i to columns[i]; below zero, nowhere."""
+    """Add row d to row group[d] of `table`, and number i to columns[i]; it is dropped if that is negative."""
     rows, moved = np.repeat(group, np.diff(indptr)), columns[indices]
     kept = moved >= 0
     np.add.at(table, (rows[kept], moved[kept]), counts[kept].astype(np.int64))
@@ -301,15 +309,15 @@ def add(
 # ── tokens → hashes ──
 
 
-def hashes(text: Bytes, starts: Words, lengths: Words, seed: int) -> Hashes:
-    """MurmurHash3 of each token, 32 bits: what scikit-learn and Vowpal Wabbit hash by."""
+def hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: int) -> Hashes:
+    """Return the 32-bit MurmurHash3 of each token, which scikit-learn and Vowpal Wabbit use, too."""
     whole = text.tobytes()
     spans = zip(starts.tolist(), lengths.tolist(), strict=True)
     return np.array([murmur(whole[i : i + length], seed) for i, length in spans], dtype=np.uint32)
 
 
 def murmur(token: bytes, seed: int) -> int:
-    """MurmurHash3 (Appleby, public domain) of one token."""
+    """Return the MurmurHash3 (Appleby, public domain) of one token."""
     state = seed
     for k in range(0, len(token) - 3, 4):
         state ^= _scramble(int.from_bytes(token[k : k + 4], "little"))

@@ -1,4 +1,4 @@
-"""UTF-8 ↔ characters, one at a time."""
+"""Reads and writes UTF-8, one character at a time."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from tamis._kernels.jit import part
 from tamis._kernels.text.compiled.machine import U
-from tamis._kernels.text.kinds import SPACE, Bytes, Words
+from tamis._kernels.text.kinds import SPACE, Bytes, Int64s
 
 
 @part
 def character(buffer: Bytes, place: int, stop: int) -> Any:
-    """The character at `place` and its length in bytes; -1 for a byte that is not UTF-8."""
+    """Return the character at `place` and its length in bytes; -1 for a byte that is not UTF-8."""
     lead = np.int64(buffer[U(place)])
     if lead < 0x80:
         return lead, 1
@@ -37,7 +37,7 @@ def character(buffer: Bytes, place: int, stop: int) -> Any:
 
 @part
 def is_space(code: int) -> bool:
-    """Whether a character is white."""
+    """Return whether a character is white space."""
     if code < 0x80:
         return code == SPACE or 9 <= code <= 13 or 28 <= code <= 31
     if code < 0x2000:
@@ -47,13 +47,13 @@ def is_space(code: int) -> bool:
 
 @part
 def cell_of(blocks: Any, cells: Any, code: int) -> Any:
-    """The cell of a character."""
+    """Return the cell of a character."""
     return np.int64(cells[U(np.int64(blocks[U(code >> 8)]) * 256 + (code & 255))])
 
 
 @part
 def put(out: Any, w: int, code: int) -> int:
-    """Write a character; where the next one goes."""
+    """Write a character; return the offset after it."""
     if code < 0x80:
         out[w] = code
         return w + 1
@@ -70,7 +70,7 @@ def put(out: Any, w: int, code: int) -> int:
 
 @part
 def _find_last(out: Any, w: int) -> int:
-    """The start of the last character written."""
+    """Return the offset of the last character written."""
     w -= 1
     while out[w] & 0xC0 == 0x80:
         w -= 1
@@ -78,8 +78,8 @@ def _find_last(out: Any, w: int) -> int:
 
 
 @part
-def compose(out: Any, w: int, mark: int, pairs: Words, composed: Words) -> int:
-    """Write what the last character and a mark are together; where the next goes, -1 if they stay two."""
+def compose(out: Any, w: int, mark: int, pairs: Int64s, composed: Int64s) -> int:
+    """Compose the last character with a mark; return the offset after it, or -1 if they do not compose."""
     start = _find_last(out, w)
     letter, _ = character(out, start, w)
     key = letter << 21 | mark
@@ -91,7 +91,7 @@ def compose(out: Any, w: int, mark: int, pairs: Words, composed: Words) -> int:
 
 @part
 def write(out: Any, w: int, buffer: Bytes, i: int, length: int, cell: int, pool: Bytes) -> int:
-    """Write what a character is folded to; where the next one goes."""
+    """Write the folded form of a character; return the offset after it."""
     many = cell >> 3 & 31
     if many == 0:
         for k in range(length):

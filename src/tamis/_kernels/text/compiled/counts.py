@@ -1,4 +1,4 @@
-"""numbers of tokens → phrases, rows of counts and sums."""
+"""Turns numbers of tokens into keys of pairs, rows of counts, and sums."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ from tamis._kernels.jit import (
     part,
 )
 from tamis._kernels.text.compiled.machine import ONE, U
-from tamis._kernels.text.kinds import Digits, Floats, Indices, Rows, Words
+from tamis._kernels.text.kinds import Floats, Indices, Int64s, Rows, UInt64s
 
-_FEW = 24  # words that are sorted sooner by hand
+_FEW = 24  # for fewer words, insertion sort is faster
 _LAST = U(0xFF)
 _LOW = U(0xFFFFFFFF)
 
 
 @kernel(INDICES_1D, WORDS_1D, INDICES_1D, WORDS_1D, INTEGER, DIGITS_OUT_1D, WORDS_OUT_1D)
-def _pair(
+def _make_pair_keys(
     left: Any,
-    left_documents: Words,
+    left_documents: Int64s,
     right: Any,
-    right_documents: Words,
+    right_documents: Int64s,
     shift: int,
     keys: Any,
     documents: Any,
@@ -48,17 +48,19 @@ def _pair(
     return total
 
 
-def pair(
-    left: Indices, left_documents: Words, right: Indices, right_documents: Words, shift: int
-) -> tuple[Digits, Words]:
+def make_pair_keys(
+    left: Indices, left_documents: Int64s, right: Indices, right_documents: Int64s, shift: int
+) -> tuple[UInt64s, Int64s]:
     keys, documents = np.empty(len(right), dtype=np.uint64), np.zeros(len(right_documents), dtype=np.int64)
-    total = _pair(left, left_documents, right, right_documents, shift, keys, documents)
+    total = _make_pair_keys(left, left_documents, right, right_documents, shift, keys, documents)
     return keys[:total], documents
 
 
 @kernel(INDICES_1D, WORDS_1D, INTEGER, WORDS_OUT_1D, INDICES_OUT_1D, FLOATS_OUT_1D)
-def _tally(numbers: Any, documents: Words, known: int, indptr: Any, indices: Any, counts: Any) -> int:
-    where = np.full(known, -1, dtype=np.int64)  # the entry that last counted each number
+def _count_numbers(
+    numbers: Any, documents: Int64s, n_numbers: int, indptr: Any, indices: Any, counts: Any
+) -> int:
+    where = np.full(n_numbers, -1, dtype=np.int64)  # the entry that last counted each number
     total = 0
     for document in range(len(documents) - 1):
         begun = total
@@ -76,10 +78,10 @@ def _tally(numbers: Any, documents: Words, known: int, indptr: Any, indices: Any
     return total
 
 
-def tally(numbers: Indices, documents: Words, known: int) -> Rows:
+def count_numbers(numbers: Indices, documents: Int64s, n_numbers: int) -> Rows:
     indptr = np.zeros(len(documents), dtype=np.int64)
     indices, counts = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers))
-    total = _tally(numbers, documents, known, indptr, indices, counts)
+    total = _count_numbers(numbers, documents, n_numbers, indptr, indices, counts)
     return Rows(indptr, indices[:total], counts[:total])
 
 
@@ -94,18 +96,18 @@ def tally(numbers: Indices, documents: Words, known: int) -> Rows:
     INDICES_OUT_1D,
     FLOATS_OUT_1D,
 )
-def _condense(
-    indptr: Words,
+def _sum_groups(
+    indptr: Int64s,
     indices: Any,
     counts: Any,
-    order: Words,
-    bounds: Words,
-    known: int,
+    order: Int64s,
+    bounds: Int64s,
+    n_numbers: int,
     ends: Any,
     numbers: Any,
     values: Any,
 ) -> int:
-    where = np.full(known, -1, dtype=np.int64)  # the entry that last counted each number
+    where = np.full(n_numbers, -1, dtype=np.int64)  # the entry that last counted each number
     total = 0
     for group in range(len(bounds) - 1):
         begun = total
@@ -124,18 +126,18 @@ def _condense(
     return total
 
 
-def condense(rows: Rows, group: Words, groups: int, known: int) -> Rows:
+def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
     order = np.argsort(group, kind="stable")
     bounds = np.append(0, np.cumsum(np.bincount(group, minlength=groups))).astype(np.int64)
     ends = np.zeros(groups + 1, dtype=np.int64)
     numbers, values = np.empty(len(rows.indices), dtype=np.int32), np.empty(len(rows.indices))
-    total = _condense(*rows, order, bounds, known, ends, numbers, values)
+    total = _sum_groups(*rows, order, bounds, n_numbers, ends, numbers, values)
     return Rows(ends, numbers[:total].copy(), values[:total].copy())
 
 
 @part
 def _sort(words: Any, other: Any, count: int, digits: int) -> Any:
-    """Sort by the upper half of each word, eight bits at a time; where the sorted words are."""
+    """Sort by the upper half of each word, eight bits at a time; return both arrays, the sorted one first."""
     if count < _FEW:
         for k in range(1, count):
             word = words[k]
@@ -173,7 +175,7 @@ def _sort(words: Any, other: Any, count: int, digits: int) -> Any:
     FLOATS_OUT_1D,
 )
 def _arrange(
-    indptr: Words,
+    indptr: Int64s,
     indices: Any,
     counts: Any,
     columns: Any,
@@ -222,14 +224,14 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, positions: Indices, val
 
 
 @kernel(WORDS, WORDS_1D, WORDS_OUT)
-def move(sums: Any, numbers: Words, table: Any) -> None:
+def add_columns(sums: Any, numbers: Int64s, table: Any) -> None:
     for row in range(len(sums)):
         for k in range(len(numbers)):
             table[U(row), U(numbers[U(k)])] += sums[U(row), U(k)]
 
 
 @kernel(WORDS_1D, INDICES_1D, FLOATS_1D, INDICES_1D, WORDS_1D, WORDS_OUT)
-def add(indptr: Words, indices: Any, counts: Any, columns: Any, group: Words, table: Any) -> None:
+def add_rows(indptr: Int64s, indices: Any, counts: Any, columns: Any, group: Int64s, table: Any) -> None:
     for document in range(len(indptr) - 1):
         row = table[group[document]]
         for entry in range(indptr[document], indptr[document + 1]):

@@ -1,4 +1,4 @@
-"""bytes → folded bytes."""
+"""Folds the characters of documents."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from tamis._kernels.text.kinds import (
     UNSPACED,
     Alphabet,
     Bytes,
-    Words,
+    Int64s,
 )
 
 
@@ -41,8 +41,8 @@ def _mark(
     length: int,
     cell: int,
     pool: Bytes,
-    pairs: Words,
-    composed: Words,
+    pairs: Int64s,
+    composed: Int64s,
     alone: bool,
 ) -> int:
     """Write a mark together with the character before it, or by itself if it may stand `alone`."""
@@ -75,13 +75,13 @@ def _mark(
 )
 def _fold_words(
     buffer: Bytes,
-    offsets: Words,
+    offsets: Int64s,
     small: Bytes,
     blocks: Any,
     cells: Any,
     pool: Bytes,
-    pairs: Words,
-    composed: Words,
+    pairs: Int64s,
+    composed: Int64s,
     out: Any,
     places: Any,
 ) -> int:
@@ -89,7 +89,7 @@ def _fold_words(
     for document in range(len(offsets) - 1):
         i, stop = offsets[document], offsets[document + 1]
         begun = w
-        run, before = 0, 0  # characters of a script without spaces in a row; where the last of them begins
+        run, before = 0, 0  # number of UNSPACED characters in a row; offset of the last of them
         while i < stop:
             if run == 0:
                 while i + 8 <= stop and eight(buffer, i) & HIGHS == 0:
@@ -160,12 +160,12 @@ def _fold_words(
 )
 def _fold_characters(
     buffer: Bytes,
-    offsets: Words,
+    offsets: Int64s,
     blocks: Any,
     cells: Any,
     pool: Bytes,
-    pairs: Words,
-    composed: Words,
+    pairs: Int64s,
+    composed: Int64s,
     within: bool,
     out: Any,
     places: Any,
@@ -200,20 +200,20 @@ def _fold_characters(
     return w
 
 
-def fold_words(buffer: Bytes, offsets: Words, alphabet: Alphabet) -> tuple[Bytes, Words]:
+def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Bytes, Int64s]:
     out, places = _room(buffer, offsets)
     end = _fold_words(buffer, offsets, *alphabet, out, places)
     return _pad(out, end), places
 
 
-def fold_characters(buffer: Bytes, offsets: Words, alphabet: Alphabet, within: bool) -> tuple[Bytes, Words]:
+def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: bool) -> tuple[Bytes, Int64s]:
     out, places = _room(buffer, offsets)
     end = _fold_characters(buffer, offsets, *alphabet[1:], within, out, places)
     return _pad(out, end), places
 
 
-def _room(buffer: Bytes, offsets: Words) -> tuple[Bytes, Words]:
-    # No character grows more than this (tests/text/test_alphabet.py); room that is not used is never touched.
+def _room(buffer: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
+    # No character grows more than this (tests/text/test_alphabet.py); unused memory is never touched.
     return np.empty(GROWTH * len(buffer) + 2 * len(offsets) + PAD, dtype=np.uint8), np.zeros(
         len(offsets), dtype=np.int64
     )

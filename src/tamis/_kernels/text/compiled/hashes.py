@@ -1,4 +1,4 @@
-"""tokens → MurmurHash3."""
+"""Hashes tokens by MurmurHash3."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 
 from tamis._kernels.jit import BYTES_1D, WORDS_1D, kernel, part
 from tamis._kernels.text.compiled.machine import ONE, U, eight
-from tamis._kernels.text.kinds import Bytes, Hashes, Words
+from tamis._kernels.text.kinds import Bytes, Hashes, Int64s
 
 
 @part
@@ -21,7 +21,7 @@ def _scramble(word: np.uint32) -> np.uint32:
 
 
 @kernel(BYTES_1D, WORDS_1D, WORDS_1D, numba.uint32, numba.types.Array(numba.uint32, 1, "C"))
-def _hashes(text: Bytes, starts: Words, lengths: Words, seed: Any, out: Any) -> None:
+def _hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: Any, out: Any) -> None:
     for token in range(len(starts)):
         start, length = starts[token], lengths[token]
         state = np.uint32(seed)
@@ -38,7 +38,7 @@ def _hashes(text: Bytes, starts: Words, lengths: Words, seed: Any, out: Any) -> 
         out[token] = np.uint32(state ^ state >> np.uint32(16))
 
 
-def hashes(text: Bytes, starts: Words, lengths: Words, seed: int) -> Hashes:
+def hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: int) -> Hashes:
     out = np.empty(len(starts), dtype=np.uint32)
-    _hashes(text, starts, lengths, np.uint32(seed), out)
+    _hash_tokens(text, starts, lengths, np.uint32(seed), out)
     return out

@@ -1,4 +1,4 @@
-"""Instructions for compiled code: eight bytes from any place, the lowest bit of a word."""
+"""Instructions for compiled code: read eight bytes at any offset, find the lowest bit of a word."""
 
 from typing import Any
 
@@ -42,6 +42,6 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(64).as_pointer())
 
 
-eight: Any = intrinsic(_eight)  # (text, place): eight bytes, the first lowest; they need not be aligned
+eight: Any = intrinsic(_eight)  # (text, place): read eight bytes, little-endian and not aligned
 store: Any = intrinsic(_store)  # (text, place, value): write them
-lowest: Any = intrinsic(_lowest)  # (bits): the place of the lowest bit that is set
+lowest: Any = intrinsic(_lowest)  # (bits): the index of the lowest bit that is set

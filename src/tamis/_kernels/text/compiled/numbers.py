@@ -1,4 +1,4 @@
-"""keys → numbers; tokens found among those that are known; names joined of tokens."""
+"""Numbers keys, finds tokens among known ones, and joins tokens to names."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ from tamis._kernels.jit import (
 )
 from tamis._kernels.text.compiled.machine import U, eight, store
 from tamis._kernels.text.compiled.tables import LONG_KEY, build_table, enter, is_same, share_of, slot
-from tamis._kernels.text.kinds import PAD, SEED, Bytes, Digits, Indices, Stems, Words
+from tamis._kernels.text.kinds import PAD, SEED, Bytes, Indices, Int64s, Tokens, UInt64s
 from tamis._kernels.text.reference import place_names, slots
 
 _LEAST_SLOTS = 14  # bits
 
 
 @kernel(DIGITS_1D, INTEGER, INTEGER, INTEGER, DIGIT, INDICES_OUT_1D)
-def _identify_keys(keys: Digits, share: int, shares: int, bits: int, seed: Any, numbers: Any) -> Words:
+def _number_keys(keys: UInt64s, share: int, shares: int, bits: int, seed: Any, numbers: Any) -> Int64s:
     first = np.empty(1 << (bits - 1), dtype=np.int64)
     table = np.zeros(2 << bits, dtype=np.uint64)
     known = 0
@@ -59,12 +59,12 @@ def _identify_keys(keys: Digits, share: int, shares: int, bits: int, seed: Any, 
     return first[:known].copy()
 
 
-def identify_keys(keys: Digits, numbers: Indices, share: int, shares: int) -> Words:
+def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
     bits = max(_LEAST_SLOTS, slots(len(keys) // (2 * shares)))  # phrases are mostly new: a table grows once
-    return _identify_keys(keys, share, shares, bits, SEED, numbers)
+    return _number_keys(keys, share, shares, bits, SEED, numbers)
 
 
-def index(keys: Digits) -> Digits:
+def index_keys(keys: UInt64s) -> UInt64s:
     return build_table(keys, len(keys), slots(len(keys)), SEED)
 
 
@@ -81,17 +81,17 @@ def index(keys: Digits) -> Digits:
     DIGITS_1D,
     INDICES_OUT_1D,
 )
-def _find(
-    table: Digits,
+def _find_tokens(
+    table: UInt64s,
     bits: int,
     seed: Any,
     known: Bytes,
-    starts: Words,
-    lengths: Words,
+    starts: Int64s,
+    lengths: Int64s,
     text: Bytes,
-    places: Words,
-    sizes: Words,
-    keys: Digits,
+    places: Int64s,
+    sizes: Int64s,
+    keys: UInt64s,
     numbers: Any,
 ) -> None:
     for token in range(len(keys)):
@@ -111,15 +111,15 @@ def _find(
         numbers[U(token)] = number
 
 
-def find(table: Digits, stems: Stems, asked: Stems) -> Indices:
-    numbers = np.empty(len(asked.keys), dtype=np.int32)
+def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
+    numbers = np.empty(len(other.keys), dtype=np.int32)
     bits = (len(table) // 2).bit_length() - 1
-    _find(table, bits, SEED, stems.text, stems.starts, stems.lengths, *asked, numbers)
+    _find_tokens(table, bits, SEED, tokens.text, tokens.starts, tokens.lengths, *other, numbers)
     return numbers
 
 
 @kernel(DIGITS_1D, INTEGER, DIGIT, DIGITS_1D, INDICES_OUT_1D)
-def _find_keys(table: Digits, bits: int, seed: Any, keys: Digits, numbers: Any) -> None:
+def _find_keys(table: UInt64s, bits: int, seed: Any, keys: UInt64s, numbers: Any) -> None:
     for token in range(len(keys)):
         at = slot(keys[U(token)], bits, seed)
         number = np.int64(table[U(2 * at + 1)]) - 1
@@ -129,31 +129,31 @@ def _find_keys(table: Digits, bits: int, seed: Any, keys: Digits, numbers: Any) 
         numbers[U(token)] = number
 
 
-def find_keys(table: Digits, keys: Digits) -> Indices:
+def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
     numbers = np.empty(len(keys), dtype=np.int32)
     _find_keys(table, (len(table) // 2).bit_length() - 1, SEED, keys, numbers)
     return numbers
 
 
 @kernel(BYTES_1D, WORDS_1D, WORDS_1D, INDICES_1D, WORDS_1D, BYTES_1D, WORDS_1D, BYTES_OUT_1D)
-def _join(
+def _join_tokens(
     text: Bytes,
-    starts: Words,
-    lengths: Words,
-    parts: Any,
-    bounds: Words,
-    between: Bytes,
-    places: Words,
+    starts: Int64s,
+    lengths: Int64s,
+    numbers: Any,
+    bounds: Int64s,
+    separator: Bytes,
+    places: Int64s,
     out: Any,
 ) -> None:
     for name in range(len(bounds) - 1):
         w = places[name]
         for k in range(bounds[name], bounds[name + 1]):
             if k > bounds[name]:
-                for b in range(len(between)):
-                    out[U(w)] = between[b]
+                for b in range(len(separator)):
+                    out[U(w)] = separator[b]
                     w += 1
-            start, length = starts[parts[U(k)]], lengths[parts[U(k)]]
+            start, length = starts[numbers[U(k)]], lengths[numbers[U(k)]]
             for b in range(length >> 3):
                 store(out, w + 8 * b, eight(text, start + 8 * b))
             for b in range(length & ~7, length):
@@ -161,10 +161,10 @@ def _join(
             w += length
 
 
-def join(
-    text: Bytes, starts: Words, lengths: Words, parts: Indices, bounds: Words, between: Bytes
-) -> tuple[Bytes, Words, Words]:
-    places, sizes = place_names(lengths, parts, bounds, len(between))
+def join_tokens(
+    text: Bytes, starts: Int64s, lengths: Int64s, numbers: Indices, bounds: Int64s, separator: Bytes
+) -> tuple[Bytes, Int64s, Int64s]:
+    places, sizes = place_names(lengths, numbers, bounds, len(separator))
     out = np.zeros(int(sizes.sum()) + PAD, dtype=np.uint8)
-    _join(text, starts, lengths, parts, bounds, between, places, out)
+    _join_tokens(text, starts, lengths, numbers, bounds, separator, places, out)
     return out, places, sizes

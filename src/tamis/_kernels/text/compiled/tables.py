@@ -1,6 +1,6 @@
-"""A token → its number, by a table of keys; new ones are copied to a text of their own.
+"""Maps tokens to numbers by a hash table of keys; new tokens are copied to a text of their own.
 
-A table is pairs of a key and its number plus one, each in the first free place from the slot of its key on.
+Each slot of a table holds a key and its number plus one. A key is in the first slot that was free for it.
 """
 
 from typing import Any
@@ -9,18 +9,18 @@ import numpy as np
 
 from tamis._kernels.jit import BYTES_1D, DIGIT, DIGITS_1D, DIGITS_OUT_1D, INTEGER, WORDS_1D, kernel, part
 from tamis._kernels.text.compiled.machine import ONE, U, eight
-from tamis._kernels.text.kinds import LONG, PAD, SEED, SHARE, Bytes, Digits, Stems, Words
+from tamis._kernels.text.kinds import LONG, PAD, SEED, SHARE, Bytes, Int64s, Tokens, UInt64s
 
 LONG_KEY = U(LONG << 56)
-COUNT, USED = 0, 1  # places in a state: how many tokens are known, how long their text is
-_LEAST_SLOTS, _SPARE = 8, 64  # bits of a table at least; bytes of text for each of its slots
+COUNT, USED = 0, 1  # indices in `Known.state`: the number of known tokens, the length of their text
+_LEAST_SLOTS, _SPARE = 8, 64  # log2 of the least number of slots; bytes of text per slot
 _SHARE = U(SHARE)
 _BYTE = U(8)
 
 
 @part
 def key_of(text: Bytes, start: int, length: int, seed: Any) -> Any:
-    """The key of a token."""
+    """Return the key of a token."""
     if length < 8:
         return (eight(text, start) & ((ONE << U(8 * length)) - ONE)) | U(length) << U(56)
     key = U(length) * seed
@@ -33,19 +33,19 @@ def key_of(text: Bytes, start: int, length: int, seed: Any) -> Any:
 
 @part
 def slot(key: Any, bits: int, seed: Any) -> Any:
-    """The first slot to search for a key."""
+    """Return the first slot to search for a key."""
     return np.int64(key * seed >> U(64 - bits))
 
 
 @part
 def share_of(key: Any, shares: int) -> Any:
-    """The share of work that a key belongs to."""
+    """Return the share of work that a key belongs to."""
     return np.int64(key * _SHARE >> U(40)) % shares
 
 
 @part
 def is_same(text: Bytes, start: int, other: Bytes, place: int, length: int) -> Any:
-    """Whether two tokens of eight bytes or more have the same bytes."""
+    """Return whether two tokens of eight bytes or more have the same bytes."""
     for k in range(length >> 3):
         if eight(text, start + 8 * k) != eight(other, place + 8 * k):
             return False
@@ -54,7 +54,7 @@ def is_same(text: Bytes, start: int, other: Bytes, place: int, length: int) -> A
 
 @part
 def enter(table: Any, bits: int, key: Any, number: int, seed: Any) -> None:
-    """Give a key a number."""
+    """Insert a key with its number."""
     at = slot(key, bits, seed)
     while table[U(2 * at + 1)] != 0:
         at = (at + 1) & ((1 << bits) - 1)
@@ -63,8 +63,8 @@ def enter(table: Any, bits: int, key: Any, number: int, seed: Any) -> None:
 
 
 @kernel(DIGITS_1D, INTEGER, INTEGER, DIGIT)
-def build_table(keys: Digits, count: int, bits: int, seed: Any) -> Digits:
-    """A table of the first keys."""
+def build_table(keys: UInt64s, count: int, bits: int, seed: Any) -> UInt64s:
+    """Build a table of the first `count` keys."""
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number in range(count):
         enter(table, bits, keys[U(number)], number, seed)
@@ -72,19 +72,19 @@ def build_table(keys: Digits, count: int, bits: int, seed: Any) -> Digits:
 
 
 @kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGIT, DIGITS_OUT_1D)
-def _keys(text: Bytes, starts: Words, lengths: Words, seed: Any, out: Any) -> None:
+def _make_keys(text: Bytes, starts: Int64s, lengths: Int64s, seed: Any, out: Any) -> None:
     for token in range(len(starts)):
         out[token] = key_of(text, starts[token], lengths[token], seed)
 
 
-def keys(text: Bytes, starts: Words, lengths: Words) -> Digits:
+def make_keys(text: Bytes, starts: Int64s, lengths: Int64s) -> UInt64s:
     out = np.empty(len(starts), dtype=np.uint64)
-    _keys(text, starts, lengths, SEED, out)
+    _make_keys(text, starts, lengths, SEED, out)
     return out
 
 
 class Known:
-    """Tokens that are known, and room for more. Kernels cannot widen what they write to: they ask for it."""
+    """The known tokens, and room for more. A kernel that needs more room returns, and `widen` provides it."""
 
     def __init__(self, size: int) -> None:
         self.bits = max(_LEAST_SLOTS, (size // _SPARE).bit_length())
@@ -96,11 +96,11 @@ class Known:
         self.state = np.zeros(2, dtype=np.int64)
 
     def arrays(self) -> tuple[Any, ...]:
-        """The arrays, as kernels take them."""
+        """Return the arguments that kernels take."""
         return self.table, self.bits, self.text, self.starts, self.lengths, self.keys, self.state
 
     def widen(self, longest: int) -> None:
-        """Twice the room, and enough for one token so long."""
+        """Double the room, and provide enough for one token of length `longest`."""
         self.bits += 1
         half = 1 << (self.bits - 1)
         self.table = build_table(self.keys, int(self.state[COUNT]), self.bits, SEED)
@@ -108,12 +108,12 @@ class Known:
         self.starts, self.lengths = _wider(self.starts, half), _wider(self.lengths, half)
         self.keys = _wider(self.keys, half)
 
-    def stems(self) -> Stems:
-        """The tokens, without unused room, and with zeros after the text."""
+    def tokens(self) -> Tokens:
+        """Return the tokens, without unused room."""
         count, used = int(self.state[COUNT]), int(self.state[USED])
         text = np.zeros(used + PAD, dtype=np.uint8)
         text[:used] = self.text[:used]
-        return Stems(text, self.starts[:count].copy(), self.lengths[:count].copy(), self.keys[:count].copy())
+        return Tokens(text, self.starts[:count].copy(), self.lengths[:count].copy(), self.keys[:count].copy())
 
 
 def _wider(array: Any, size: int) -> Any:

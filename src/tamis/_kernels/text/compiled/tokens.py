@@ -1,4 +1,4 @@
-"""folded bytes → tokens by number, 64 bytes at a time."""
+"""Finds tokens in folded bytes, 64 bytes at a time, and numbers them."""
 
 from typing import Any
 
@@ -30,21 +30,21 @@ from tamis._kernels.text.kinds import (
     UNSPACED,
     Alphabet,
     Bytes,
-    Digits,
     Indices,
-    Stems,
+    Int64s,
+    Tokens,
     TokenStream,
-    Words,
+    UInt64s,
 )
 
-# A table, its bits, the text of tokens, their starts, lengths and keys, and how far it all is filled.
+# A table, log2 of its slots, the text of tokens, their starts, lengths and keys, and the counts of `Known`.
 _KNOWN = (DIGITS_OUT_1D, INTEGER, BYTES_OUT_1D, WORDS_OUT_1D, WORDS_OUT_1D, DIGITS_OUT_1D, WORDS_OUT_1D)
 _GATHER = U(0x0102040810204080)  # times eight bytes of 0 or 1: their bits, in the highest byte
 
 
 @part
 def _is_short(text: Bytes, start: int, length: int, shortest: int, blocks: Any, cells: Any) -> Any:
-    """Whether a token has too few characters; those of scripts without spaces never do."""
+    """Return whether a token is too short; tokens of scripts without spaces never are."""
     count = 0
     for k in range(start, start + length):
         count += text[U(k)] & 0xC0 != 0x80
@@ -68,7 +68,7 @@ def _is_short(text: Bytes, start: int, length: int, shortest: int, blocks: Any, 
 )
 def _scan(
     folded: Bytes,
-    offsets: Words,
+    offsets: Int64s,
     shortest: int,
     blocks: Any,
     cells: Any,
@@ -83,7 +83,7 @@ def _scan(
         i, stop = offsets[document], offsets[document + 1]
         carry, start = U(0), i
         while i < stop or carry:
-            inside = U(0)  # a bit for each of 64 bytes: is it of a token
+            inside = U(0)  # one bit per byte: whether it belongs to a token
             if i < stop:
                 for k in range(8):
                     word = eight(folded, i + 8 * k)
@@ -102,7 +102,7 @@ def _scan(
                 length = i + at - start
                 key = key_of(folded, start, length, seed)
                 short = length < shortest
-                if length < 4 * shortest and (length > 7 or key & HIGHS != 0):  # asked for few tokens: a call
+                if length < 4 * shortest and (length > 7 or key & HIGHS != 0):  # few tokens need this call
                     short = _is_short(folded, start, length, shortest, blocks, cells)
                 if not short:
                     starts[U(total)] = start
@@ -114,22 +114,24 @@ def _scan(
     return total
 
 
-def read_words(folded: Bytes, offsets: Words, shortest: int, alphabet: Alphabet) -> TokenStream:
+def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet) -> TokenStream:
     room = (len(folded) + len(offsets)) // 2 + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     total = _scan(
         folded, offsets, shortest, alphabet.blocks, alphabet.cells, SEED, starts, lengths, keys, documents
     )
-    numbers, stems = unite(Stems(folded, starts[:total], lengths[:total], keys[:total]), len(folded))
-    return TokenStream(numbers, documents, stems)
+    numbers, tokens = number_tokens(
+        Tokens(folded, starts[:total], lengths[:total], keys[:total]), len(folded)
+    )
+    return TokenStream(numbers, documents, tokens)
 
 
 @part
 def _slide(
     folded: Bytes, start: int, stop: int, n: int, seed: Any, starts: Any, lengths: Any, keys: Any, total: int
 ) -> tuple[int, int]:
-    """All runs of n characters of a stretch, or itself if it is shorter; how many, and its characters."""
+    """Write the n-grams of a stretch, or itself if it is shorter; return the total and its length."""
     first = last = start
     count = 0
     while last < stop:
@@ -163,7 +165,7 @@ def _slide(
 )
 def _grams(
     folded: Bytes,
-    offsets: Words,
+    offsets: Int64s,
     least: int,
     most: int,
     within: bool,
@@ -183,7 +185,7 @@ def _grams(
                 if count < n:
                     total = before
                     break
-        while within and i + 1 < stop:  # from a space to the next
+        while within and i + 1 < stop:  # from one space to the next
             end = i + 1
             while folded[U(end)] != SPACE:
                 end += 1
@@ -196,25 +198,29 @@ def _grams(
     return total
 
 
-def read_grams(folded: Bytes, offsets: Words, least: int, most: int, within: bool) -> TokenStream:
-    most = min(most, max(least, int(np.diff(offsets).max(initial=0))))  # no run is longer than its document
+def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within: bool) -> TokenStream:
+    most = min(
+        most, max(least, int(np.diff(offsets).max(initial=0)))
+    )  # no n-gram is longer than its document
     room = (most - least + 1) * (2 * (len(folded) - PAD) if within else len(folded) - PAD) + 1
     starts, lengths = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     keys, documents = np.empty(room, dtype=np.uint64), np.zeros(len(offsets), dtype=np.int64)
     total = _grams(folded, offsets, least, most, within, SEED, starts, lengths, keys, documents)
-    numbers, stems = unite(Stems(folded, starts[:total], lengths[:total], keys[:total]), len(folded))
-    return TokenStream(numbers, documents, stems)
+    numbers, tokens = number_tokens(
+        Tokens(folded, starts[:total], lengths[:total], keys[:total]), len(folded)
+    )
+    return TokenStream(numbers, documents, tokens)
 
 
-# ── tokens → numbers, in the order in which they first come ──
+# ── tokens → numbers, by first occurrence ──
 
 
 @kernel(BYTES_1D, WORDS_1D, WORDS_1D, DIGITS_1D, INTEGER, DIGIT, *_KNOWN, INDICES_OUT_1D)
-def _unite(
+def _number_tokens(
     text: Bytes,
-    places: Words,
-    sizes: Words,
-    given: Digits,
+    places: Int64s,
+    sizes: Int64s,
+    given: UInt64s,
     first: int,
     seed: Any,
     table: Any,
@@ -226,7 +232,7 @@ def _unite(
     state: Any,
     numbers: Any,
 ) -> int:
-    """Number tokens from `first` on, until there is no room for one: how far it came.
+    """Number tokens from `first` on, until there is no room for one; return its position.
 
     All in one function: a call of so many arrays would cost more than what is done here for a token.
     """
@@ -255,7 +261,7 @@ def _unite(
             if count == len(starts) or used + size + PAD > len(known):
                 state[COUNT], state[USED] = count, used
                 return token
-            for k in range(0, size, 8):  # what is written beyond it is written over by the next
+            for k in range(0, size, 8):  # the next token overwrites the bytes beyond the end
                 store(known, used + k, eight(text, place + k))
             starts[U(count)] = used
             lengths[U(count)] = size
@@ -270,13 +276,13 @@ def _unite(
     return len(given)
 
 
-def unite(tokens: Stems, size: int = 0) -> tuple[Indices, Stems]:
-    kernel: Any = _unite
+def number_tokens(tokens: Tokens, size: int = 0) -> tuple[Indices, Tokens]:
+    kernel: Any = _number_tokens
     numbers = np.empty(len(tokens.keys), dtype=np.int32)
     known = Known(size or 64 * len(numbers))
     at = 0
     while True:
         at = kernel(*tokens, at, SEED, *known.arrays(), numbers)
         if at == len(numbers):
-            return numbers, known.stems()
+            return numbers, known.tokens()
         known.widen(int(tokens.lengths[at]))
