@@ -32,7 +32,7 @@ from tamis.models.components import (
     log_densities_with_gaps,
     refuse_few_rows,
     refuse_gaps,
-    refuse_lost,
+    refuse_lost_precision,
     refuse_unknown_solver,
     to_integer,
 )
@@ -256,7 +256,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         statistic = state.require_statistic("change")
         part = self._observe(table, read_weights(sample_weight, table.rows), statistic.keys is not None)
         after = change(statistic, part)
-        refuse_lost(after, table)
+        refuse_lost_precision(after, table)
         if not float(after.weight.value.sum()) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "

@@ -375,7 +375,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         part, _ = self._observe(self._read(X)[0], y, sample_weight)
         rest = state.statistic - _check_targets(part, state)
         rest.refuse_impossible()
-        rest.refuse_lost(bool(self.fit_intercept), state.schema.names)
+        rest.refuse_lost_precision(bool(self.fit_intercept), state.schema.names)
         if not float(rest.weight.value) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
