@@ -160,7 +160,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         self.verbose = verbose
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         return True
 
     @property
@@ -323,7 +323,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     def _read_next(self, X: object) -> Table:
         """Further rows of the same columns."""
-        return read_next_table(X, self.state_.schema, type(self).__name__, self._sparse, missing=False)
+        return read_next_table(
+            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
+        )
 
     def _read_blocks(self, table: Table) -> Iterator[Array]:
         """Dense rows, a block at a time; NaN is allowed if it may be imputed."""

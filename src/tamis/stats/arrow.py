@@ -171,7 +171,7 @@ def _list_digits(statistic: Sums, number: int, name: str) -> Integers:
     words = part.words.reshape(
         len(part.words),
         part.shape[0] if is_grouped else 1,
-        prod(_unnamed_shape(statistic, name)),
+        prod(_drop_named_axes(statistic, name)),
         1 if terms is None else len(terms),
     )
     word, label, cell, term = np.nonzero(words)
@@ -268,7 +268,7 @@ def _terms(statistic: Sums) -> Keys | None:
     return getattr(statistic, "terms", None)
 
 
-def _unnamed_shape(statistic: Sums, name: str) -> tuple[int, ...]:
+def _drop_named_axes(statistic: Sums, name: str) -> tuple[int, ...]:
     """The shape of a part without the axes that have names."""
     shape = statistic.parts()[name].shape
     shape = shape if statistic.keys is None else shape[1:]
@@ -283,7 +283,7 @@ def _header(statistic: Sums) -> bytes:
         "filed": statistic.keys is not None,
         "termed": _terms(statistic) is not None,
         "traits": {name: getattr(statistic, name) for name in statistic.field_names.traits},
-        "shapes": {name: _unnamed_shape(statistic, name) for name in statistic.parts()},
+        "shapes": {name: _drop_named_axes(statistic, name) for name in statistic.parts()},
     }
     return json.dumps(header).encode()
 
