@@ -8,8 +8,8 @@ import pytest
 from tamis import Beta
 from tamis.stats import Keys, Moments, Tally
 from tamis.stats.exact import Exact
-from tamis.stats.fit import FITS, refuse_unfit
-from tamis.stats.products import are_impossible, refuse_lost
+from tamis.stats.fit import PARAMETER_CHECKS, refuse_unfit
+from tamis.stats.products import are_impossible, refuse_lost_precision
 
 
 def test_the_sign_of_a_sum_is_known_without_rounding() -> None:
@@ -19,7 +19,7 @@ def test_the_sign_of_a_sum_is_known_without_rounding() -> None:
 @pytest.mark.parametrize("number", [(1 << 31) - 1, 1 << 31, 1 << 32, -(1 << 31), -(1 << 31) - 1, 1 << 52])
 def test_counts_of_any_size_are_settled_words(number: int) -> None:
     exact = Exact.from_integers(np.array([number, 1], np.int64))
-    assert FITS[Exact](exact.words, exact.low)
+    assert PARAMETER_CHECKS[Exact](exact.words, exact.low)
     assert exact.value.tolist() == [number, 1]
     assert (exact + exact).value.tolist() == [2 * number, 2]
 
@@ -27,11 +27,11 @@ def test_counts_of_any_size_are_settled_words(number: int) -> None:
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_words_that_are_not_settled_do_not_fit(place: int) -> None:
     words = np.zeros((4, 1), np.int64)
-    assert FITS[Exact](words, 0)
+    assert PARAMETER_CHECKS[Exact](words, 0)
     words[place] = 1 << 32
-    assert not FITS[Exact](words, 0)
+    assert not PARAMETER_CHECKS[Exact](words, 0)
     words[place] = -1
-    assert not FITS[Exact](words, 0)
+    assert not PARAMETER_CHECKS[Exact](words, 0)
 
 
 def test_parameters_that_would_be_broadcast_to_gigabytes_are_refused() -> None:
@@ -52,7 +52,7 @@ def test_moments_fit_only_if_each_part_does() -> None:
         "form": "full",
         "rounded": moments.rounded,
     }
-    assert FITS[Moments](**sound)
+    assert PARAMETER_CHECKS[Moments](**sound)
     for name, broken in (
         ("keys", Keys(("a",))),
         ("weight", moments.weight.sum(axis=0)),
@@ -61,7 +61,7 @@ def test_moments_fit_only_if_each_part_does() -> None:
         ("rounded", np.array([1.0])),
         ("second", moments.first),
     ):
-        assert not FITS[Moments](**{**sound, name: broken}), name
+        assert not PARAMETER_CHECKS[Moments](**{**sound, name: broken}), name
 
 
 def test_a_class_of_which_nothing_is_left_is_possible() -> None:
@@ -75,7 +75,7 @@ def test_the_column_that_is_lost_is_named_in_any_batch() -> None:
     lost = np.zeros((2, 3), np.bool_)
     lost[1, 2] = True
     with pytest.raises(ValueError, match="left of column 'c' to tell"):
-        refuse_lost(lost, ("a", "b", "c"))
+        refuse_lost_precision(lost, ("a", "b", "c"))
 
 
 def test_a_statistic_extends_to_keys_that_begin_with_its_own() -> None:

@@ -172,7 +172,7 @@ def test_heavy_rows_are_outliers() -> None:
 def test_ordinary_rows_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, z = rows_and_labels()
     x[:, 3] = y
-    monkeypatch.setattr(outliers, "_far_in_column", None)
+    monkeypatch.setattr(outliers, "_find_in_column", None)
     for shift in (0.0, 1e8):
         assert Moments.observe(x + shift, by=y, form="full").rounded is not None
         assert Gram.observe(x + shift, z).rounded is not None

@@ -270,7 +270,7 @@ def test_counts_and_rows_must_match() -> None:
         == "got 1 labels for 2 values, expected one per value"
     )
     message = refusal(lambda: Gram.observe(good, [1.0]))
-    assert message == "got 3 rows of features and 1 of targets, expected as many"
+    assert message == "got 3 rows of features and 1 of targets, expected the same number of each"
     message = refusal(lambda: Moments.observe(good, form="round"))  # type: ignore[arg-type]
     assert message == "got form='round', expected 'full', 'diagonal' or 'none'"
 

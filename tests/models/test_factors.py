@@ -13,9 +13,9 @@ from tamis.models.factors import (
     FactorPosterior,
     Factors,
     Gibbs,
+    GroupedRatings,
     Implicit,
     Ratings,
-    Side,
     TimeScale,
     ranking,
     sweep,
@@ -64,7 +64,7 @@ def test_no_sweep_raises_the_objective(
 @given(seed=st.integers(0, 10_000), confidence=st.sampled_from([0.0, 1.0, 40.0]))
 def test_no_sweep_over_deeds_raises_the_objective(seed: int, confidence: float) -> None:
     ratings = simulated(seed, 12, 9, 0.3)
-    ratings = replace(ratings, value=np.abs(ratings.value))
+    ratings = replace(ratings, values=np.abs(ratings.values))
     solver = Implicit(3, 0.1, confidence)
     start = solver.start(ratings, np.random.default_rng(seed))
     path = [at.objective for at in islice(sweep(solver, ratings, start), 8)]
@@ -73,12 +73,12 @@ def test_no_sweep_over_deeds_raises_the_objective(seed: int, confidence: float) 
 
 def test_deeds_are_least_squares_over_all_pairs() -> None:
     ratings = simulated(3, 8, 6, 0.4)
-    ratings = replace(ratings, value=np.abs(ratings.value))
+    ratings = replace(ratings, values=np.abs(ratings.values))
     solver = Implicit(2, 0.1, 5.0)
     at = next(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0)))).factors
     sure, liked = np.ones((8, 6)), np.zeros((8, 6))
-    sure[ratings.user, ratings.item] += 5.0 * ratings.value
-    liked[ratings.user, ratings.item] = 1.0
+    sure[ratings.user_index, ratings.item_index] += 5.0 * ratings.values
+    liked[ratings.user_index, ratings.item_index] = 1.0
     items = at.items[:, :-1]
     for user in range(8):
         gram = items.T @ (sure[user][:, None] * items) + 0.1 * np.eye(2)
@@ -109,7 +109,7 @@ def test_some_rows_are_solved_as_among_all() -> None:
 @pytest.mark.parametrize("solver", [Alternating(3), Implicit(3)])
 def test_sweeps_over_shards_are_those_over_all_ratings(solver: Alternating | Implicit) -> None:
     ratings = simulated(4, bins=3 if isinstance(solver, Alternating) else 0, weighted=True)
-    ratings = replace(ratings, value=np.abs(ratings.value))
+    ratings = replace(ratings, values=np.abs(ratings.values))
     first = np.arange(len(ratings)) % 3 == 0
     begin = next(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0))))
     parts = [ratings.select(first), ratings.select(~first)]
@@ -147,16 +147,26 @@ def test_ratings_are_observed_given_factors() -> None:
 
 
 def test_a_side_holds_each_rows_entries() -> None:
-    side = Side.of(np.array([2, 0, 2]), np.array([5, 6, 7]), 4, np.arange(3.0), np.array([1.0, 2.0, 4.0]))
-    assert (side.indptr.tolist(), side.others.tolist(), side.order.tolist()) == (
+    side = GroupedRatings.of(
+        np.array([2, 0, 2]), np.array([5, 6, 7]), 4, np.arange(3.0), np.array([1.0, 2.0, 4.0])
+    )
+    assert (side.indptr.tolist(), side.other_index.tolist(), side.triple_index.tolist()) == (
         [0, 1, 1, 3, 3],
         [6, 5, 7],
         [1, 0, 2],
     )
-    only = side.select_rows(np.array([2, 3, 0]))
-    assert (only.indptr.tolist(), only.others.tolist()) == ([0, 2, 2, 3], [5, 7, 6])
+    only = side.select_groups(np.array([2, 3, 0]))
+    assert (only.indptr.tolist(), only.other_index.tolist()) == ([0, 2, 2, 3], [5, 7, 6])
     assert (side.values.tolist(), side.weights.tolist()) == ([1.0, 0.0, 2.0], [2.0, 1.0, 4.0])
-    assert side.row_weights.tolist() == [2.0, 0.0, 5.0, 0.0]
+    assert side.group_weights.tolist() == [2.0, 0.0, 5.0, 0.0]
+
+
+def test_ratings_with_times_do_not_add_to_ratings_without() -> None:
+    timed, untimed = simulated(0, bins=3), simulated(0)
+    assert (timed + timed).time_bin is not None
+    for left, right in ((timed, untimed), (untimed, timed)):
+        with pytest.raises(ValueError, match="expected both with or both without"):
+            left + right
 
 
 def test_the_ridge_grows_with_the_ratings_and_begins_with_five() -> None:

@@ -160,7 +160,7 @@ def test_all_rows_are_too_many_to_take_away(classes: int) -> None:
 def test_evidence_is_of_rows_that_are_all_there() -> None:
     rows, labels = drawn(0, 2)
     model = LogisticRegression().fit(rows, labels).unlearn_approximately(rows[:2], labels[:2])
-    with pytest.raises(AttributeError, match="taken away since: call fit"):
+    with pytest.raises(AttributeError, match="is not available after rows were removed: call fit again"):
         _ = model.log_evidence_
 
 

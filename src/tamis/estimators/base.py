@@ -199,7 +199,7 @@ class TableFace(Face[T]):
     """A face that learns from rows of columns."""
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         """Whether sparse rows are taken."""
         return False
 
@@ -238,6 +238,6 @@ class TableFace(Face[T]):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._sparse
+        tags.input_tags.sparse = self._accepts_sparse
         tags.input_tags.allow_nan = self._takes_missing
         return tags

@@ -32,7 +32,7 @@ from tamis.models.components import (
     log_densities_with_gaps,
     refuse_few_rows,
     refuse_gaps,
-    refuse_lost,
+    refuse_lost_precision,
     refuse_unknown_solver,
     to_integer,
 )
@@ -160,7 +160,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         self.verbose = verbose
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         return True
 
     @property
@@ -256,7 +256,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         statistic = state.require_statistic("change")
         part = self._observe(table, read_weights(sample_weight, table.rows), statistic.keys is not None)
         after = change(statistic, part)
-        refuse_lost(after, table)
+        refuse_lost_precision(after, table)
         if not float(after.weight.value.sum()) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
@@ -323,7 +323,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     def _read_next(self, X: object) -> Table:
         """Further rows of the same columns."""
-        return read_next_table(X, self.state_.schema, type(self).__name__, self._sparse, missing=False)
+        return read_next_table(
+            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
+        )
 
     def _read_blocks(self, table: Table) -> Iterator[Array]:
         """Dense rows, a block at a time; NaN is allowed if it may be imputed."""

@@ -65,7 +65,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return self.covariance in ("diag", "spherical")
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         return False
 
     def __init__(
@@ -308,7 +308,9 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     def transform(self, X: object) -> Array:
         """Rows along the directions (n, components)."""
         fitted = self.state_
-        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+        table = read_next_table(
+            X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
+        )
         return self._projection("transform").transform(fitted.model.encode(table, learn=False).blocks[_BLOCK])
 
     @property

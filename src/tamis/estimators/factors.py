@@ -288,7 +288,9 @@ class MatrixFactorization(Face[Recommender]):
         if not isinstance(given, Real) or not 0.0 < float(given) < 1.0:
             raise ValueError(f"got coverage={given!r}, expected a probability between 0 and 1")
         query = self._locate(fitted, pairs, time, draw_unknown=True)
-        low, high = query.posterior.predict_interval(query.user, query.item, query.time_bin, coverage)
+        low, high = query.posterior.predict_interval(
+            query.user_index, query.item_index, query.time_bin, coverage
+        )
         if not fitted.low < fitted.high:  # one value is no range
             return low, high
         return self._clip(fitted, low), self._clip(fitted, high)
@@ -303,12 +305,12 @@ class MatrixFactorization(Face[Recommender]):
         table = self._read_ratings(X, y, sample_weight)
         _refuse_other_kind(fitted, table.dates)
         entries = table.entries
-        users = [table.users[u] for u in entries.user.tolist()]
-        items = [table.items[i] for i in entries.item.tolist()]
+        users = [table.users[u] for u in entries.user_index.tolist()]
+        items = [table.items[i] for i in entries.item_index.tolist()]
         predicted = self._clip(fitted, fitted.predict(fitted.locate(users, items, entries.time)))
-        mean = np.average(entries.value, weights=entries.weight)
+        mean = np.average(entries.values, weights=entries.given_weights)
         error, variance = (
-            float(np.average(np.square(entries.value - centre), weights=entries.weight))
+            float(np.average(np.square(entries.values - centre), weights=entries.given_weights))
             for centre in (predicted, mean)
         )
         return 1.0 - error / variance if variance > 0.0 else float(error == 0.0)
@@ -610,7 +612,13 @@ class MatrixFactorization(Face[Recommender]):
         return {
             "users": fitted.users,
             "items": fitted.items,
-            "entries": (entries.user, entries.item, entries.value, entries.weight, entries.time),
+            "entries": (
+                entries.user_index,
+                entries.item_index,
+                entries.values,
+                entries.given_weights,
+                entries.time,
+            ),
             "learned": (posterior.level, posterior.users, posterior.items, offsets, item_offsets),
             "chain": None
             if draws is None

@@ -150,7 +150,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         An exposure needs the log link: it is how long, or of how many, a count was taken.
         """
         response = make_response(self.family, self.link)
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         rows, _ = self._rows_of(table, response, y, sample_weight, offset, exposure)
         self.state_ = GeneralizedState(schema, self._fit_rows(rows, response, schema, X, y))
         return self
@@ -175,7 +175,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             table, targets, weights = table.take(places), targets[places], weights[places]
             offsets = None if offsets is None else offsets[places]
         response.refuse_targets(targets)
-        return LinearRows(self._design(table, like), targets, weights, offsets), places
+        return LinearRows(self._build_design(table, like), targets, weights, offsets), places
 
     def _fit_rows(
         self,
@@ -217,11 +217,11 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         by_evidence: bool = False,
     ) -> Fit:
         """Fit in a unit that suits the targets."""
-        options = generalized.choose_options(self._options(), response, rows)
+        options = generalized.choose_options(self._check_options(), response, rows)
         scaled = ScaledRows.of(rows, response, prior)
         near = None if near is None else scaled.scale_parameters(near)
         start = generalized.find_start(scaled.rows, response, scaled.prior, near)
-        result = self._fit_mode(
+        result = self._find_posterior_mode(
             scaled.rows, response, scaled.prior, start, schema, X, y, by_evidence, options
         )
         return scaled.restore(result, result.prior if by_evidence else prior)
@@ -398,7 +398,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         out.
         """
         response = make_response(self.family, self.link)
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         rows, places = self._rows_of(table, response, y, sample_weight, offset, exposure)
         fold = assign_folds(folds, groups, table.rows, places, random_state)
         fitted = self._fit_rows(rows, response, schema)

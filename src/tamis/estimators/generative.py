@@ -50,7 +50,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     """The base of all generative faces; each defines its blocks of columns."""
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         """Whether sparse rows are taken."""
         return True
 
@@ -239,7 +239,9 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def _read_rows(self, X: object, fitted: GenerativeState) -> Table:
         """Further rows of the same columns; words in a column of unknown kind count as missing."""
-        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+        table = read_next_table(
+            X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
+        )
         return table.blank_categories(fitted.schema.unknown_columns)
 
     def _adopt_kinds(self, fitted: GenerativeState, schema: Schema) -> GenerativeState:
@@ -383,7 +385,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         A label is missing if it is None, NaN or NA, or equals `missing_label`. If EM has not converged after
         `max_iter` iterations, there is a ConvergenceWarning, and `converged_` is False.
         """
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         labels = read_labels(y, table.rows, self.missing_label)
         weights = read_weights(sample_weight, table.rows)
         labels, weights, table = _drop_weightless(labels, weights, table)
@@ -415,14 +417,16 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """
         fitted = self._find_state()
         if fitted is None:
-            table, schema = read_first_table(X, self._sparse)
+            table, schema = read_first_table(X, self._accepts_sparse)
             fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
         else:
             few = read_few_rows(X, y, fitted.schema) if classes is None and sample_weight is None else None
             if few is not None and not fitted.is_empty and self._takes(fitted, *few):
                 self._fitted = fitted.with_pending(*few)
                 return self
-            table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse, self._takes_missing)
+            table = read_next_table(
+                X, fitted.schema, type(self).__name__, self._accepts_sparse, self._takes_missing
+            )
             fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
         labels = read_labels(y, table.rows, self.missing_label)
         if (labels.group < 0).any():
@@ -531,7 +535,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. Rows
         of no weight are left out of the result.
         """
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         labels = read_labels(y, table.rows, self.missing_label)
         if (labels.group < 0).any():
             raise ValueError("a label is missing, expected all of them to be known in cross-validation")

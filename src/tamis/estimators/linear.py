@@ -58,12 +58,14 @@ class LinearFace(TableFace[T]):
         """Rows to learn: the first, which define the columns, or further rows of the same columns."""
         state = self._find_state()
         if state is None:
-            return read_first_table(X, self._sparse)
+            return read_first_table(X, self._accepts_sparse)
         return self._table(X), state.schema
 
     def _table(self, X: object) -> Table:
         """Further rows of the same columns."""
-        return read_next_table(X, self.state_.schema, type(self).__name__, self._sparse, missing=False)
+        return read_next_table(
+            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
+        )
 
     def _rows(self, X: object) -> Array:
         """Dense rows to predict (n, d)."""
@@ -349,7 +351,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         model = self._model(schema)
         state = RegressionState(schema, model, *self._observe(table, y, sample_weight))
         state.cache.append(model.infer(state.statistic))
@@ -375,7 +377,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         part, _ = self._observe(self._read(X)[0], y, sample_weight)
         rest = state.statistic - _check_targets(part, state)
         rest.refuse_impossible()
-        rest.refuse_lost(bool(self.fit_intercept), state.schema.names)
+        rest.refuse_lost_precision(bool(self.fit_intercept), state.schema.names)
         if not float(rest.weight.value) > 0:
             raise ValueError(
                 "every row would be forgotten, expected some to be left: make a new model instead; "
@@ -509,7 +511,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         evidence chooses is chosen anew for each fold; leaving one out, it is what all rows chose. Rows of no
         weight are left out of the answer.
         """
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
         model, rows = self._model(schema), read_numbers(table)
         places = None if weights is None or weights.all() else np.flatnonzero(weights)

@@ -160,7 +160,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     @with_callbacks
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels."""
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         labels = self._read_labels(y, table.rows)
         self._refuse_options(labels.keys)
         rows = self._rows_of(table, labels, read_weights(sample_weight, table.rows))
@@ -190,7 +190,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         may_lack_classes: bool = False,
     ) -> LinearRows:
         """Rows as the model reads them; `may_lack_classes` is whether further classes may come later."""
-        design = self._design(table, like)
+        design = self._build_design(table, like)
         if self.class_weight is not None:
             own = _weigh_classes(self.class_weight, labels, weights)[labels.group]
             weights = own if weights is None else weights * own
@@ -241,7 +241,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
         full = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
         start = self._choose_start(rows, response, prior, keys) if near is None else near
-        result = self._fit_mode(rows, response, full, start, schema, X, y, by_evidence)
+        result = self._find_posterior_mode(rows, response, full, start, schema, X, y, by_evidence)
         if full is not prior:  # half rows count as rows: models that are merged share their prior
             precision = result.prior.precision - (full.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
@@ -295,7 +295,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         self._refuse_options(state.keys)
         rows = self._rows_of(table, labels, weights, state.fit)
         prior = to_prior(state.fit.posterior)
-        result = self._fit_mode(rows, state.response, prior, prior.mean, schema, X, y)
+        result = self._find_posterior_mode(rows, state.response, prior, prior.mean, schema, X, y)
         after = keep_fit(rows, state.response, result, result.log_likelihood, can_remove=True)
         if table.sparse is not None:
             after = replace(after, mean=state.fit.mean)
@@ -408,7 +408,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         With folds="leave-one-out", each row is taken away by one step of Newton's method, which is near and
         not exact.
         """
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         labels = self._read_labels(y, table.rows)
         self._refuse_options(labels.keys)
         weights = read_weights(sample_weight, table.rows)
@@ -423,7 +423,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             model = self._fit_rows(rows, schema, own.keys, None, None, near)
 
             def predict(held_out: NDArray[np.int64]) -> Array:
-                design = self._design(table.take(held_out), model.fit)
+                design = self._build_design(table.take(held_out), model.fit)
                 return self._log_probabilities(model, design, design.scores(model.fit.outputs))
 
             return predict

@@ -143,7 +143,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self.verbose = verbose
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         """Zeros of a sparse matrix are counts or flags; nothing Gaussian has so many."""
         return can_read_sparse(self.families)
 
@@ -184,9 +184,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """Find the components by EM; y is ignored."""
         last = self._find_state() if self.warm_start else None
         if last is None:
-            table, schema = read_first_table(X, self._sparse)
+            table, schema = read_first_table(X, self._accepts_sparse)
         else:
-            table, schema = read_next_table(X, last.schema, type(self).__name__, self._sparse), last.schema
+            table, schema = (
+                read_next_table(X, last.schema, type(self).__name__, self._accepts_sparse),
+                last.schema,
+            )
         weights = read_weights(sample_weight, table.rows)
         if weights is not None and not weights.all():
             table, weights = table.take(np.flatnonzero(weights)), weights[weights > 0]
@@ -258,7 +261,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         if self._find_state() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self.state_
-        table = read_next_table(X, fitted.schema, type(self).__name__, self._sparse)
+        table = read_next_table(X, fitted.schema, type(self).__name__, self._accepts_sparse)
         fitted = self._adopt_kinds(fitted, fitted.schema.with_kinds_of(table))
         self._fitted = fitted.replace(fitted.statistic + self._observe_rows(fitted, table, sample_weight))
         return self
@@ -331,7 +334,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0
     ) -> Array:
         """log p(x) of each row under a mixture fitted to the other folds; EM runs once per fold."""
-        table, schema = read_first_table(X, self._sparse)
+        table, schema = read_first_table(X, self._accepts_sparse)
         weights = read_weights(sample_weight, table.rows)
         check_em_options(self.max_iter, self.tol, self.n_init)
         model = self._model(schema, Keys(()), Keys(()))

@@ -513,7 +513,7 @@ class CategoricalNB(DiscreteClassifier):
     """
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         return False
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Rows → a Gaussian posterior → attributes and files: what faces fitted by Newton's method share.
+"""Base class of the estimators that Newton's method fits: it holds fitting, fitted attributes and saving.
 
-Parameters are kept about a centre, next to the columns' mean where that is far from zero; attributes are
-about zero.
+The state stores the parameters of centred columns x − c. c is near the columns' mean if that is far from
+zero, else 0. Public attributes refer to uncentred columns.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -28,7 +28,9 @@ from tamis.schema import Schema
 from tamis.tables import Sparse, Table
 from tamis.warning import warn
 
-# Ours, and scikit-learn's names: those end at the same optimum, by whatever steps are best here.
+# Our solver names and two of scikit-learn's. The latter reach the same optimum, but may take other steps.
+# "whitened": L-BFGS, or conjugate gradients, in coordinates in which the Hessian is near the identity;
+# "diagonal": L-BFGS in coordinates that are scaled by the Hessian's diagonal.
 SOLVERS: dict[str, Solver] = {
     "auto": "auto",
     "newton": "newton",
@@ -37,9 +39,10 @@ SOLVERS: dict[str, Solver] = {
     "lbfgs": "auto",
     "newton-cholesky": "newton",
 }
-_FORMS = ("auto", "full", "diagonal", "none")
-_LARGEST = 1e150  # beyond, squares and their sums are not finite
-_FILE_NAMES = {  # of fields whose name in files is another
+_POSTERIOR_FORMS = ("auto", "full", "diagonal", "none")
+_MAX_MAGNITUDE = 1e150  # squares of larger values, or sums of them, are not finite
+_FILE_NAMES = {  # fields that have another name in files
+    "distance_from_mode": "slack",
     "log_evidence": "evidence",
     "log_likelihood": "told",
     "original": "before",
@@ -48,22 +51,22 @@ _FILE_NAMES = {  # of fields whose name in files is another
 
 
 class SeparationWarning(ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
-    """The classes do not overlap and there is no prior: the likelihood rises for ever."""
+    """The classes do not overlap and there is no prior: the likelihood has no maximum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonState(LinearState):
-    """What a face has learned: its columns, and the fitted model."""
+    """The learned state of a face: its columns and the fitted model."""
 
     fit: FittedLinear
 
 
-N = TypeVar("N", bound=NewtonState)
-F = TypeVar("F", bound=FittedLinear)
+StateT = TypeVar("StateT", bound=NewtonState)
+FitT = TypeVar("FitT", bound=FittedLinear)
 
 
-class NewtonFace(LinearFace[N]):
-    """A linear model that has no closed form; a face adds its response and its predictions."""
+class NewtonFace(LinearFace[StateT]):
+    """Base of linear models without a closed-form fit. A subclass supplies response and predictions."""
 
     _solvers: ClassVar[dict[str, Solver]] = SOLVERS
 
@@ -77,42 +80,44 @@ class NewtonFace(LinearFace[N]):
     max_iter: int
 
     @property
-    def _sparse(self) -> bool:
+    def _accepts_sparse(self) -> bool:
         return True
 
-    # ── learning ──
+    # ── fitting ──
 
-    def _options(self) -> FitOptions:
-        for name, allowed in (("solver", self._solvers), ("posterior", _FORMS)):
+    def _check_options(self) -> FitOptions:
+        for name, allowed in (("solver", self._solvers), ("posterior", _POSTERIOR_FORMS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"got {name}={getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}"
                 )
-        most: Any = self.max_iter
-        if not isinstance(most, int | np.integer) or most < 1:
-            raise ValueError(f"got max_iter={most!r}, expected a whole number of at least 1")
+        max_iter: Any = self.max_iter
+        if not isinstance(max_iter, int | np.integer) or max_iter < 1:
+            raise ValueError(f"got max_iter={max_iter!r}, expected a whole number of at least 1")
         tol = check_nonnegative("tol", self.tol)
-        return FitOptions(self._solvers[self.solver], self.posterior, tol, int(most))
+        return FitOptions(self._solvers[self.solver], self.posterior, tol, int(max_iter))
 
     def _intercept_precision(self) -> float:
         return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
-    def _design(self, table: Table, like: FittedLinear | None = None) -> Design:
-        """Rows as the model reads them; about the same centre as before, if there was one."""
-        intercept = bool(self.fit_intercept) if like is None else like.intercept
+    def _build_design(self, table: Table, fitted: FittedLinear | None = None) -> Design:
+        """Build the design matrix from the table. Subtract the centre of `fitted`, if `fitted` is given."""
+        intercept = bool(self.fit_intercept) if fitted is None else fitted.intercept
         if table.sparse is not None:
-            _refuse_broken(table, table.sparse)
+            _refuse_nonfinite(table, table.sparse)
             _refuse_large(table, table.sparse.values, table.sparse.indices)
-            if like is None or not like.centre.any():
+            if fitted is None or not fitted.centre.any():
                 return SparseDesign.of(table.sparse, intercept)
-            return DenseDesign(like.centre, intercept, table.sparse.dense(slice(None)) - like.centre)
+            return DenseDesign(fitted.centre, intercept, table.sparse.dense(slice(None)) - fitted.centre)
         values = read_numbers(table)
         _refuse_large(table, values)
-        if like is None:
+        if fitted is None:
             return DenseDesign.of(values, intercept, centred=not self._intercept_precision())
-        return DenseDesign(like.centre, intercept, values - like.centre if like.centre.any() else values)
+        return DenseDesign(
+            fitted.centre, intercept, values - fitted.centre if fitted.centre.any() else values
+        )
 
-    def _fit_mode(
+    def _find_posterior_mode(
         self,
         rows: LinearRows,
         response: Response,
@@ -125,40 +130,42 @@ class NewtonFace(LinearFace[N]):
         options: FitOptions | None = None,
     ) -> Fit:
         """Fit with a progress bar and callbacks; errors and warnings name the columns."""
-        options = self._options() if options is None else options
-        weakest = _weakest_precision(prior, rows)
+        options = self._check_options() if options is None else options
+        smallest_precision = _find_smallest_precision(prior, rows)
         with self._report_progress(options.max_iter, X, y) as report:
 
-            def watch(step: Any) -> None:
+            def report_step(step: Any) -> None:
                 report(step.log_likelihood)
 
             try:
-                result = fit(rows, response, prior, start, options, by_evidence, watch)
+                result = fit(rows, response, prior, start, options, by_evidence, report_step)
             except UnidentifiedError as problem:
                 if self._intercept_precision() and _varies_far_from_zero(rows.design):
                     raise ValueError(
-                        "the columns' means are far beyond their spread, and a prior on the intercept keeps "
-                        "them there, expected columns about zero: centre them, or set intercept_alpha to 0"
+                        "the columns' means are far beyond their spread, and a prior on the intercept "
+                        "prevents centring, expected columns about zero: centre them, or set "
+                        "intercept_alpha to 0"
                     ) from None
-                names = name_columns(schema, problem.columns)
+                names = name_first_columns(schema, problem.columns)
                 rest = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
                 raise ValueError(
-                    f"columns {names}{rest} are determined by the others, and alpha={weakest:g} leaves their "
-                    f"coefficients open: drop them, or {_advise_stronger_prior(weakest)}"
+                    f"columns {names}{rest} are determined by the others, and alpha={smallest_precision:g} "
+                    "does not determine their coefficients: drop them, or "
+                    f"{_advise_stronger_prior(smallest_precision)}"
                 ) from None
-        _warn_of_fit(result, schema, weakest, options)
+        _warn_of_fit(result, schema, smallest_precision, options)
         return result
 
     def decay(self, factor: float) -> Self:
-        """Let everything learned so far count `factor` times as much: the posterior widens."""
+        """Multiply the weight of everything learned so far by `factor`: the posterior widens."""
         state, factor = self.state_, check_decay_factor(factor)
         self.state_ = replace(state, fit=self._decay_fit(state, factor))
         return self
 
-    def _decay_fit(self, state: N, factor: float) -> FittedLinear:
+    def _decay_fit(self, state: StateT, factor: float) -> FittedLinear:
         return decay_fit(state.fit, factor)
 
-    # ── what was learned ──
+    # ── fitted attributes ──
 
     @property
     def n_iter_(self) -> Any:
@@ -167,28 +174,26 @@ class NewtonFace(LinearFace[N]):
 
     @property
     def converged_(self) -> bool:
-        """Whether the mode was reached."""
+        """Whether the fit reached the mode of the posterior."""
         return self._state_for("converged_").fit.converged
 
     @property
     def alpha_(self) -> Any:
-        """The prior precision of the coefficients: one number, or one per column where they differ."""
+        """The prior precision of the coefficients: one number, or one per column if they differ."""
         fitted = self._state_for("alpha_").fit
         precisions = fitted.prior.diagonal[: len(fitted.centre)]
-        is_one = len(precisions) and (precisions == precisions[0]).all()
-        return float(precisions[0]) if is_one else precisions.copy()
+        all_equal = len(precisions) and (precisions == precisions[0]).all()
+        return float(precisions[0]) if all_equal else precisions.copy()
 
     @property
     def log_evidence_(self) -> float:
-        """log p(rows) with the parameters integrated out, by Laplace's approximation.
+        """The log-evidence: log p(rows) with the parameters integrated out, by Laplace's approximation.
 
-        An intercept without a prior counts as if it had a density of 1.
+        If the intercept has no prior, its prior density is taken as 1 everywhere.
         """
         fitted = self._state_for("log_evidence_").fit
         if np.isnan(fitted.log_evidence) and fitted.removed is not None:
-            raise AttributeError(
-                "log_evidence_ is of rows that were fitted, and some were taken away since: call fit"
-            )
+            raise AttributeError("log_evidence_ is not available after rows were removed: call fit again")
         if np.isnan(fitted.log_evidence):
             raise AttributeError(
                 "log_evidence_ needs a prior on every coefficient and a posterior: set alpha above 0 and "
@@ -197,11 +202,14 @@ class NewtonFace(LinearFace[N]):
         return fitted.log_evidence
 
     def _dispersion(self) -> float:
-        """What covariances are multiplied by."""
+        """The factor that scales all covariances."""
         return 1.0
 
     def _covariance(self, name: str) -> tuple[Array, Array]:
-        """Covariance of the coefficients (outputs · d)², or variances, and variances of the intercepts."""
+        """Return the covariance of the coefficients, or their variances, and the intercepts' variances.
+
+        The covariance matrix is (outputs·d, outputs·d); the diagonal form has only variances (outputs·d,).
+        """
         fitted = self._state_for(name).fit
         if fitted.posterior.precision is None:
             raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
@@ -220,7 +228,7 @@ class NewtonFace(LinearFace[N]):
         return self._shape_output(self._state_for("intercept_").fit.coefficients[1])
 
     def _shape_output(self, values: Array) -> Any:
-        """Values of each output (outputs, …) in the shape of the attributes."""
+        """Reshape the values of all outputs (outputs, …) to the shape of the public attributes."""
         return values
 
     @property
@@ -247,15 +255,15 @@ class NewtonFace(LinearFace[N]):
 
     def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
         """Ends of the intervals that hold each coefficient with this probability, in the shape of `coef_`."""
-        self._state_for("")
+        self._state_for("")  # raises if nothing was learned
         coefficients = self.coef_
-        reach = -special.ndtri(tail_of(coverage)) * self.coef_std_
-        return coefficients - reach, coefficients + reach
+        half_width = -special.ndtri(tail_of(coverage)) * self.coef_std_
+        return coefficients - half_width, coefficients + half_width
 
-    def _scores(self, X: object) -> tuple[N, Design, Array]:
-        """The state, the rows as the model reads them, and their scores (n, outputs)."""
+    def _scores(self, X: object) -> tuple[StateT, Design, Array]:
+        """Return the state, the design matrix of the rows, and their scores (n, outputs)."""
         state, table = self.state_, self._table(X)
-        design = self._design(table, state.fit)
+        design = self._build_design(table, state.fit)
         return state, design, design.scores(state.fit.outputs)
 
     # ── files ──
@@ -277,8 +285,8 @@ class NewtonFace(LinearFace[N]):
         return content
 
 
-def restore_fit(content: dict[str, Any], response: Response, kind: type[F]) -> F:
-    """The fitted model that a file holds."""
+def restore_fit(content: dict[str, Any], response: Response, kind: type[FitT]) -> FitT:
+    """Restore the fitted model from the content of a file."""
     names = {file_name: name for name, file_name in _FILE_NAMES.items()}
     values = {names.get(name, name): value for name, value in content.items() if name != "schema"}
     values["prior"], values["posterior"] = GaussianPrior(*values["prior"]), Laplace(*values["posterior"])
@@ -289,44 +297,49 @@ def restore_fit(content: dict[str, Any], response: Response, kind: type[F]) -> F
 
 
 def _refuse_large(table: Table, values: Array, columns: NDArray[Any] | None = None) -> None:
-    """Raise if squares would leave the range of float64; `columns` are those of sparse values."""
-    if max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) < _LARGEST:
+    """Raise if squares would leave the range of float64.
+
+    `columns` gives each value's column if the table is sparse.
+    """
+    if max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) < _MAX_MAGNITUDE:
         return
-    place = int(np.abs(values).argmax())
-    column = place % values.shape[1] if columns is None else int(columns[place])
+    position = int(np.abs(values).argmax())
+    column = position % values.shape[1] if columns is None else int(columns[position])
     raise ValueError(
         f"{table.name(column)} holds {float(np.abs(values).max()):.3g}, expected magnitudes that can be "
         "squared (below about 1e150): rescale the column"
     )
 
 
-def _refuse_broken(table: Table, sparse: Sparse) -> None:
+def _refuse_nonfinite(table: Table, sparse: Sparse) -> None:
     if not np.isfinite(sparse.values).all():
-        place = int(np.flatnonzero(~np.isfinite(sparse.values))[0])
+        position = int(np.flatnonzero(~np.isfinite(sparse.values))[0])
         raise ValueError(
-            f"{table.name(int(sparse.indices[place]))} holds {sparse.values[place]}, expected finite "
+            f"{table.name(int(sparse.indices[position]))} holds {sparse.values[position]}, expected finite "
             "numbers: drop or fill NaN and infinity"
         )
 
 
 def _varies_far_from_zero(design: Design) -> bool:
-    """Whether columns vary, but so little about means so far away that rounding loses it in products."""
+    """Return whether the columns vary so little, compared with their means, that rounding hides the variation
+    in products.
+    """
     if not isinstance(design, DenseDesign) or not design.intercept:
         return False
     centred = DenseDesign.of(design.values, True)
     return bool(centred.centre.any() and centred.values.any(axis=0).all())
 
 
-def _weakest_precision(prior: GaussianPrior, rows: LinearRows) -> float:
-    """The smallest prior precision of a coefficient."""
+def _find_smallest_precision(prior: GaussianPrior, rows: LinearRows) -> float:
+    """Return the smallest prior precision of a coefficient."""
     return float(prior.diagonal.reshape(-1, rows.design.width)[:, : rows.design.columns].min())
 
 
 # ── warnings ──
 
 
-def name_columns(schema: Schema, columns: NDArray[np.int64]) -> str:
-    """The names of the first of these columns."""
+def name_first_columns(schema: Schema, columns: NDArray[np.int64]) -> str:
+    """Return the names of the first five of these columns."""
     return ", ".join(repr(schema.name(int(j))) for j in columns[:5])
 
 
@@ -334,17 +347,23 @@ def _advise_stronger_prior(alpha: float) -> str:
     return "set a larger alpha, such as 1e-6" if alpha else "set alpha above 0"
 
 
-def _warn_of_fit(result: Fit, schema: Schema, weakest: float, options: FitOptions) -> None:
-    """Warn if there is no optimum, or if steps ended before it; `weakest` is the smallest prior precision."""
+def _warn_of_fit(result: Fit, schema: Schema, smallest_precision: float, options: FitOptions) -> None:
+    """Warn if no optimum exists, or if the fit stopped before it reached one."""
     if result.separating is not None:
         if len(result.separating):
-            problem = f"the classes do not overlap along columns {name_columns(schema, result.separating)}"
+            problem = (
+                f"the classes do not overlap along columns {name_first_columns(schema, result.separating)}"
+            )
         else:
             problem = "the classes are separable: a plane has all rows of each on its own side"
-        prior = f"with a prior as weak as alpha={weakest:g}" if weakest else "without a prior"
+        prior = (
+            f"with a prior as weak as alpha={smallest_precision:g}"
+            if smallest_precision
+            else "without a prior"
+        )
         warn(
             f"{problem}, so that {prior} coefficients grow without bound and the result means nothing: "
-            f"{_advise_stronger_prior(weakest)}",
+            f"{_advise_stronger_prior(smallest_precision)}",
             SeparationWarning,
         )
     elif result.is_evidence_unbounded:
@@ -361,17 +380,20 @@ def _warn_of_fit(result: Fit, schema: Schema, weakest: float, options: FitOption
         )
     elif not result.converged:
         warn(
-            f"stopped after max_iter={options.max_iter} steps, {result.slack:.2g} standard deviations from "
-            "the mode: raise max_iter, or scale the columns",
+            f"stopped after max_iter={options.max_iter} steps, {result.distance_from_mode:.2g} standard "
+            "deviations from the mode: raise max_iter, or scale the columns",
             ConvergenceWarning,
         )
 
 
 def warn_if_unbounded(response: Response, columns: NDArray[np.int64] | None, schema: Schema) -> None:
-    """Warn if targets of 0 or less along these columns leave the likelihood without a maximum."""
+    """Warn if the likelihood has no maximum because targets are 0 or less.
+
+    `columns` are those whose coefficients can grow without bound; None if there are none.
+    """
     if columns is None:
         return
-    names = name_columns(schema, columns)
+    names = name_first_columns(schema, columns)
     named = f"column {names}" if len(columns) == 1 else f"columns {names}"
     warn(
         f"{response.vanishing_targets} along {named}, so that without a prior coefficients grow without "

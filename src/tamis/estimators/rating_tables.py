@@ -86,9 +86,9 @@ def read_ratings(
     if weight is not None and not weight.all():  # a row of weight 0 was not observed
         entries = entries.select(weight > 0.0)
         if read.users is None or read.items is None:
-            users, user = _keep_used(users, entries.user)
-            items, item = _keep_used(items, entries.item)
-            entries = replace(entries, user=user, item=item)
+            users, user = _keep_used(users, entries.user_index)
+            items, item = _keep_used(items, entries.item_index)
+            entries = replace(entries, user_index=user, item_index=item)
     if is_implicit:
         entries = select_actions(entries)
     return RatingTable(users, items, entries, None if time is None else time.dates)
@@ -96,7 +96,7 @@ def read_ratings(
 
 def select_actions(entries: Entries) -> Entries:
     """The entries of implicit feedback with a value above 0; 0 is no action."""
-    value = entries.value
+    value = entries.values
     if (value < 0.0).any():
         row = int(np.argmax(value < 0.0))
         raise ValueError(
@@ -137,7 +137,7 @@ def read_ratings_of_one(
     values = _read_numbers([pair[1] for pair in rows], len(rows)) if rows else np.zeros(0)
     if is_implicit:
         actions = select_actions(Entries(indices, indices, values))
-        return actions.item, actions.value
+        return actions.item_index, actions.values
     return indices, values
 
 

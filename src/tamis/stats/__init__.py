@@ -5,7 +5,17 @@ from tamis.stats.gram import Gram
 from tamis.stats.joint import Joint
 from tamis.stats.keys import Keys, Labels
 from tamis.stats.moments import Moments
-from tamis.stats.sums import Sums, refuse_too_much
+from tamis.stats.sums import Sums, refuse_excess_subtraction
 from tamis.stats.tally import Tally
 
-__all__ = ["Exact", "Gram", "Joint", "Keys", "Labels", "Moments", "Sums", "Tally", "refuse_too_much"]
+__all__ = [
+    "Exact",
+    "Gram",
+    "Joint",
+    "Keys",
+    "Labels",
+    "Moments",
+    "Sums",
+    "Tally",
+    "refuse_excess_subtraction",
+]

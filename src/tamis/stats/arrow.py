@@ -1,18 +1,19 @@
-"""statistic ↔ Arrow table, one row a digit: whatever can add up a column can merge statistics.
+"""statistic ↔ Arrow table with one row per digit: any program that sums a column can merge statistics.
 
 A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, without the zeros, are rows of
 
     part      string    the name of the sum: weight, first, …
     label     scalar    the key it is grouped under; null if the statistic is not grouped by label
     term      scalar    the term, in the total of a Tally that names its terms; null otherwise
-    cell      int64     where in the rest of the sum's shape, counted in row-major order
+    cell      int64     index into the other axes of the sum, in row-major order
     exponent  int32     the digit stands for digits * 2**exponent
-    digits    int64     the digit: below 2**32 and not negative, save for the first of a number
+    digits    int64     the digit: from 0 to 2**32 − 1; the leading digit of a number may be negative
 
-and the schema's metadata says the rest, as JSON. Digits that meet in one place are added, so to concatenate
-tables, or to SELECT …, SUM(digits) GROUP BY all other columns, is `+`; below 2**30 tables no sum overflows.
-One row more, of the part `check`, is the sum of all digits times a fingerprint of their places, modulo 2**31.
-It adds up as they do, so a table that lost or changed rows is refused, however often it was merged.
+and the schema's metadata holds the kind of statistic and the shapes, as JSON. Digits of the same place are
+added, so concatenating tables is `+`, and so is SELECT …, SUM(digits) GROUP BY all other columns; no sum
+overflows below 2**30 tables. One more row, of the part `check`, holds the sum of all digits times a
+fingerprint of their places, modulo 2**31. It is summed like the digits, so a table that lost rows, or whose
+rows were changed, is refused even after merging.
 """
 
 import json
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.stats.exact import FARTHEST, Exact
-from tamis.stats.fit import FITS
+from tamis.stats.fit import PARAMETER_CHECKS
 from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
 from tamis.stats.sums import Sums
@@ -42,17 +43,17 @@ Integers = NDArray[np.int64]
 
 _FORMAT = 1
 _BITS = 32  # of a digit
-_LARGEST = 2.0**62  # what the digits of 2**30 tables come to in one place, at most
-# Zeros are not written, so a few digits may be of wide sums: so many words at least (32 MB), or so many per
-# digit.
+_LARGEST = 2.0**62  # the largest sum of the digits of one place in 2**30 tables
+# Zeros are not written, so a few digits may describe large sums. A sum may have _ROOM words (32 MB), and
+# _SPARSEST more per digit.
 _ROOM, _SPARSEST = 1 << 22, 64
 _TERMED = "total"  # the part whose last axis terms name
 _CHECK, _CHECKS = "check", 1 << 31
 _HEADER: dict[str, type] = {
     "format": int,
     "kind": str,
-    "filed": bool,
-    "termed": bool,
+    "filed": bool,  # whether the statistic is grouped by label
+    "termed": bool,  # whether terms name the last axis
     "traits": dict,
     "shapes": dict,
 }
@@ -83,7 +84,7 @@ _PRIMES = (  # those of xxHash
 
 @dataclass(frozen=True)
 class _Axis:
-    """Names along an axis, and for each row of a table the index of the one it has, -1 for none."""
+    """Names along an axis, and for each row of a table the index of its name, -1 for none."""
 
     names: list[Any]
     index: Integers
@@ -95,7 +96,7 @@ class _Axis:
         return cls(encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64))
 
     def hashes(self) -> NDArray[np.uint64]:
-        """One a row, 0 for none."""
+        """A hash of each row's name, 0 for none."""
         return np.array([*(crc32(_bytes(name)) for name in self.names), 0], dtype=np.uint64)[self.index]
 
     def keys(self) -> tuple[Keys, Integers]:
@@ -139,7 +140,7 @@ def to_arrow(statistic: Sums) -> pa.Table:
     header = _header(statistic)
     labels, terms = _scalars(statistic.keys, "labels"), _scalars(_terms(statistic), "terms")
     parts = [*statistic.parts(), _CHECK]
-    columns = np.concatenate([_digits_of(statistic, k, name) for k, name in enumerate(parts[:-1])], axis=1)
+    columns = np.concatenate([_list_digits(statistic, k, name) for k, name in enumerate(parts[:-1])], axis=1)
     part, label, term, cell, word, digits = columns
     rows = _Digits(
         _Axis(parts, part),
@@ -163,14 +164,14 @@ def to_arrow(statistic: Sums) -> pa.Table:
     return table.slice(0, len(digits) + (check != 0)).replace_schema_metadata({b"tamis": header})
 
 
-def _digits_of(statistic: Sums, number: int, name: str) -> Integers:
+def _list_digits(statistic: Sums, number: int, name: str) -> Integers:
     """Part, label, term, cell, word and digit (6, rows) of a part's digits that are not zero."""
     part = statistic.parts()[name]
-    filed, terms = statistic.keys is not None, _terms(statistic) if name == _TERMED else None
+    is_grouped, terms = statistic.keys is not None, _terms(statistic) if name == _TERMED else None
     words = part.words.reshape(
         len(part.words),
-        part.shape[0] if filed else 1,
-        prod(_rest(statistic, name)),
+        part.shape[0] if is_grouped else 1,
+        prod(_drop_named_axes(statistic, name)),
         1 if terms is None else len(terms),
     )
     word, label, cell, term = np.nonzero(words)
@@ -178,7 +179,7 @@ def _digits_of(statistic: Sums, number: int, name: str) -> Integers:
     return np.stack(
         [
             np.full(len(word), number),
-            label if filed else none,
+            label if is_grouped else none,
             none if terms is None else term,
             cell,
             word + part.low,
@@ -188,7 +189,7 @@ def _digits_of(statistic: Sums, number: int, name: str) -> Integers:
 
 
 def from_arrow(kind: type[S], table: Any) -> S:
-    """The statistic of this kind that the digits add up to; the table may come from a stranger."""
+    """The statistic of this kind whose digits the table holds. The table is not trusted."""
     if not isinstance(table, pa.Table):
         try:
             table = pa.table(table)
@@ -199,40 +200,40 @@ def from_arrow(kind: type[S], table: Any) -> S:
     except _RefusedError as refusal:
         raise ValueError(str(refusal)) from None
     except Exception as problem:  # noqa: BLE001 (columns may be of any type that Arrow has, or will have)
-        said = " ".join(str(problem).split())[:200]
-        raise ValueError(str(_refusal(f"columns that cannot be read ({said})"))) from None
+        reason = " ".join(str(problem).split())[:200]
+        raise ValueError(str(_refusal(f"columns that cannot be read ({reason})"))) from None
 
 
 def _add_digits(kind: type[S], table: pa.Table) -> S:
-    table.validate(full=True)  # what a file of Arrow holds is not looked at when it is read
+    table.validate(full=True)  # reading a file of Arrow checks nothing
     header, rows = _read_rows(kind, table)
     keys, label = rows.label.keys() if header["filed"] else (None, np.zeros_like(rows.cell))
     terms, term = rows.term.keys() if header["termed"] else (None, np.zeros_like(rows.cell))
     sums: dict[str, Any] = {"keys": keys, **({} if kind is not Tally else {"terms": terms})}
     for number, (name, rest) in enumerate(header["shapes"].items()):
-        here = rows.part.index == number
+        is_in_part = rows.part.index == number
         named = terms if name == _TERMED else None
         shape = (*([] if keys is None else [len(keys)]), *rest, *([] if named is None else [len(named)]))
-        cells = rows.cell[here]
+        cells = rows.cell[is_in_part]
         if len(cells) and (cells.min() < 0 or cells.max() >= prod(rest)):
             raise _refusal(f"a cell of {name!r} outside its shape {tuple(rest)}")
-        if (label[here] < 0).any() or (named is not None and (term[here] < 0).any()):
+        if (label[is_in_part] < 0).any() or (named is not None and (term[is_in_part] < 0).any()):
             raise _refusal(f"a digit of {name!r} without its label or term")
-        cells = label[here] * prod(rest) + cells
-        cells = cells if named is None else cells * len(named) + term[here]
+        cells = label[is_in_part] * prod(rest) + cells
+        cells = cells if named is None else cells * len(named) + term[is_in_part]
         try:
-            sums[name] = _gather(rows.word[here], cells, rows.digits[here], shape)
+            sums[name] = _gather(rows.word[is_in_part], cells, rows.digits[is_in_part], shape)
         except ValueError as problem:
             raise _refusal(f"{problem} of {name!r}") from None
-    if not FITS[kind](**{**_ABSENT.get(kind, {}), **sums, **header["traits"]}):
+    if not PARAMETER_CHECKS[kind](**{**_ABSENT.get(kind, {}), **sums, **header["traits"]}):
         raise _refusal("sums whose shapes do not fit each other")
-    return kind(**sums, **header["traits"]).prune()
+    return kind(**sums, **header["traits"]).drop_zeros()
 
 
 def _gather(word: Integers, cell: Integers, digits: Integers, shape: tuple[int, ...]) -> Exact:
-    """The sums of this shape of digits (n,), each at its word and its cell; what is wrong is a ValueError.
+    """Sum digits (n,), each at its word and cell, to sums of this shape; raise ValueError for bad digits.
 
-    Only cells that have digits are settled, because most may have none.
+    Only cells that have digits are brought to canonical form, because most may have none.
 
     >>> _gather(np.array([0, 1, 0]), np.array([2, 2, 0]), np.array([5, 1, 7]), (3,)).value.tolist()
     [7.0, 0.0, 4294967301.0]
@@ -258,7 +259,7 @@ def _gather(word: Integers, cell: Integers, digits: Integers, shape: tuple[int, 
 
 
 def _refuse_large(words: int, digits: int) -> None:
-    """Raise for sums that are far larger than what is written of them."""
+    """Raise if the sums have far more words than the table has digits."""
     if words > _ROOM + _SPARSEST * digits:
         raise ValueError(f"{digits} digits for {words} words")
 
@@ -267,7 +268,7 @@ def _terms(statistic: Sums) -> Keys | None:
     return getattr(statistic, "terms", None)
 
 
-def _rest(statistic: Sums, name: str) -> tuple[int, ...]:
+def _drop_named_axes(statistic: Sums, name: str) -> tuple[int, ...]:
     """The shape of a part without the axes that have names."""
     shape = statistic.parts()[name].shape
     shape = shape if statistic.keys is None else shape[1:]
@@ -275,20 +276,20 @@ def _rest(statistic: Sums, name: str) -> tuple[int, ...]:
 
 
 def _header(statistic: Sums) -> bytes:
-    """All that is not a digit or a name; only tables with the same can be merged."""
+    """The metadata: the kind, form and shapes. Only tables with equal metadata can be merged."""
     header = {
         "format": _FORMAT,
         "kind": type(statistic).__name__,
         "filed": statistic.keys is not None,
         "termed": _terms(statistic) is not None,
         "traits": {name: getattr(statistic, name) for name in statistic.field_names.traits},
-        "shapes": {name: _rest(statistic, name) for name in statistic.parts()},
+        "shapes": {name: _drop_named_axes(statistic, name) for name in statistic.parts()},
     }
     return json.dumps(header).encode()
 
 
 def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits]:
-    """The header, and the rows it describes: all of them, and none that it does not."""
+    """The header and the rows. Raise if the rows are not those that were written with the header."""
     written = (table.schema.metadata or {}).get(b"tamis")
     if written is None:
         raise _RefusedError(
@@ -319,13 +320,13 @@ def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digi
 
 
 def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
-    """Raise for a header that is not one of this kind of statistic."""
+    """Raise if the header does not describe this kind of statistic."""
     names = {field.name: field.type for field in fields(kind)}
-    sound = header.keys() == _HEADER.keys() and all(
+    is_sound = header.keys() == _HEADER.keys() and all(
         type(header[name]) is expected for name, expected in _HEADER.items()
     )
     if (
-        not sound
+        not is_sound
         or not header["shapes"].keys() <= names.keys()
         or not header["traits"].keys() <= names.keys()
     ):
@@ -409,7 +410,7 @@ def _take(values: Any, index: Integers) -> Any:
 
 
 def _bytes(name: Any) -> bytes:
-    """A writing that does not depend on who wrote it."""
+    """The name as bytes, the same on every machine."""
     if isinstance(name, bytes):
         return name
     if isinstance(name, datetime) and name.tzinfo is not None:

@@ -1,8 +1,8 @@
-"""Sums that forget nothing: floats → integers in base 2**32 → floats.
+"""Sums without rounding: floats → integers in base 2**32 → floats.
 
-A finite float is an integer times a power of two, and so is every sum of floats. Kept as that integer,
-a sum has no rounding, no order and no origin: `+` and `-` are those of the integers, to the last bit,
-and what was added and taken back was never there. Rounding happens once, at read-out.
+A finite float is an integer times a power of two, and so is every sum of floats. A sum that is stored as
+this integer is not rounded and does not depend on the order of its terms: `+` and `-` are those of the
+integers, so subtracting rows that were added leaves no trace of them. Rounding happens once, in `value`.
 """
 
 import math
@@ -18,12 +18,12 @@ from tamis import _kernels, arrays
 from tamis._kernels import Floats, Words
 
 # A weighted square has 159 bits, and a sum of 2**30 of them 189: scaling it by a float of up to 35 bits stays
-# exact. Scaling again and again (decay) would grow without end; it is cut here, 2**-224 below the first bit.
+# exact. Repeated scaling (decay) would add words without end; they are cut here, 2**-224 below the first bit.
 _KEEP = 8
 _HALF = 1 << 31
-# No sum has words farther from the point, on either side: a product of four floats has 4 * 1126 bits below
-# it, and the kernels cut what is scaled down long before. What comes from outside is checked against this
-# bound, because the sum of two numbers takes all the words between them.
+# No sum has more words on either side of the binary point: a product of four floats has 4 * 1126 bits below
+# it, and the kernels cut scaled sums long before. Sums from files are checked against this bound, because the
+# sum of two numbers needs all the words between them.
 FARTHEST = 160
 
 
@@ -37,7 +37,7 @@ class Exact:
     (1.0, [0.0])
     """
 
-    words: Words  # (length, *shape), settled
+    words: Words  # (length, *shape), settled: in the canonical form that `_kernels.settle` makes
     low: int
 
     def __post_init__(self) -> None:
@@ -50,15 +50,15 @@ class Exact:
     def of(cls, values: ArrayLike) -> "Exact":
         """Read numbers of any shape; they must be finite."""
         array = arrays.floats(values, "the array")
-        cells = np.ascontiguousarray(array.reshape(1, -1))
-        bounds, _, broken = _kernels.span(cells)
+        entries = np.ascontiguousarray(array.reshape(1, -1))
+        bounds, _, broken = _kernels.span(entries)
         if broken >= 0:
-            raise ValueError(f"got {cells[0, broken]}, expected finite numbers")
-        return cls._reshape(_kernels.deposit(cells, bounds), array.shape)
+            raise ValueError(f"got {entries[0, broken]}, expected finite numbers")
+        return cls._reshape(_kernels.deposit(entries, bounds), array.shape)
 
     @classmethod
     def from_integers(cls, values: NDArray[np.int64]) -> "Exact":
-        """Take counts of any shape; the array must not be written to afterwards."""
+        """Make sums of counts of any shape; nobody may write to the array afterwards."""
         if values.size and values.min() >= -_HALF and values.max() < _HALF:  # one word, and settled as it is
             return cls(np.ascontiguousarray(values[None]), 0)
         return cls.from_words(values[None], 0)
@@ -71,14 +71,14 @@ class Exact:
         return cls._reshape(_kernels.settle(flat, low), shape)
 
     @staticmethod
-    @lru_cache(maxsize=4)  # rows that come one by one are counted by the same object
+    @lru_cache(maxsize=4)  # rows that are observed one by one share the same object
     def count(number: int, shape: tuple[int, ...]) -> "Exact":
-        """The same count in every cell."""
+        """The same count in every entry."""
         return Exact.from_words(np.full((1, *shape), number, dtype=np.int64), 0)
 
     @classmethod
     def zeros(cls, shape: tuple[int, ...]) -> "Exact":
-        """Zero in every cell."""
+        """Zero in every entry."""
         return cls(np.zeros((1, *shape), dtype=np.int64), 0)
 
     @classmethod
@@ -99,17 +99,17 @@ class Exact:
 
     @property
     def pair(self) -> tuple[Floats, Floats]:
-        """The numbers rounded to float64 and what the rounding left, good to 2**-105 of the number."""
+        """The numbers rounded to float64, and the rests; the sum of both has a relative error of 2**-105."""
         high, rest = _kernels.read(self.flat_words, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)
 
     @property
     def negative(self) -> NDArray[np.bool_]:
-        """Marks the numbers below zero: the last word has the sign."""
+        """Whether each number is below zero: the last word has the sign."""
         return np.asarray(self.words[-1] < 0)
 
     def find_nonzero(self, axis: int) -> NDArray[np.bool_]:
-        """Mark the slices along an axis that hold anything but zeros."""
+        """Mark the slices along an axis that are not all zero."""
         kept = axis % len(self.shape) + 1
         return np.asarray(self.words.any(axis=tuple(i for i in range(self.words.ndim) if i != kept)))
 
@@ -127,7 +127,7 @@ class Exact:
     def combine(self, other: "Exact", sign: int) -> "Exact":
         """self + sign * other, for a sign of 1 or -1 and the same shape."""
         ours, theirs = self.words, other.words
-        if self.low == other.low == 0 and len(ours) == len(theirs) == 1:  # counts: no kernel need be loaded
+        if self.low == other.low == 0 and len(ours) == len(theirs) == 1:  # counts need no kernel
             return Exact.from_integers(ours[0] + theirs[0] if sign > 0 else ours[0] - theirs[0])
         if ours.ndim == 2:  # as below, in half the time
             return Exact(*_kernels.combine(ours, self.low, theirs, other.low, sign))
@@ -146,11 +146,11 @@ class Exact:
         return self._reshape(_kernels.multiply(this.flat_words, this.low, flat, _KEEP), shape)
 
     def _broadcast(self, shape: tuple[int, ...]) -> "Exact":
-        """New axes go between the words and the cells, where NumPy would put them before both."""
-        fresh = (1,) * (len(shape) - len(self.shape))
+        """Insert the new axes after the axis of words; NumPy would put them before it."""
+        new_axes = (1,) * (len(shape) - len(self.shape))
         return self.reindex(
             lambda words: np.broadcast_to(
-                words.reshape(len(words), *fresh, *self.shape), (len(words), *shape)
+                words.reshape(len(words), *new_axes, *self.shape), (len(words), *shape)
             )
         )
 
@@ -160,7 +160,7 @@ class Exact:
         return Exact.from_words(self.words.sum(axis=axis), self.low)
 
     def reindex(self, view: Callable[[Words], Words]) -> "Exact":
-        """Apply a rearrangement of the cells (an indexing, a reshape); it sees words (length, *shape)."""
+        """Apply a rearrangement of the entries (an indexing, a reshape) to the words (length, *shape)."""
         return Exact.from_words(view(self.words), self.low)
 
     def place(self, index: NDArray[np.int64], size: int, axis: int) -> "Exact":
@@ -187,7 +187,7 @@ class Exact:
 
     @property
     def flat_words(self) -> Words:
-        """Words (length, cells)."""
+        """The words with the shape flattened (length, entries)."""
         return (
             self.words if self.words.ndim == 2 else self.words.reshape(len(self.words), math.prod(self.shape))
         )

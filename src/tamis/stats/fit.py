@@ -1,4 +1,4 @@
-"""Do the parts of a statistic fit each other? Asked of what comes from outside, before a kernel sees it."""
+"""Checks that the parts of a statistic fit each other. Files are checked before a kernel reads them."""
 
 from collections.abc import Callable
 from itertools import zip_longest
@@ -18,20 +18,22 @@ _CELLS = 1 << 20  # of a prior whose parameters are broadcast to each other: 8 M
 
 
 def refuse_unfit(kind: type, parameters: dict[str, Any]) -> None:
-    """Raise if these are not parameters of a value of this kind; priors look at their numbers themselves."""
+    """Raise if no value of this kind has these parameters. Priors check their own numbers."""
     for name in ("keys", "terms"):
         if not isinstance(parameters.get(name), Keys | None):
             raise ValueError(f"a {kind.__name__} whose {name} are no Keys")
     shapes = [given.shape for given in parameters.values() if isinstance(given, np.ndarray)]
-    cells = prod(map(max, zip_longest(*shapes, fillvalue=1)))  # a prior's are saved with one batch shape
-    if kind not in FITS and cells > max([_CELLS, *map(prod, shapes)]):
+    cells = prod(
+        map(max, zip_longest(*shapes, fillvalue=1))
+    )  # files hold a prior's parameters in one batch shape
+    if kind not in PARAMETER_CHECKS and cells > max([_CELLS, *map(prod, shapes)]):
         raise ValueError(f"a {kind.__name__} whose parameters do not fit each other")
-    if kind in FITS and not FITS[kind](**parameters):
+    if kind in PARAMETER_CHECKS and not PARAMETER_CHECKS[kind](**parameters):
         raise ValueError(f"a {kind.__name__} whose parts do not fit each other")
 
 
 def _are_settled(words: Any, low: Any) -> bool:
-    """Whether no kernel overflows on these words: see `_kernels.reference`."""
+    """Return whether these words are in canonical form (see `_kernels.reference`): no kernel overflows."""
     if not isinstance(words, np.ndarray) or words.dtype != np.int64 or not words.ndim or not len(words):
         return False
     digits, last = words[:-1], words[-1]
@@ -78,7 +80,7 @@ def _fit_gram(
 
 
 def _fit_rounded(rounded: Any, first: Exact) -> bool:
-    """Whether these are squares, one for each sum in `first`, or None."""
+    """Return whether this is None, or a sum of squares for each sum in `first`."""
     return rounded is None or (
         isinstance(rounded, np.ndarray)
         and rounded.dtype == np.float64
@@ -94,12 +96,12 @@ def _fit_joint(parts: Any) -> bool:
 
 
 def _has_names(names: Keys | None, part: Exact, axis: int = 0) -> bool:
-    """Whether the axis has these names, if any."""
+    """Return whether the axis has as many entries as there are names; True without names."""
     return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
 
 
-# By kind, whether these are parameters of one.
-FITS: dict[type, Callable[..., bool]] = {
+# For each kind, a function that returns whether a value of the kind can have these parameters.
+PARAMETER_CHECKS: dict[type, Callable[..., bool]] = {
     Keys: lambda values: type(values) is tuple and len(set(values)) == len(values),
     Exact: _are_settled,
     Tally: _fit_tally,

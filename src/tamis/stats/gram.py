@@ -1,4 +1,4 @@
-"""data → Gram: ΣW, ΣW[φ z] and ΣW[φ z][φ z]ᵀ, the normal equations of every linear model."""
+"""data → Gram: Σw, Σw[φ z] and Σw[φ z][φ z]ᵀ, the normal equations of every linear model."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -9,22 +9,24 @@ from tamis import arrays
 from tamis._kernels import Floats
 from tamis.stats.exact import Exact
 from tamis.stats.products import (
-    Pairs,
+    ColumnPairs,
     are_impossible,
-    are_lost,
     compute_scatter,
+    find_lost_columns,
     joint_moments,
-    refuse_lost,
+    refuse_lost_precision,
     triangle,
     unpack,
 )
 from tamis.stats.rows import Rows
-from tamis.stats.sums import Sums, refuse_too_much
+from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gram(Sums):
-    """Products of features φ and targets z, summed: about zero, and read out about the mean too.
+    """Holds the sums of products of features φ and targets z.
+
+    The sums are about zero; `scatter` returns them about the mean.
 
     >>> phi, z = [[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0]
     >>> gram = Gram.observe(phi, z)
@@ -33,10 +35,10 @@ class Gram(Sums):
     """
 
     weight: Exact  # batch
-    first: Exact  # batch + (p + q,): ΣW[φ z]
-    products: Exact  # batch + packed upper triangle of [φ z][φ z]ᵀ
-    width: int  # columns of φ
-    targets: int  # columns of z
+    first: Exact  # batch + (p + q,): Σw[φ z]
+    products: Exact  # batch + packed upper triangle of Σw[φ z][φ z]ᵀ
+    width: int  # p, the number of features
+    targets: int  # q, the number of targets
 
     @classmethod
     def observe(
@@ -49,19 +51,21 @@ class Gram(Sums):
     ) -> Self:
         """Sum the products of rows φ (n, p) and z (n,) or (n, q), by label if labels are given.
 
-        The sums are exact sums of products that were rounded, about the mean, good to 1e-12; with
-        `exact=True`, or for up to 65,536 cells, they are exact, and rows far out among others always are.
-        For much data exact sums take about six times as long.
+        By default sums of products about the mean are rounded; the scatter about the mean then has a
+        relative error below 1e-12. `exact=True` avoids the rounding. So do inputs of at most 65,536 values,
+        or 16,384 if there are weights. The products of outliers are never rounded. For much data exact sums
+        take about six times as long.
         """
         phi, z = arrays.matrix(features), arrays.matrix(targets)
         if len(phi.values) != len(z.values):
             raise ValueError(
-                f"got {len(phi.values)} rows of features and {len(z.values)} of targets, expected as many"
+                f"got {len(phi.values)} rows of features and {len(z.values)} of targets, "
+                "expected the same number of each"
             )
         names = z.names or tuple(f"target {j}" for j in range(z.values.shape[1]))
         rows = Rows.of(phi, weights, by)
-        extra = rows.with_table(arrays.Matrix(z.values, names))
-        first, products, rounded = joint_moments(rows, extra, exact)
+        target_rows = rows.with_table(arrays.Matrix(z.values, names))
+        first, products, rounded = joint_moments(rows, target_rows, exact)
         return cls(
             weight=rows.sum_weights(),
             first=first,
@@ -70,22 +74,22 @@ class Gram(Sums):
             targets=z.values.shape[1],
             keys=rows.keys,
             rounded=rounded,
-        ).prune()
+        ).drop_zeros()
 
     @property
     def features(self) -> Floats:
-        """ΣWφφᵀ (..., p, p)."""
-        return self._matrix[..., : self.width, : self.width]
+        """Σwφφᵀ (..., p, p)."""
+        return self._full_products[..., : self.width, : self.width]
 
     @property
     def cross(self) -> Floats:
-        """ΣWφz (..., p, q)."""
-        return self._matrix[..., : self.width, self.width :]
+        """Σwφz (..., p, q)."""
+        return self._full_products[..., : self.width, self.width :]
 
     @property
     def squares(self) -> Floats:
-        """ΣWzzᵀ (..., q, q)."""
-        return self._matrix[..., self.width :, self.width :]
+        """Σwzzᵀ (..., q, q)."""
+        return self._full_products[..., self.width :, self.width :]
 
     @property
     def mean(self) -> Floats:
@@ -95,41 +99,52 @@ class Gram(Sums):
 
     @property
     def mean_rest(self) -> Floats:
-        """The rounding error of `mean` (..., p + q): at 1e8, the next float is 1.5e-8 away."""
+        """The part of the exact mean that float64 `mean` cannot hold (..., p + q).
+
+        Near 1e8, neighbouring floats differ by 1.5e-8.
+        """
         weight = self.weight.reindex(lambda w: w[..., None])
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray((self.first - weight.times(self.mean)).value / weight.value)
 
     @property
     def scatter(self) -> Floats:
-        """ΣW of products of [φ z] less its mean (..., p + q, p + q); 0 where nothing was seen.
+        """The weighted sum of (v − v̄)(v − v̄)ᵀ, where v = [φ z] (..., p + q, p + q); 0 without rows.
 
-        Good to a few units in the last place whatever the mean: see `products.compute_scatter`.
+        A large mean costs no precision: see `products.compute_scatter`.
         """
-        return unpack(compute_scatter(self.weight, self.first, self.products, self._pairs), self._side)
+        return unpack(compute_scatter(self.weight, self.first, self.products, self._pairs), self._n_columns)
 
     def refuse_impossible(self) -> None:
-        """Raise if no rows have these sums: more was taken away than was there, and than rounding hides."""
-        slack = 0.0 if self.rounded is None else 1e-12 * self.rounded
-        refuse_too_much(are_impossible(self.weight, self.first, self.products, self._pairs, slack))
+        """Raise if no data could give these sums.
 
-    def refuse_lost(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
-        """Raise if the squares that are left of a column drown in the rounding of what was taken away."""
+        This happens when more was subtracted than was added, by more than rounding explains.
+        """
+        tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
+        refuse_excess_subtraction(
+            are_impossible(self.weight, self.first, self.products, self._pairs, tolerance)
+        )
+
+    def refuse_lost_precision(self, about_mean: bool = True, names: tuple[object, ...] | None = None) -> None:
+        """Raise if a column's remaining sum of squares is smaller than the error that subtraction left.
+
+        The error is the rounding of the rows that were subtracted.
+        """
         if self.rounded is not None:
-            left = np.diagonal(self.scatter if about_mean else self._matrix, axis1=-2, axis2=-1)
-            lost = are_lost(left, self.rounded)
-            refuse_lost(
-                lost, None if names is None else (*names, *(f"target {j}" for j in range(self.targets)))
+            remaining = np.diagonal(self.scatter if about_mean else self._full_products, axis1=-2, axis2=-1)
+            is_lost = find_lost_columns(remaining, self.rounded)
+            refuse_lost_precision(
+                is_lost, None if names is None else (*names, *(f"target {j}" for j in range(self.targets)))
             )
 
     @property
-    def _side(self) -> int:
+    def _n_columns(self) -> int:
         return self.width + self.targets
 
     @property
-    def _pairs(self) -> Pairs:
-        return triangle(self._side)
+    def _pairs(self) -> ColumnPairs:
+        return triangle(self._n_columns)
 
     @property
-    def _matrix(self) -> Floats:
-        return unpack(self.products.value, self._side)
+    def _full_products(self) -> Floats:
+        return unpack(self.products.value, self._n_columns)

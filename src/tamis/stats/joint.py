@@ -1,4 +1,4 @@
-"""Statistics side by side are a statistic: what each part does, the whole does."""
+"""Several named statistics of the same rows, combined as one statistic."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tamis.stats.sums import Sums
 class Joint(Mapping[str, Sums]):
     """Named statistics of the same rows, added, subtracted and scaled together.
 
-    Given a posterior to observe them by, they carry the log-likelihood of the rows, which adds as well.
+    If the rows were observed given a posterior, the log-likelihood of the rows is added as well.
 
     >>> from tamis.stats import Moments, Tally
     >>> monday = Joint({"sky": Tally.count(["sun", "rain"]), "heat": Moments.observe([21.0, 14.0])})
@@ -24,7 +24,7 @@ class Joint(Mapping[str, Sums]):
     __array_ufunc__: ClassVar[None] = None  # as in Sums
 
     parts: Mapping[str, Sums]
-    # of the rows, under the posterior that they were observed given; 0 if there was none
+    # of the rows under the posterior given which they were observed; 0 if there was none
     log_likelihood: float = field(default=0.0, compare=False, repr=False)
 
     def __add__(self, other: "Joint") -> "Joint":

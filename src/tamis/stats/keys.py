@@ -1,7 +1,7 @@
-"""Axes named by value: the labels and categories that statistics are grouped under.
+"""Names of axes: the labels and categories by which statistics are grouped.
 
-A class first seen on another machine, or only tomorrow, has no number yet; it has a name. Rows are grouped
-by that name, so merging is a union, and no encoder has to know every name in advance.
+Rows are grouped by the label itself, not by its number. Two statistics with different labels are merged over
+the union of their labels, so no encoder has to know every label in advance.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from tamis.arrays import encode
 
 @dataclass(frozen=True)
 class Keys(Sequence[Hashable]):
-    """Distinct values in their natural order; numbers, then type by type, where values do not compare.
+    """Distinct values in their natural order. Values that do not compare are sorted by type, numbers first.
 
     Values that Python calls equal are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
@@ -37,42 +37,42 @@ class Keys(Sequence[Hashable]):
 
     @classmethod
     def encode(cls, values: object) -> tuple["Keys", NDArray[np.int64]]:
-        """As `of`, and -1 for each value that is missing."""
+        """As `of`, but a missing value has the index -1."""
         return cls._sort(*encode(values, missing=True))
 
     @classmethod
     def _sort(cls, values: list[Any], codes: NDArray[np.int64]) -> tuple["Keys", NDArray[np.int64]]:
-        order = _order(values)
+        order = _sort_indices(values)
         if order == list(range(len(values))):
             return cls(tuple(values)), codes
-        place = np.empty(len(values) + 1, dtype=np.int64)
-        place[order] = np.arange(len(values))
-        place[-1] = -1
-        return cls(tuple(values[i] for i in order)), place[codes]
+        position = np.empty(len(values) + 1, dtype=np.int64)
+        position[order] = np.arange(len(values))
+        position[-1] = -1
+        return cls(tuple(values[i] for i in order)), position[codes]
 
     def union(self, other: "Keys") -> tuple["Keys", NDArray[np.int64], NDArray[np.int64]]:
-        """All keys of both, and where each one's keys stand among them."""
+        """The union, the index in it of each of these keys, and the index in it of each key of `other`."""
         if self.values == other.values:
             same = np.arange(len(self.values))
             return self, same, same
-        known = self._places.keys()
+        known = self._positions.keys()
         if known >= set(other.values):
             return self, np.arange(len(self.values)), self.find(other.values)
         merged = list(self.values) + [value for value in other.values if value not in known]
-        keys = Keys(tuple(merged[i] for i in _order(merged)))
+        keys = Keys(tuple(merged[i] for i in _sort_indices(merged)))
         return keys, keys.find(self.values), keys.find(other.values)
 
     def find(self, labels: Iterable[Hashable]) -> NDArray[np.int64]:
         """The index of each label, or -1 where it is not a key."""
-        place = self._places
-        return np.fromiter((place.get(label, -1) for label in labels), dtype=np.int64)
+        position = self._positions
+        return np.fromiter((position.get(label, -1) for label in labels), dtype=np.int64)
 
     @cached_property
-    def _places(self) -> dict[Hashable, int]:
+    def _positions(self) -> dict[Hashable, int]:
         return {value: i for i, value in enumerate(self.values)}
 
     def __reduce__(self) -> tuple[type["Keys"], tuple[tuple[Hashable, ...]]]:
-        return Keys, (self.values,)  # without what can be had again
+        return Keys, (self.values,)  # without the cached positions
 
     def keep(self, mask: NDArray[np.bool_]) -> "Keys":
         """The keys that the mask marks."""
@@ -89,8 +89,8 @@ class Keys(Sequence[Hashable]):
 
     def __contains__(self, value: object) -> bool:
         try:
-            return value in self._places
-        except TypeError:  # what cannot be hashed is no key
+            return value in self._positions
+        except TypeError:  # an unhashable value is no key
             return False
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Keys(Sequence[Hashable]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Labels that were read once: their keys, and of each row the index of its key. Any `by=` takes it."""
+    """Labels as their distinct keys and each row's index of its key. Each `by=` accepts it."""
 
     keys: Keys
     group: NDArray[np.int64]  # (n,)
@@ -111,26 +111,26 @@ class Labels:
         return cls(*Keys.of(labels))
 
     def take(self, rows: NDArray[np.int64] | slice) -> "Labels":
-        """These rows alone; keys that have none left stay."""
+        """The labels of these rows; all keys stay, even those without rows."""
         return Labels(self.keys, self.group[rows])
 
     def __len__(self) -> int:
         return len(self.group)
 
 
-def _order(values: list[Any]) -> list[int]:
-    """Natural order where values compare; else numbers first, then type by type."""
-    places = range(len(values))
+def _sort_indices(values: list[Any]) -> list[int]:
+    """Indices that sort the values: in natural order if they compare, else by type with numbers first."""
+    positions = range(len(values))
     try:
-        return sorted(places, key=values.__getitem__)
+        return sorted(positions, key=values.__getitem__)
     except TypeError:
         pass
     try:
-        return sorted(places, key=lambda i: (_type_name(values[i]), values[i]))
+        return sorted(positions, key=lambda i: (_type_name(values[i]), values[i]))
     except TypeError:
-        return sorted(places, key=lambda i: (_type_name(values[i]), repr(values[i])))
+        return sorted(positions, key=lambda i: (_type_name(values[i]), repr(values[i])))
 
 
 def _type_name(value: Any) -> str:
-    """One name for all numbers, for 1 and True are one key and must have one place."""
+    """The name of a value's type. All numbers share one name, because 1 and True are one key."""
     return "" if isinstance(value, Real) else type(value).__qualname__

@@ -9,29 +9,29 @@ from tamis._kernels import Floats
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 from tamis.stats.products import (
-    Pairs,
+    ColumnPairs,
     are_impossible,
-    are_lost,
     compute_scatter,
     cross_terms,
+    find_lost_columns,
     pack,
-    refuse_lost,
+    refuse_lost_precision,
     second_moments,
     triangle,
     unpack,
 )
 from tamis.stats.rows import Rows
-from tamis.stats.sums import Sums, refuse_too_much
+from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 Form = Literal["full", "diagonal", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(Sums):
-    """Sums about zero, held exactly, so that no mean is too large and no origin has to be chosen.
+    """Sums of rows and of their products about zero, held exactly: a large mean costs no precision.
 
     The diagonal form is a batch of univariate moments: each column has its own weight, so a missing
-    value costs its own column one observation and no other, and one-dimensional data has no column axis.
+    value changes the weight of its own column only. One-dimensional data has no column axis.
 
     >>> day, night = Moments.observe([[1e8], [1e8 + 1]]), Moments.observe([[1e8 + 2]])
     >>> (day + night).mean.tolist(), (day + night - day) == night
@@ -55,10 +55,11 @@ class Moments(Sums):
     ) -> Self:
         """Sum the rows of the data (n, d), by label if labels are given.
 
-        Sums of the diagonal form are exact. Those of the full form are exact sums of products that were
-        rounded, good to 1e-12; with `exact=True`, or for up to 65,536 cells, they are exact too, and rows far
-        out among others always are. For much data exact sums take about six times as long.
-        `missing=True` leaves NaN out of its column's sums, where columns stand alone.
+        Sums of the diagonal form are exact. In the full form, by default, sums of products about the mean are
+        rounded; the scatter about the mean then has a relative error below 1e-12. `exact=True` avoids the
+        rounding. So do inputs of at most 65,536 values, or 16,384 if there are weights. The products of
+        outliers are never rounded. For much data exact sums take about six times as long.
+        `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
         """
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
@@ -81,7 +82,7 @@ class Moments(Sums):
             moments = moments.with_fields(
                 **{name: _drop_column(part) for name, part in moments.parts().items()}
             )
-        return moments.prune()
+        return moments.drop_zeros()
 
     @classmethod
     def about(
@@ -93,13 +94,14 @@ class Moments(Sums):
         form: Form = "diagonal",
         keys: Keys | None = None,
     ) -> Self:
-        """From sums of x − centre, as an expectation step makes them: (..., d), or (..., d, d) for `second`.
+        """Make moments from sums of x − centre, which an expectation step computes.
 
-        The centre need not be the mean; near it, little is lost to rounding in the sums that are given.
+        `first` is (..., d), `second` is (..., d) or (..., d, d). The given sums round least if the centre is
+        near the mean, but any centre is correct.
         """
         n, s = Exact.of(weight), Exact.of(first)
-        own = n.reindex(lambda w: w[..., None]) if form == "full" else n
-        shifted = s + own.times(centre)
+        column_weight = n.reindex(lambda w: w[..., None]) if form == "full" else n
+        shifted = s + column_weight.times(centre)
         squares = None
         if second is not None:
             pairs = triangle(first.shape[-1]) if form == "full" else None
@@ -109,24 +111,30 @@ class Moments(Sums):
         if second is not None and form == "full":
             rounded = np.diagonal(second, axis1=-2, axis2=-1)
         moments = cls(weight=n, first=shifted, second=squares, form=form, keys=keys)
-        return moments.with_fields(rounded=None if rounded is None else np.abs(rounded)).prune()
+        return moments.with_fields(rounded=None if rounded is None else np.abs(rounded)).drop_zeros()
 
     def refuse_impossible(self) -> None:
-        """Raise if no rows have these moments: more was taken away than was there, and than was rounded."""
-        slack = 0.0 if self.rounded is None else 1e-12 * self.rounded
-        refuse_too_much(are_impossible(self.weight, self.first, self.second, self._pairs, slack))
+        """Raise if no data could give these moments.
 
-    def refuse_lost(self, known: Floats | float = 0.0, pooled: bool = False) -> None:
-        """Raise if the scatter that is left of a column drowns in the rounding of what was taken away.
+        This happens when more was subtracted than was added, by more than rounding explains.
+        """
+        tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
+        refuse_excess_subtraction(
+            are_impossible(self.weight, self.first, self.second, self._pairs, tolerance)
+        )
 
-        `known` is what a prior adds to it. If labels share one scatter (`pooled`), their sum must be left.
+    def refuse_lost_precision(self, prior_scatter: Floats | float = 0.0, pooled: bool = False) -> None:
+        """Raise if a column's remaining scatter is smaller than the error that subtraction left.
+
+        The error is the rounding of the rows that were subtracted. `prior_scatter` is added to the scatter.
+        If `pooled`, labels share one scatter: the sum over labels is compared.
         """
         if self.rounded is None:
             return
-        left, rounded = self.spread, self.rounded
+        remaining, rounded = self.spread, self.rounded
         if pooled:
-            left, rounded = left.sum(axis=0), rounded.sum(axis=0)
-        refuse_lost(are_lost(left + known, rounded))
+            remaining, rounded = remaining.sum(axis=0), rounded.sum(axis=0)
+        refuse_lost_precision(find_lost_columns(remaining + prior_scatter, rounded))
 
     @property
     def mean(self) -> Floats:
@@ -138,7 +146,7 @@ class Moments(Sums):
     def scatter(self) -> Floats:
         """Σ(x − mean)(x − mean)ᵀ: (..., d, d) full, (..., d) diagonal; 0 where nothing was seen.
 
-        Good to a few units in the last place whatever the mean: see `products.compute_scatter`.
+        A large mean costs no precision: see `products.compute_scatter`.
         """
         if self.second is None:
             raise ValueError("these Moments hold no squares: observe with form='diagonal' or form='full'")
@@ -147,7 +155,7 @@ class Moments(Sums):
 
     @property
     def spread(self) -> Floats:
-        """Σ(x − mean)² of each column (..., d): the scatter's diagonal, without the rest of it."""
+        """Σ(x − mean)² of each column (..., d): only the scatter's diagonal is computed."""
         if self.form != "full" or self.second is None:
             return self.scatter
         left, right = triangle(self.first.shape[-1])
@@ -171,7 +179,7 @@ class Moments(Sums):
             return np.asarray(self.scatter / self.weight.value[..., None, None])
 
     @property
-    def _pairs(self) -> Pairs | None:
+    def _pairs(self) -> ColumnPairs | None:
         return triangle(self.first.shape[-1]) if self.form == "full" else None
 
     def _weight_by_column(self) -> Floats:

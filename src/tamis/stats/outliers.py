@@ -1,9 +1,9 @@
-"""rows → which of them lie far out among the others of their group.
+"""rows → the outliers among the rows of each group.
 
-Sums of products in floats have the rounding of their largest terms. While these stay in the sum it does no
-harm; once they are taken away, what is left has lost as many digits as they were larger. So rows that are
-very large for their group, by w (x − median)² against that of most rows, are found here and summed exactly.
-The choice of these rows changes no sum, but for its rounding.
+A sum of products in floats has the rounding error of its largest terms. While these stay in the sum, the
+error is relatively small; after they are subtracted, it is large compared with the remaining sum. So rows
+whose w (x − median)² is very large for their group are found here, and are summed exactly elsewhere. The
+choice of rows affects only the rounding of a sum.
 """
 
 import numpy as np
@@ -15,17 +15,18 @@ from tamis.stats.rows import Rows
 Flags = NDArray[np.bool_]
 
 _FAR = 256.0  # times the lower quartile of deviations: about 80 standard deviations of normal rows
-_FEW = 16  # rows that alone differ from all others in a column: exact whatever their size
-_ALONE = 2  # rows of those looked at first that may all be outliers, if they alone differ from the others
-_LEAST, _MOST = 8, 64  # rows of a group that are looked at first, if its squares are as expected
-_SHARE = 16  # of the rows are looked at first, where groups are many
+_FEW = 16  # if at most so many rows of a column differ from the median, all of them are outliers
+_ALONE = 2  # sampled rows that may all be outliers, if only they differ from the median
+_LEAST, _MOST = 8, 64  # rows sampled per group
+_SHARE = 16  # if there are many groups, one of so many rows is sampled
 
 
-def find_outliers(rows: Rows, extra: Rows | None, squares: Floats) -> Flags | None:
-    """Mark the rows to be summed by themselves (n,), None if there are none.
+def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Flags | None:
+    """Mark the outliers (n,); None if there are none.
 
-    `squares` (groups, d) are Σ w (x − c)². A few rows of each group show how large most deviations are; if
-    the squares of a column are no more than rows within `_FAR` times that could have, nothing else is read.
+    `squares` (groups, d) are Σ w (x − c)². A sample of rows of each group gives the usual deviation of each
+    column. A column is read as a whole only if its squares are larger than rows within `_FAR` times the usual
+    deviation could have.
     """
     order, edges = rows.sort_by_group()
     places = np.asarray(edges)
@@ -33,56 +34,59 @@ def find_outliers(rows: Rows, extra: Rows | None, squares: Floats) -> Flags | No
     groups = np.flatnonzero(sizes)
     count = int(np.clip(len(rows.values) // (_SHARE * max(1, len(groups))), _LEAST, _MOST))
     index = places[groups][:, None] + (np.arange(count) * sizes[groups][:, None]) // count
-    middle, scale = _quartiles(_deviations(rows, extra, index if order is None else order[index]))
-    far: Flags | None = None
-    suspect = squares[groups] > np.square(_FAR * scale) * sizes[groups][:, None]
-    for k, j in np.argwhere(suspect).tolist():
-        own = slice(places[groups[k]], places[groups[k] + 1])
-        index = np.arange(own.start, own.stop) if order is None else order[own]
-        outlying = _far_in_column(rows, extra, index, j, float(middle[k, j]), float(scale[k, j]))
-        if outlying.any():
-            far = np.zeros(len(rows.values), dtype=np.bool_) if far is None else far
-            far[index[outlying]] = True
-    return far
+    median, scale = _find_quartiles(_sample(rows, last_columns, index if order is None else order[index]))
+    is_outlier: Flags | None = None
+    is_suspect = squares[groups] > np.square(_FAR * scale) * sizes[groups][:, None]
+    for k, j in np.argwhere(is_suspect).tolist():
+        group_slice = slice(places[groups[k]], places[groups[k] + 1])
+        index = np.arange(group_slice.start, group_slice.stop) if order is None else order[group_slice]
+        is_outlier_in_group = _find_in_column(
+            rows, last_columns, index, j, float(median[k, j]), float(scale[k, j])
+        )
+        if is_outlier_in_group.any():
+            is_outlier = np.zeros(len(rows.values), dtype=np.bool_) if is_outlier is None else is_outlier
+            is_outlier[index[is_outlier_in_group]] = True
+    return is_outlier
 
 
-def _far_in_column(
-    rows: Rows, extra: Rows | None, index: NDArray[np.int64], j: int, middle: float, scale: float
+def _find_in_column(
+    rows: Rows, last_columns: Rows | None, index: NDArray[np.int64], j: int, median: float, scale: float
 ) -> Flags:
     width = rows.values.shape[1]
-    source, column = (rows, j) if extra is None or j < width else (extra, j - width)
-    away = np.abs(source.values[index, column] - middle)
+    source, column = (rows, j) if last_columns is None or j < width else (last_columns, j - width)
+    deviation = np.abs(source.values[index, column] - median)
     if rows.weights is not None:
-        away *= np.sqrt(rows.weights[index, 0])
-    if scale == 0.0:  # most rows are alike: the few that differ are far, or else tell the scale
-        others = np.flatnonzero(away)
-        if len(others) <= _FEW:
-            return np.asarray(away > 0)
-        scale = float(np.partition(away[others], len(others) // 4)[len(others) // 4])
-    return np.asarray(away > _FAR * scale)
+        deviation *= np.sqrt(rows.weights[index, 0])
+    if scale == 0.0:  # most rows equal the median: if few differ, they are outliers; else they give the scale
+        different = np.flatnonzero(deviation)
+        if len(different) <= _FEW:
+            return np.asarray(deviation > 0)
+        scale = float(np.partition(deviation[different], len(different) // 4)[len(different) // 4])
+    return np.asarray(deviation > _FAR * scale)
 
 
-def _deviations(rows: Rows, extra: Rows | None, index: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
-    """Values (groups, count, d) of the rows at an index (groups, count), and roots of their weights."""
+def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+    """The values (groups, count, d) of the rows at `index` (groups, count), and roots of their weights."""
     values = rows.values[index]
-    if extra is not None:
-        values = np.concatenate([values, extra.values[index]], axis=-1)
+    if last_columns is not None:
+        values = np.concatenate([values, last_columns.values[index]], axis=-1)
     return values, None if rows.weights is None else np.sqrt(rows.weights[index])
 
 
-def _quartiles(drawn: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
-    """The median (groups, d), and the lower quartile of deviations from it other than zero.
+def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
+    """The median (groups, d), and the lower quartile of the non-zero deviations from it.
 
-    0 where so few are other than zero that these may all be outliers: then the whole column is read.
+    The quartile is 0 if so few deviations are non-zero that all of them may be outliers: then the whole
+    column is read.
     """
-    values, roots = drawn
+    values, roots = sample
     count = values.shape[1]
-    middle = np.partition(values, count // 2, axis=1)[:, count // 2]
-    away = np.abs(values - middle[:, None])
+    median = np.partition(values, count // 2, axis=1)[:, count // 2]
+    deviation = np.abs(values - median[:, None])
     if roots is not None:
-        away *= roots
-    away.sort(axis=1)
-    zeros = (away == 0.0).sum(axis=1, keepdims=True)
+        deviation *= roots
+    deviation.sort(axis=1)
+    zeros = (deviation == 0.0).sum(axis=1, keepdims=True)
     place = np.minimum(zeros + (count - zeros) // 4, count - 1)
-    scale = np.take_along_axis(away, place, axis=1)[:, 0]
-    return middle, np.where(count - zeros[:, 0] > _ALONE, scale, 0.0)
+    scale = np.take_along_axis(deviation, place, axis=1)[:, 0]
+    return median, np.where(count - zeros[:, 0] > _ALONE, scale, 0.0)

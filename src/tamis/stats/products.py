@@ -1,11 +1,11 @@
 """rows → Σ w x xᵀ, packed: the upper triangle of a symmetric matrix, row by row.
 
-BLAS does the work, or on large data of few columns a kernel. They round, and on raw data with a large mean
-their rounding would swamp the covariance, so they see the rows less their mean, and the exact sums of the
-rows turn the answer back into one about zero: what is stored has no origin, and its error is that of the
-centred products. With `exact`, and for little data, each column is cut into slices of 20 bits whose products
-BLAS adds without rounding (Ozaki's scheme). Rows far out among many others are summed that way too
-(`outliers.py`), so that nothing of them is left when they are taken away.
+BLAS sums the products; for many rows of few columns, a kernel does. Both round, and if the mean were large,
+their rounding would exceed the covariance. So the mean is subtracted from the rows first, and the exact sums
+of the rows convert the result to sums about zero. The stored sums have the error of the centred products.
+With `exact`, and for few values, each column is cut into slices of 20 bits, whose products BLAS adds without
+rounding (Ozaki's scheme). Outliers are summed in this way, too (`outliers.py`), so that subtracting them
+leaves no rounding behind.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,20 +21,20 @@ from tamis.stats.exact import Exact
 from tamis.stats.outliers import find_outliers
 from tamis.stats.rows import Rows
 
-Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-_BLOCK = 4096  # rows of a sum in floats: 2**12 products of 2 * 20 bits stay below 2**53
+_BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
 _SLICE = 20  # bits
-_FEW = 16  # rows for which summing every product exactly is faster than BLAS and its way back
-_SMALL = 1 << 16  # cells whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
-_WEIGHED = 4  # times as many cells are summed exactly in the same time without weights
-FAINT = 1e-8  # of squares that were rounded: of less, fewer than seven digits are left
-_STACK = 64  # blocks whose answers are summed in one go
+_FEW = 16  # rows for which summing every product exactly is faster than BLAS with centring
+_SMALL = 1 << 16  # values whose exact products take twice the time of rounded ones: 2 ms for 3,000 × 20
+_WEIGHTED = 4  # exact sums of weighted values take so many times as long
+MIN_REMAINDER = 1e-8  # of the squares that were rounded: a smaller remainder has less than seven digits
+_STACK = 64  # blocks whose products are summed by one call of the kernel
 _DEEPEST, _LIGHTEST = -400, -100  # exponents of values and weights below which slices could underflow
 
 
 @lru_cache(maxsize=4)  # a fifth of the time of a block
-def triangle(d: int) -> Pairs:
+def triangle(d: int) -> ColumnPairs:
     """Row and column of each packed entry."""
     rows, columns = np.triu_indices(d)
     rows.setflags(write=False)
@@ -65,34 +65,39 @@ def unpack(packed: Floats, d: int) -> Floats:
 
 
 def second_moments(
-    rows: Rows, exact: bool, first: Exact | None = None, extra: Rows | None = None
+    rows: Rows, exact: bool, first: Exact | None = None, last_columns: Rows | None = None
 ) -> tuple[Exact, Floats | None]:
-    """Σ w x xᵀ by group, packed (..., d(d+1)/2), and the squares (..., d) that were rounded, None if exact.
+    """Σ w x xᵀ by group, packed (..., d(d+1)/2), and the rounded squares (..., d), None if exact.
 
-    `first` is Σ w x of these rows, if that is known already. `extra` holds the last columns of the rows. They
-    are copied block by block: a full copy of 200,000 rows of 100 columns took a third of the time.
+    `first` is Σ w x of these rows, if it is known already. `last_columns` holds further columns of the same
+    rows. They are copied block by block: a full copy of 200,000 rows of 100 columns took a third of the time.
     """
     rows.refuse_unless_squarable()
-    if extra is not None:
-        extra.refuse_unless_squarable()
-    n, d = len(rows.values), rows.values.shape[1] + (0 if extra is None else extra.values.shape[1])
+    if last_columns is not None:
+        last_columns.refuse_unless_squarable()
+    n, d = (
+        len(rows.values),
+        rows.values.shape[1] + (0 if last_columns is None else last_columns.values.shape[1]),
+    )
     if not d or not rows.groups:
         return Exact.zeros(rows.shape(d * (d + 1) // 2)), None
-    work = n * d * (1 if rows.weights is None else _WEIGHED)
+    work = n * d * (1 if rows.weights is None else _WEIGHTED)
     if exact or n <= _FEW * rows.groups or work <= _SMALL:
-        return _sum_exactly(rows if extra is None else rows.join(extra)), None
-    second, rounded = _sum_about_mean(rows, first, extra)
-    far = find_outliers(rows, extra, rounded)
-    if far is not None:
-        near = np.flatnonzero(~far)
-        second, rounded = _sum_about_mean(rows.take(near), None, None if extra is None else extra.take(near))
-        out = rows.take(np.flatnonzero(far))
-        second += _sum_exactly(out if extra is None else out.join(extra.take(np.flatnonzero(far))))
+        return _sum_exactly(rows if last_columns is None else rows.join(last_columns)), None
+    second, rounded = _sum_about_mean(rows, first, last_columns)
+    is_outlier = find_outliers(rows, last_columns, rounded)
+    if is_outlier is not None:
+        others, outliers = np.flatnonzero(~is_outlier), np.flatnonzero(is_outlier)
+        second, rounded = _sum_about_mean(
+            rows.take(others), None, None if last_columns is None else last_columns.take(others)
+        )
+        apart = rows.take(outliers)
+        second += _sum_exactly(apart if last_columns is None else apart.join(last_columns.take(outliers)))
     return second, rounded.reshape(rows.shape(d))
 
 
 def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, Floats | None]:
-    """Σ w x and Σ w x xᵀ by group, packed, and what was rounded, of rows whose columns lie in two arrays."""
+    """Σ w x and Σ w x xᵀ by group, packed, and the rounded squares, of rows with columns in two arrays."""
     first = _join([left.sum_values(), right.sum_values()], lambda words: np.concatenate(words, axis=-1))
     return first, *second_moments(left, exact, first, right)
 
@@ -107,17 +112,19 @@ def _sum_exactly(rows: Rows) -> Exact:
     return _stack_groups(rows, [_add_blocks(_multiply_slices(part), d) for part in rows.split()])
 
 
-def _sum_about_mean(rows: Rows, first: Exact | None, extra: Rows | None) -> tuple[Exact, Floats]:
-    """In floats about the mean c, then moved to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
+def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) -> tuple[Exact, Floats]:
+    """Sum products about the mean c in floats, then convert to zero: Σ(x−c)(x−c)ᵀ + c Sᵀ + S cᵀ − W c cᵀ.
 
-    With it Σ(x−c)² (groups, d), of which the products were rounded.
+    Return also Σ(x−c)² (groups, d), the squares whose sums were rounded.
     """
     if first is None:
-        parts = [rows.sum_values()] if extra is None else [rows.sum_values(), extra.sum_values()]
+        parts = (
+            [rows.sum_values()] if last_columns is None else [rows.sum_values(), last_columns.sum_values()]
+        )
         first = _join(parts, lambda words: np.concatenate(words, axis=-1))
     weight, d = rows.sum_weights(), first.shape[-1]
     centre = find_centre(weight, first)
-    products = _sum_centred_products(rows, centre.reshape(rows.groups, d), extra)
+    products = _sum_centred_products(rows, centre.reshape(rows.groups, d), last_columns)
     about = _stack_groups(rows, [_add_blocks(iter(blocks), d) for blocks in products])
     left, right = triangle(d)
     diagonal = left == right
@@ -137,7 +144,7 @@ def _stack_groups(rows: Rows, parts: list[Exact]) -> Exact:
 
 
 def _join(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
-    """Sums put together, once their words stand in one window."""
+    """Join sums, after their words are aligned to the same lowest and highest exponent."""
     low = min(part.low for part in parts)
     length = max(part.low + len(part.words) for part in parts) - low
     aligned = []
@@ -149,18 +156,18 @@ def _join(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
 
 
 def find_centre(weight: Exact, first: Exact) -> Floats:
-    """A float near the mean (..., d), 0 where there is no weight; any would be right, a near one is best."""
+    """A float near the mean (..., d), 0 without weight. Any centre is correct; a near one rounds least."""
     total = weight.value if weight.shape == first.shape else weight.value[..., None]
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = first.value / total
     return np.where(np.isfinite(mean), mean, 0.0)
 
 
-def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None) -> Exact:
+def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: ColumnPairs | None) -> Exact:
     """c Sᵀ + S cᵀ − W c cᵀ = c Hᵀ + H cᵀ with H = S − W c / 2: second moments about zero less those about c.
 
-    For the named pairs of columns with one weight for all; or, with None, for each column with itself and
-    with a weight of its own.
+    `pairs` gives the pairs of columns, which share one weight. If it is None, each column is paired with
+    itself and has its own weight.
     """
     if pairs is None:
         return first.times(2.0 * centre) - weight.times(centre).times(centre)
@@ -171,11 +178,11 @@ def cross_terms(weight: Exact, first: Exact, centre: Floats, pairs: Pairs | None
     ).times(centre[..., right])
 
 
-def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: Pairs | None) -> Floats:
+def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: ColumnPairs | None) -> Floats:
     """Σ w (x − mean)(x − mean)ᵀ from sums about zero, packed as `second` is; 0 where nothing was seen.
 
-    The sums are moved to a float next to the mean without rounding, so nothing cancels: the result is good
-    to a few units in the last place whatever the mean. `pairs` as for `cross_terms`.
+    The sums are shifted exactly to a float next to the mean, so nothing cancels: the error is a few units
+    in the last place, however large the mean. `pairs` as for `cross_terms`.
     """
     centre = find_centre(weight, first)
     about = (second - cross_terms(weight, first, centre, pairs)).value
@@ -185,36 +192,43 @@ def compute_scatter(weight: Exact, first: Exact, second: Exact, pairs: Pairs | N
     square = rest * rest if pairs is None else rest[..., pairs[0]] * rest[..., pairs[1]]
     with np.errstate(invalid="ignore", divide="ignore"):
         scatter = about - np.where(total != 0, square / total, 0.0)
-    # about ≥ square / total by Cauchy and Schwarz; only rounding can say otherwise
+    # about ≥ square / total by Cauchy and Schwarz; only rounding can violate it
     on_diagonal = True if pairs is None else pairs[0] == pairs[1]
     return np.where(on_diagonal & (total > 0), np.maximum(scatter, 0.0), scatter)
 
 
-def are_lost(left: Floats, rounded: Floats | None, least: float = FAINT) -> NDArray[np.bool_]:
-    """Mark columns whose remaining squares are small compared with the rounding of all squares ever added.
+def find_lost_columns(
+    remaining: Floats, rounded: Floats | None, least: float = MIN_REMAINDER
+) -> NDArray[np.bool_]:
+    """Mark the columns whose remaining squares have lost their precision to rounding.
 
-    Rounding is about 1e-15 of the squares `rounded`, which is then more than 1e-7 of what is left.
+    The rounding error is about 1e-15 of `rounded`, the squares of all rows that were ever added or
+    subtracted. In a lost column it is more than 1e-7 of the remaining squares.
     """
     if rounded is None:
-        return np.zeros(np.shape(left), dtype=np.bool_)
-    return np.asarray(left < least * rounded)
+        return np.zeros(np.shape(remaining), dtype=np.bool_)
+    return np.asarray(remaining < least * rounded)
 
 
-def refuse_lost(lost: NDArray[np.bool_], names: tuple[object, ...] | None = None) -> None:
-    """Raise if some column (..., d) is lost."""
-    if lost.any():
-        j = int(lost.reshape(-1, lost.shape[-1]).any(axis=0).argmax())
+def refuse_lost_precision(is_lost: NDArray[np.bool_], names: tuple[object, ...] | None = None) -> None:
+    """Raise if a column (..., d) has lost its precision."""
+    if is_lost.any():
+        j = int(is_lost.reshape(-1, is_lost.shape[-1]).any(axis=0).argmax())
         raise ValueError(
             f"too little would be left of column {repr(names[j]) if names else j} to tell after rounding, "
-            f"expected at least {FAINT:g} of the squares that were learned: fit again without those rows, or "
-            "fit with exact=True; nothing was changed"
+            f"expected at least {MIN_REMAINDER:g} of the squares that were learned: fit again without those "
+            "rows, or fit with exact=True; nothing was changed"
         )
 
 
 def are_impossible(
-    weight: Exact, first: Exact, second: Exact | None, pairs: Pairs | None, rounding: Floats | float = 0.0
+    weight: Exact,
+    first: Exact,
+    second: Exact | None,
+    pairs: ColumnPairs | None,
+    rounding: Floats | float = 0.0,
 ) -> bool:
-    """Whether no rows have these sums, because more was subtracted than was there, beyond rounding."""
+    """Return whether no data could give these sums: more was subtracted than was added, beyond rounding."""
     total = weight.value if pairs is None else weight.value[..., None]
     wrong = bool((total < 0).any() or ((total == 0) & (first.value != 0)).any())
     if wrong or second is None:
@@ -226,8 +240,10 @@ def are_impossible(
     return wrong or bool(((total == 0) & (squares != 0)).any())
 
 
-def _sum_centred_products(rows: Rows, centres: Floats, extra: Rows | None = None) -> list[list[Floats]]:
-    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; blocks are dealt out to threads, if many."""
+def _sum_centred_products(
+    rows: Rows, centres: Floats, last_columns: Rows | None = None
+) -> list[list[Floats]]:
+    """Σ w (x − c)(x − c)ᵀ of each block of each group, packed; many blocks are shared among threads."""
     order, edges = rows.sort_by_group()
     places = [
         (g, slice(start, min(start + _BLOCK, stop)))
@@ -235,23 +251,27 @@ def _sum_centred_products(rows: Rows, centres: Floats, extra: Rows | None = None
         for start in range(begin, stop, _BLOCK)
     ]
 
-    extra_values = None if extra is None else extra.values
+    last_values = None if last_columns is None else last_columns.values
     large = dense.is_large(len(rows.values), centres.shape[1])
 
-    def product(g: int, place: slice) -> Floats:
+    def multiply_block(g: int, place: slice) -> Floats:
         return pack(
-            dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, extra_values, large)
+            dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, last_values, large)
         )
 
-    def lane(start: int, stop: int) -> list[Floats]:
-        return [product(g, place) for g, place in places[start:stop]]
+    def multiply_blocks(start: int, stop: int) -> list[Floats]:
+        return [multiply_block(g, place) for g, place in places[start:stop]]
 
     work = len(rows.values) * centres.shape[1] ** 2
     if len(places) == 1 or threads.count_chunks(work) == 1:
-        blocks = lane(0, len(places))
+        blocks = multiply_blocks(0, len(places))
     else:
         with threads.one_blas_thread:
-            blocks = [block for chunk in threads.map_row_chunks(len(places), work, lane) for block in chunk]
+            blocks = [
+                block
+                for chunk in threads.map_row_chunks(len(places), work, multiply_blocks)
+                for block in chunk
+            ]
     sums: list[list[Floats]] = [[] for _ in centres]
     for (g, _), block in zip(places, blocks, strict=True):
         sums[g].append(block)

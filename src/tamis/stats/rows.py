@@ -1,6 +1,6 @@
 """Data → rows that are checked, weighed and grouped by label, and the exact sums over them.
 
-Every `observe` of this package goes through here, and nothing else touches data.
+Every `observe` of this package reads its data here.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from tamis.arrays import Matrix
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
 
-_WIDEST = 1000  # exponents: beyond 2**1000 the halves of a product could overflow
-_BLOCK = 1 << 16  # cells whose weighted products are in memory at a time
+_WIDEST = 1000  # largest exponent of a product: beyond 2**1000 its two halves could overflow
+_BLOCK = 1 << 16  # values whose weighted products are in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Rows:
     """n rows of d finite values, each with a weight (none: 1) and a group (none: all are one)."""
 
     table: Matrix  # (n, d)
-    bounds: Words  # (2, d)
-    largest: int  # the largest of them
+    bounds: Words  # (2, d): the largest and the smallest exponent of each column (`_kernels.span`)
+    largest: int  # the largest exponent
     weights: Floats | None = None  # (n, 1)
     weight_bounds: Words | None = None  # (2, 1)
     group: Words | None = None  # (n,)
@@ -34,7 +34,7 @@ class Rows:
 
     @classmethod
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
-        """Check and file the data; `missing` lets NaN through, to be left out of every sum."""
+        """Check the data. With `missing`, NaN is accepted and left out of every sum."""
         table = arrays.matrix(data)
         bounds, largest, broken = _kernels.span(table.values)
         present = None
@@ -47,8 +47,8 @@ class Rows:
         if weights is None and by is None:
             return cls(table, bounds, largest, present=present)
         weight_column = weight_bounds = None
-        if (weighed := arrays.weights(weights, len(table.values))) is not None:
-            weight_column = weighed[:, None]
+        if (row_weights := arrays.weights(weights, len(table.values))) is not None:
+            weight_column = row_weights[:, None]
             weight_bounds, _, _ = _kernels.span(weight_column)
         keys, group = (None, None) if by is None else Keys.of(by)
         if group is not None and len(group) != len(table.values):
@@ -78,7 +78,7 @@ class Rows:
         return 1 if self.keys is None else len(self.keys)
 
     def shape(self, *event: int) -> tuple[int, ...]:
-        """The shape of a sum: a row for each group if there are groups."""
+        """The shape of a sum: if there are groups, they are its first axis."""
         return event if self.keys is None else (len(self.keys), *event)
 
     def sum_weights(self) -> Exact:
@@ -107,8 +107,8 @@ class Rows:
         """Σ w x and Σ w x², by group (..., d)."""
         self.refuse_unless_squarable()
         if self.weights is not None:
-            every = np.arange(self.values.shape[1])
-            return self.sum_values(), self.sum_products(every, every)
+            columns = np.arange(self.values.shape[1])
+            return self.sum_values(), self.sum_products(columns, columns)
         first, first_low, second, second_low = _kernels.deposit_powers(
             self.values, self.bounds, self.group, self.groups
         )
@@ -123,27 +123,29 @@ class Rows:
         self.refuse_unless_squarable()
         event = (len(left),)
         if self.weights is None:
-            x, y = _columns(self.values, left), _columns(self.values, right)
-            x_bounds, y_bounds = _columns(self.bounds, left), _columns(self.bounds, right)
+            x, y = _take_columns(self.values, left), _take_columns(self.values, right)
+            x_bounds, y_bounds = _take_columns(self.bounds, left), _take_columns(self.bounds, right)
             sums = _kernels.deposit_products(x, x_bounds, y, y_bounds, self.group, self.groups)
             return self._reshape(sums, event)
         total = Exact.zeros(self.shape(*event))
         step = max(1, _BLOCK // max(1, len(left)), 4 * self.groups)
         for start in range(0, len(self.values), step):
             block = self.take(slice(start, start + step))
-            for half in _kernels.two_product(_columns(block.values, left), _columns(block.values, right)):
+            for half in _kernels.two_product(
+                _take_columns(block.values, left), _take_columns(block.values, right)
+            ):
                 total += block.sum_columns(half, _kernels.span(half)[0])
         return total
 
     def sort_by_group(self) -> tuple[NDArray[np.int64] | None, list[int]]:
-        """The rows group by group (None: as they are), and where each group begins, and the last ends."""
+        """The indices of the rows sorted by group (None without groups), and the groups' boundaries."""
         if self.group is None:
             return None, [0, len(self.values)]
         counts = np.bincount(self.group, minlength=self.groups)
         return arrays.argsort_codes(self.group, self.groups), [0, *np.cumsum(counts).tolist()]
 
     def split(self) -> "list[Rows]":
-        """The rows of each group by itself, in the order of the groups."""
+        """The rows of each group, in the order of the groups."""
         order, edges = self.sort_by_group()
         if order is None:
             return [self]
@@ -157,13 +159,13 @@ class Rows:
 
     def refuse_unless_squarable(self) -> None:
         """Raise if a square of the values, or a weighted one, would leave the range of float64."""
-        extra = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
-        if 2 * self.largest + extra > _WIDEST:
+        weight_exponent = 0 if self.weight_bounds is None else max(0, int(self.weight_bounds[0, 0]))
+        if 2 * self.largest + weight_exponent > _WIDEST:
             column = int(self.bounds[0].argmax())
             largest = float(np.abs(self.values[:, column]).max())
             raise ValueError(
                 f"{self.table.name(column)} holds {largest:.3g}, expected magnitudes that can be squared "
-                f"{'and weighed ' if extra else ''}(below about 1e150): rescale the column"
+                f"{'and weighed ' if weight_exponent else ''}(below about 1e150): rescale the column"
             )
 
     def take(self, rows: slice | NDArray[np.int64]) -> "Rows":
@@ -195,8 +197,8 @@ class Rows:
         return Exact(words.reshape(len(words), *self.shape(*event)), low)
 
 
-def _columns(values: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
-    """The named columns; the array itself when that is all of them in order, as for squares."""
+def _take_columns(values: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
+    """The columns at these indices; the array itself, not a copy, if these are all columns in order."""
     if len(index) == values.shape[1] and (index == np.arange(len(index))).all():
         return values
     return np.ascontiguousarray(values[:, index])

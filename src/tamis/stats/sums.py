@@ -23,13 +23,14 @@ from tamis.stats.keys import Keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
-    """A bundle of exact sums with the algebra of a vector space."""
+    """Exact sums that add, subtract and scale together."""
 
-    __array_ufunc__: ClassVar[None] = None  # NumPy's numbers leave arithmetic with a statistic to it
+    __array_ufunc__: ClassVar[None] = None  # so that a NumPy number times a statistic calls __rmul__
 
     keys: Keys | None = None  # names of the first batch axis
-    # batch + (d,): Σ w (x − c)² of all rows whose products were ever rounded; None if none were. Both `+` and
-    # `-` add it, for rounding is not taken away with the rows. Two statistics may be equal and differ in it.
+    # batch + (d,): the magnitude of the rounding, Σ w (x − c)² of all rows whose products were ever rounded;
+    # None if none were. Both `+` and `-` add it, because subtracting rows does not subtract their rounding.
+    # Comparisons ignore it. The name is the one in files.
     rounded: Floats | None = field(default=None, compare=False, repr=False)
 
     def __add__(self, other: Self) -> Self:
@@ -72,7 +73,7 @@ class Sums:
         row = self.keys.values.index(key)
         rows = {name: part.reindex(lambda words: words[:, row]) for name, part in self.parts().items()}
         rounded = None if self.rounded is None else self.rounded[row]
-        return self.with_fields(keys=None, rounded=rounded, **rows).prune()
+        return self.with_fields(keys=None, rounded=rounded, **rows).drop_zeros()
 
     def over(self, keys: Keys) -> Self:
         """The same statistic over these keys, which include its own; the sums of the other keys are zero."""
@@ -96,7 +97,7 @@ class Sums:
             raise ValueError(f"this {type(self).__name__} is not grouped by label: it is pooled already")
         sums = {name: part.sum(axis=0) for name, part in self.parts().items()}
         rounded = None if self.rounded is None else self.rounded.sum(axis=0)
-        return self.with_fields(keys=None, rounded=rounded, **sums).prune()
+        return self.with_fields(keys=None, rounded=rounded, **sums).drop_zeros()
 
     def to_arrow(self) -> Any:
         """An Arrow table of digits. Concatenating tables, or summing digits in SQL, is merging."""
@@ -104,23 +105,23 @@ class Sums:
 
     @classmethod
     def from_arrow(cls, table: Any) -> Self:
-        """The statistic that a table of digits holds; tables of several parts are summed."""
+        """The statistic whose digits a table holds. The digits of concatenated tables are summed."""
         statistic: Self = _import_arrow().from_arrow(cls, table)
         return statistic
 
     def _combine(self, other: Self, sign: int) -> Self:
         left, right = self._align(other)
-        alike = True
+        is_alike = True
         combined = {}
         for name in self.field_names.traits:
-            alike &= getattr(left, name) == getattr(right, name)
+            is_alike &= getattr(left, name) == getattr(right, name)
         for name in self.field_names.sums:
             ours, theirs = getattr(left, name), getattr(right, name)
             if ours is not None and theirs is not None and ours.shape == theirs.shape:
                 combined[name] = ours.combine(theirs, sign)
             else:
-                alike &= ours is theirs
-        if not alike:
+                is_alike &= ours is theirs
+        if not is_alike:
             raise ValueError(
                 f"cannot combine {self.describe()} with {other.describe()}: "
                 "expected the same columns, form and batch axes"
@@ -150,8 +151,8 @@ class Sums:
             rounded[index] = self.rounded
         return self.with_fields(keys=keys, rounded=rounded, **parts)
 
-    def prune(self) -> Self:
-        """Drop labels whose sums are all zero: every `observe` ends here."""
+    def drop_zeros(self) -> Self:
+        """Drop labels whose sums are all zero. Each `observe` ends with this call."""
         return self if self.keys is None else self.with_sums(self.parts())
 
     def with_sums(self, parts: dict[str, Exact]) -> Self:
@@ -190,7 +191,7 @@ class FieldNames(NamedTuple):
 
     every: tuple[str, ...]
     sums: tuple[str, ...]
-    traits: tuple[str, ...]  # neither sums nor names of an axis: what two statistics share to be combined
+    traits: tuple[str, ...]  # neither sums nor names of an axis: equal in statistics that can be combined
 
 
 @cache
@@ -206,8 +207,8 @@ def _import_arrow() -> Any:
     return importlib.import_module("tamis.stats.arrow")
 
 
-def refuse_too_much(is_impossible: bool) -> None:
-    """Raise if more was subtracted than was there, so that no rows have the sums that remain."""
+def refuse_excess_subtraction(is_impossible: bool) -> None:
+    """Raise if more was subtracted than was added, so that no data could give the remaining sums."""
     if is_impossible:
         raise ValueError(
             "more would be taken away than was learned, expected rows that were learned, with their weights: "

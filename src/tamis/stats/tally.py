@@ -36,45 +36,45 @@ class Tally(Sums):
     def of(
         cls, weight: ArrayLike, total: ArrayLike, keys: Keys | None = None, terms: Keys | None = None
     ) -> Self:
-        """Make a statistic of numbers: weights of the batch's shape, totals with one axis more."""
-        summed = Exact.of(total)
-        weighed = Exact.of(np.broadcast_to(np.asarray(weight), summed.shape[:-1]))
-        return cls(weight=weighed, total=summed, keys=keys, terms=terms).prune()
+        """Make a statistic from numbers: `weight` has the batch's shape, `total` one axis more."""
+        totals = Exact.of(total)
+        weights = Exact.of(np.broadcast_to(np.asarray(weight), totals.shape[:-1]))
+        return cls(weight=weights, total=totals, keys=keys, terms=terms).drop_zeros()
 
     @classmethod
     def observe(cls, values: object, weights: object = None, by: object = None) -> Self:
         """Sum sufficient statistics T(x) (n, *batch, k) over their rows, by label if labels are given."""
-        plain = isinstance(values, arrays.Matrix) or arrays.is_frame(values)
-        array = None if plain else arrays.to_numpy(values)
+        is_table = isinstance(values, arrays.Matrix) or arrays.is_frame(values)
+        array = None if is_table else arrays.to_numpy(values)
         if array is None or array.ndim <= 2:
             rows = Rows.of(values if array is None else array, weights, by)
-            return cls(weight=rows.sum_weights(), total=rows.sum_values(), keys=rows.keys).prune()
-        inner = array.shape[1:]
-        rows = Rows.of(array.reshape(len(array), math.prod(inner)), weights, by)
+            return cls(weight=rows.sum_weights(), total=rows.sum_values(), keys=rows.keys).drop_zeros()
+        shape = array.shape[1:]
+        rows = Rows.of(array.reshape(len(array), math.prod(shape)), weights, by)
         return cls(
-            weight=rows.sum_weights().reindex(lambda w: _add_axes(w, inner[:-1])),
-            total=rows.sum_values().reindex(lambda w: w.reshape(*w.shape[:-1], *inner)),
+            weight=rows.sum_weights().reindex(lambda w: _add_axes(w, shape[:-1])),
+            total=rows.sum_values().reindex(lambda w: w.reshape(*w.shape[:-1], *shape)),
             keys=rows.keys,
-        ).prune()
+        ).drop_zeros()
 
     @classmethod
     def count(cls, values: object, weights: object = None, by: object = None) -> Self:
-        """Count distinct values, by label if labels are given; both are known by their value."""
+        """Count distinct values, by label if labels are given. Values and labels become names of axes."""
         terms, codes = Keys.of(values)
-        weighed = arrays.weights(weights, len(codes))
+        row_weights = arrays.weights(weights, len(codes))
         keys, group = (None, np.zeros(len(codes), dtype=np.int64)) if by is None else Keys.of(by)
         if len(group) != len(codes):
             raise ValueError(f"got {len(group)} labels for {len(codes)} values, expected one per value")
         shape = (len(terms),) if keys is None else (len(keys), len(terms))
         cell = group * len(terms) + codes
         cells = int(np.prod(shape, dtype=np.int64))
-        if weighed is None:
+        if row_weights is None:
             total = Exact.from_integers(np.bincount(cell, minlength=cells).astype(np.int64).reshape(shape))
         else:
-            column = np.ascontiguousarray(weighed[:, None])
+            column = np.ascontiguousarray(row_weights[:, None])
             words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, cells)
             total = Exact(words.reshape(words.shape[0], *shape), low)
-        return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).prune()
+        return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).drop_zeros()
 
     @property
     def mean(self) -> Floats:
@@ -83,7 +83,7 @@ class Tally(Sums):
             return np.asarray(self.total.value / self.weight.value[..., None])
 
     def table(self) -> dict[object, object]:
-        """The totals by label and by term, as far as these have names."""
+        """The totals by label and by term. A term without a name has its index."""
         names = range(self.total.shape[-1]) if self.terms is None else self.terms
         if self.keys is None:
             return dict(zip(names, self.total.value.tolist(), strict=True))
@@ -101,7 +101,8 @@ class Tally(Sums):
         terms, ours, theirs = left.terms.union(right.terms)
         return _extend_terms(left, terms, ours), _extend_terms(right, terms, theirs)
 
-    def prune(self) -> Self:
+    def drop_zeros(self) -> Self:
+        """Drop labels and terms whose sums are all zero."""
         return self.with_sums(self.parts())
 
     def with_sums(self, parts: dict[str, Exact]) -> Self:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 from tamis import arrays
 from tamis.arrays import Array
 from tamis.models.generative.counting import refuse_negative, sum_counts
-from tamis.stats import Exact, Keys, Labels, Tally, refuse_too_much
+from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 from tamis.text.hashing import refuse_many_names
 from tamis.text.matrix import csr_type
@@ -408,7 +408,7 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
     def _refuse(self, learned: WeightState) -> None:
         rows, seen = learned.statistic.weight.value, learned.statistic.total.value
-        refuse_too_much(bool(rows < 0 or (seen < 0).any() or (seen > rows).any()))
+        refuse_excess_subtraction(bool(rows < 0 or (seen < 0).any() or (seen > rows).any()))
 
     @property
     def idf_(self) -> Array:
@@ -509,7 +509,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
             raise ValueError(f"got {len(keys)} classes, {keys!r}, expected two: {_MANY}")
         refuse_negative(learned.statistic)
         weight, total = learned.statistic.weight.value, learned.statistic.total.value
-        refuse_too_much(learned.binary and bool((total > weight[:, None]).any()))
+        refuse_excess_subtraction(learned.binary and bool((total > weight[:, None]).any()))
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from tamis.models.components.model import (
     dense_blocks,
     fold_by_content,
     refuse_few_rows,
-    refuse_lost,
+    refuse_lost_precision,
     to_integer,
 )
 from tamis.models.components.wide import (
@@ -52,7 +52,7 @@ __all__ = [
     "log_densities_with_gaps",
     "refuse_few_rows",
     "refuse_gaps",
-    "refuse_lost",
+    "refuse_lost_precision",
     "refuse_unknown_solver",
     "score_by_evidence",
     "score_held_out",

@@ -263,7 +263,7 @@ def _mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def refuse_lost(after: Moments, table: Table) -> None:
+def refuse_lost_precision(after: Moments, table: Table) -> None:
     """Raise if forgotten rows were never learned, or if the rest drowns in the sums' rounding.
 
     `after` is the statistic without the rows of the table.

@@ -6,7 +6,7 @@ from tamis.models.factors.fitting import DEFAULT_RIDGE, FitHistory, FitOptions
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.posterior import FactorPosterior, Hyperparameters, Solver
-from tamis.models.factors.ratings import Duplicates, Entries, Indices, Ratings, Side
+from tamis.models.factors.ratings import Duplicates, Entries, GroupedRatings, Indices, Ratings
 from tamis.models.factors.recommender import FoldedUser, Recommender, find_id, find_ids, fit_recommender
 from tamis.models.factors.times import TimeScale
 
@@ -23,12 +23,12 @@ __all__ = [
     "FitOptions",
     "FoldedUser",
     "Gibbs",
+    "GroupedRatings",
     "Hyperparameters",
     "Implicit",
     "Indices",
     "Ratings",
     "Recommender",
-    "Side",
     "Solver",
     "Sweep",
     "TimeScale",

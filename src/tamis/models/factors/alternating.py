@@ -1,9 +1,9 @@
-"""Ratings, given the items' factors → a Gram per user → the users' factors; and the other way round.
+"""Alternating least squares: users' factors given the items' factors, then items' given the users'.
 
 A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
-factors. With one side held, each row of the other is a small ridge regression: its offset is the coefficient
-of a column of ones. The ridge of factors grows with a row's ratings (Zhou et al. 2008) and begins with that
-of a few extra ones; that of offsets does not grow: it is worth so many ratings.
+factors. If the rows of one side are fixed, each row of the other is a small ridge regression: its offset is
+the coefficient of a column of ones. The ridge of factors grows with the number of a row's ratings plus a few
+(Zhou et al. 2008); the ridge of offsets is constant, and is given as a number of ratings.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from tamis import threads
 from tamis._kernels import factors as kernels
 from tamis.arrays import Array, scipy_sparse
 from tamis.linalg import orthonormalize
-from tamis.models.factors.ratings import Indices, Ratings, Side
+from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
 
 _ROUNDS = 2
-_EXTRA = 5.0  # ratings whose ridge every row has besides its own: one rating says little (experiments/0008)
+_EXTRA = 5.0  # ratings that are added to each row's number: one rating says little (experiments/0008)
 _NO_BINS: Array = np.zeros(0)
 
 P = TypeVar("P")
@@ -47,8 +47,8 @@ class Factors:
 class RatingsGiven(Generic[P]):
     """The statistic of one step: the ratings, together with the posterior under which they are observed.
 
-    On paper it is a Gram per row. A million of them are not worth storing: they stay implicit, and the kernel
-    sums and solves each row's Gram directly from its ratings.
+    On paper it is a Gram per row. They are not stored: the kernel sums and solves each row's Gram
+    directly from its ratings.
     """
 
     ratings: Ratings
@@ -67,7 +67,7 @@ class Sweep:
 
     factors: Factors
     rmse: float = inf  # of the ratings, or of those held out; infinite before the first sweep
-    objective: float = inf  # which no sweep raises; or the error of the ratings held out
+    objective: float = inf  # no sweep raises it; or the error of the ratings held out
 
 
 class KnownOffsets(Protocol):
@@ -105,11 +105,13 @@ def select_time_offsets(offsets: KnownOffsets, item: Indices, time_bin: Indices 
     return np.asarray(offsets.time_offsets[time_bin] + own)
 
 
-def compute_targets(ratings: Ratings, side: Side, offsets: KnownOffsets) -> Array:
-    """The part of each of a side's ratings that users and items explain (n,): less level and time."""
+def compute_targets(ratings: Ratings, side: GroupedRatings, offsets: KnownOffsets) -> Array:
+    """The ratings of a side minus level and offsets of times (n,): the part that users and items explain."""
     targets = side.values - offsets.level
     if ratings.time_bin is not None:
-        targets -= select_time_offsets(offsets, ratings.item[side.order], ratings.time_bin[side.order])
+        targets -= select_time_offsets(
+            offsets, ratings.item_index[side.triple_index], ratings.time_bin[side.triple_index]
+        )
     return targets
 
 
@@ -125,7 +127,7 @@ def sum_squared_residuals(ratings: Ratings, factors: Factors, targets: Array | N
     side = ratings.by_user
     targets = compute_targets(ratings, side, factors) if targets is None else targets
     squares = kernels.row_squares(
-        side.indptr, side.others, side.weights, targets, factors.users, factors.items
+        side.indptr, side.other_index, side.weights, targets, factors.users, factors.items
     )
     return float(squares.sum())
 
@@ -139,8 +141,8 @@ def compute_rmse(ratings: Ratings, factors: Factors) -> float:
 class Alternating:
     """Alternating least squares: `iterate` makes sweeps, each of items, offsets of times and users.
 
-    Users are solved last, so that each user's row is the exact answer to the items. With `held_out` ratings,
-    sweeps are evaluated by the error of those.
+    Users are solved last, so that each user's row is the exact solution given the items. With `held_out`
+    ratings, sweeps are evaluated by the error of those.
     """
 
     rank: int
@@ -149,30 +151,35 @@ class Alternating:
     held_out: Ratings | None = None
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
-        """Items in the directions in which ratings vary most, estimated roughly; offsets of zero.
+        """Start with items in the directions of largest variance, estimated roughly, and offsets of zero.
 
         From random factors, with a tiny ridge and 50 ratings per row, one start in ten diverged: a few rows
         grew without bounds (1000 × 1000, rank 5, no noise). From this start none of 14 did.
         """
-        items = np.zeros((ratings.items, self.rank + 1))
-        level = float(np.average(ratings.value, weights=ratings.weight)) if self.has_offsets else 0.0
-        scale = np.sqrt(ratings.scale * ratings.items / self.rank)
+        items = np.zeros((ratings.n_items, self.rank + 1))
+        level = float(np.average(ratings.values, weights=ratings.given_weights)) if self.has_offsets else 0.0
+        scale = np.sqrt(ratings.scale * ratings.n_items / self.rank)
         items[:, :-1] = scale * self._find_directions(ratings, level, rng)
-        users = np.zeros((ratings.users, self.rank + 1))
-        bins = ratings.time_bins
-        return Factors(level, users, items, np.zeros(bins), np.zeros((ratings.items, bins)))
+        users = np.zeros((ratings.n_users, self.rank + 1))
+        bins = ratings.n_time_bins
+        return Factors(level, users, items, np.zeros(bins), np.zeros((ratings.n_items, bins)))
 
     def _find_directions(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
         """The widest directions of the items' columns (items, k), by a few rounds of subspace iteration."""
-        side, user = ratings.by_user, ratings.user[ratings.by_user.order]
+        side, user = ratings.by_user, ratings.user_index[ratings.by_user.triple_index]
         residuals = side.values - level
         if self.has_offsets:
-            for index, weights in ((side.others, ratings.by_item.row_weights), (user, side.row_weights)):
+            for index, weights in (
+                (side.other_index, ratings.by_item.group_weights),
+                (user, side.group_weights),
+            ):
                 total = np.bincount(index, side.weights * residuals, minlength=len(weights))
                 residuals -= (total / (weights + max(self.offset_ridge, 1e-12)))[index]
-        shape = ratings.users, ratings.items
-        table = scipy_sparse().csr_array((side.weights * residuals, side.others, side.indptr), shape=shape)
-        directions: Array = rng.normal(size=(ratings.items, self.rank)) / np.sqrt(ratings.items)
+        shape = ratings.n_users, ratings.n_items
+        table = scipy_sparse().csr_array(
+            (side.weights * residuals, side.other_index, side.indptr), shape=shape
+        )
+        directions: Array = rng.normal(size=(ratings.n_items, self.rank)) / np.sqrt(ratings.n_items)
         count = min(directions.shape)  # there are no more directions than items: the rest stay random
         with threads.one_blas_thread:
             for _ in range(_ROUNDS):
@@ -192,7 +199,7 @@ class Alternating:
         """One sweep: items given users, offsets of times given both, users given items."""
         ratings, factors = statistic.ratings, statistic.posterior.factors
         factors = replace(factors, items=self.solve_items(ratings, factors))
-        if ratings.time_bins:
+        if ratings.n_time_bins:
             factors = self._fit_time_offsets(ratings, factors)
         factors = replace(factors, users=self.solve_users(ratings, factors))
         if self.held_out is None:
@@ -210,36 +217,36 @@ class Alternating:
         for side, rows in ((ratings.by_user, factors.users), (ratings.by_item, factors.items)):
             ridges = self.compute_ridges(side)
             objective += float((ridges * np.square(rows[:, : ridges.shape[1]])).sum())
-        if ratings.time_bins:
+        if ratings.n_time_bins:
             offsets = np.square(factors.time_offsets).sum() + np.square(factors.item_time_offsets).sum()
             objective += self.offset_ridge * float(offsets)
         return Sweep(factors, sqrt(squares / ratings.total_weight), objective)
 
     def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all users, or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
+        side = ratings.by_user if rows is None else ratings.by_user.select_groups(rows)
         return self._solve_rows(side, factors.items, compute_targets(ratings, side, factors))
 
     def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all items, or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
+        side = ratings.by_item if rows is None else ratings.by_item.select_groups(rows)
         return self._solve_rows(side, factors.users, compute_targets(ratings, side, factors))
 
     def make_features(self, other: Array) -> Array:
         """The features of one side's regressions (rows, k + 1), or (rows, k) without offsets."""
         return make_features(other) if self.has_offsets else np.ascontiguousarray(other[:, :-1])
 
-    def compute_ridges(self, side: Side) -> Array:
+    def compute_ridges(self, side: GroupedRatings) -> Array:
         """The ridge of each row's factors and offset (rows, k + 1)."""
-        ridges = np.empty((len(side.row_weights), self.rank + self.has_offsets))
-        ridges[:, : self.rank] = self.ridge * (side.row_weights + _EXTRA)[:, None]
+        ridges = np.empty((len(side.group_weights), self.rank + self.has_offsets))
+        ridges[:, : self.rank] = self.ridge * (side.group_weights + _EXTRA)[:, None]
         ridges[:, self.rank :] = max(self.offset_ridge, 1e-12)
         return ridges
 
-    def _solve_rows(self, side: Side, other: Array, targets: Array) -> Array:
+    def _solve_rows(self, side: GroupedRatings, other: Array, targets: Array) -> Array:
         rows = kernels.solve_rows(
             side.indptr,
-            side.others,
+            side.other_index,
             side.weights,
             side.weights * targets,
             self.make_features(other),
@@ -257,13 +264,13 @@ class Alternating:
         """Offsets of times given all else: those of all items, then those of each."""
         assert ratings.time_bin is not None
         ridge = max(self.offset_ridge, 1e-12)
-        predicted = predict_pairs(factors.users, factors.items, ratings.user, ratings.item)
-        residuals = ratings.value - factors.level - predicted
-        w, time_bin, bins = ratings.weights, ratings.time_bin, ratings.time_bins
-        own = factors.item_time_offsets[ratings.item, time_bin]
+        predicted = predict_pairs(factors.users, factors.items, ratings.user_index, ratings.item_index)
+        residuals = ratings.values - factors.level - predicted
+        w, time_bin, bins = ratings.weights, ratings.time_bin, ratings.n_time_bins
+        own = factors.item_time_offsets[ratings.item_index, time_bin]
         weight = np.bincount(time_bin, w, minlength=bins)
         offsets = np.bincount(time_bin, w * (residuals - own), minlength=bins) / (weight + ridge)
-        cell, size = ratings.item * bins + time_bin, factors.item_time_offsets.size
+        cell, size = ratings.item_index * bins + time_bin, factors.item_time_offsets.size
         weight = np.bincount(cell, w, minlength=size)
         total = np.bincount(cell, w * (residuals - offsets[time_bin]), minlength=size)
         item_offsets = (total / (weight + ridge)).reshape(factors.item_time_offsets.shape)
@@ -271,7 +278,7 @@ class Alternating:
 
 
 def refuse_no_factors(given: P | None) -> P:
-    """The given posterior; raise if there is none."""
+    """Return the given posterior; raise if there is none."""
     if given is None:
         raise ValueError("got no factors, expected those of a start: ratings are observed given factors")
     return given
@@ -286,7 +293,7 @@ class AlternatingModel(Iterative[Ratings, RatingsGiven[Sweep], Sweep], Protocol)
 
 
 def sweep(model: AlternatingModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
-    """Sweeps without end, from the users that answer the start's items."""
+    """Yield sweeps without end, starting with users solved given the start's items."""
     begin = Sweep(replace(start, users=model.solve_users(ratings, start)))
     return (step.posterior for step in iterate(model, (ratings,), begin))
 

@@ -80,7 +80,7 @@ def explain(
     contributions = _compute_contributions(recommender.solver, ratings, factors, index)
     order = np.argsort(-np.abs(contributions), kind="stable")
     side = ratings.by_user
-    names = tuple(recommender.items[int(i)] for i in side.others[order])
+    names = tuple(recommender.items[int(i)] for i in side.other_index[order])
     return FactorExplanation(
         user_id,
         item,
@@ -97,14 +97,14 @@ def explain(
 def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
     """A user's ratings, as those of user 0; None if there are none."""
     if isinstance(user, FoldedUser):
-        items = recommender.items.find([user.items[int(i)] for i in user.entries.item])
-        entries = replace(user.entries, item=items)
+        items = recommender.items.find([user.items[int(i)] for i in user.entries.item_index])
+        entries = replace(user.entries, item_index=items)
     else:
         row = find_id(recommender.users, user)
         if row < 0:
             return None
         entries = recommender.entries.select(recommender.find_user_entries(row))
-        entries = replace(entries, user=np.zeros(len(entries), dtype=np.int64))
+        entries = replace(entries, user_index=np.zeros(len(entries), dtype=np.int64))
     return entries if len(entries) else None
 
 
@@ -114,7 +114,7 @@ def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, i
     if isinstance(solver, Alternating):
         features = solver.make_features(factors.items)
         w = side.weights
-        pulls = w * (compute_targets(ratings, side, factors) - factors.items[side.others, -1])
+        pulls = w * (compute_targets(ratings, side, factors) - factors.items[side.other_index, -1])
         prior = np.diag(solver.compute_ridges(side)[0])
         unknown = np.zeros(features.shape[1])
         unknown[solver.rank :] = 1.0
@@ -123,7 +123,7 @@ def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, i
         w, pulls = solver.compute_confidence(side), solver.compute_pulls(side)
         prior = solver.ridge * np.eye(solver.rank) + features.T @ features
         unknown = np.zeros(solver.rank)
-    v = features[side.others]
+    v = features[side.other_index]
     gram = (v * w[:, None]).T @ v + prior
     f = features[item] if item >= 0 else unknown
     return np.asarray(pulls * (v @ Cholesky.of(gram, "a user's Gram").solve(f)))

@@ -1,4 +1,4 @@
-"""Ratings → sweeps or draws, until the error stands still: how factors are fitted, and the ridge chosen."""
+"""Fits factors to ratings by sweeps or draws, and chooses the ridge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from tamis.models.factors.posterior import FactorPosterior, Solver
 from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
-DEFAULT_RIDGE = 0.15  # where none is searched, of ratings in units of their standard deviation
+DEFAULT_RIDGE = 0.15  # if no ridge is searched; for ratings in units of their standard deviation
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # to try, in the same units
 _TRIAL_SWEEPS = 8  # of each ridge
 _HELD_OUT = 0.1  # the part of the ratings by which ridges are compared
@@ -59,7 +59,7 @@ class FitHistory:
 
 
 def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report) -> Solver:
-    """The solver with the ridge under which a tenth of the ratings is best predicted by the rest."""
+    """The solver with the ridge that best predicts a tenth of the ratings from the others."""
     solver = options.solver
     if not options.search_ridge or not isinstance(solver, Alternating):
         return solver
@@ -93,7 +93,7 @@ def fit_factors(
 
 
 def _split(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
-    """All ratings but `count` that are chosen at random, and those."""
+    """Split off `count` ratings at random: return the others, and these."""
     is_held_out = np.zeros(len(ratings), dtype=np.bool_)
     is_held_out[rng.choice(len(ratings), count, replace=False)] = True
     return ratings.select(~is_held_out), ratings.select(is_held_out)
@@ -102,7 +102,7 @@ def _split(ratings: Ratings, count: int, rng: np.random.Generator) -> tuple[Rati
 def _sweep_until_converged(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Until the objective falls by less than its `tol`-th part; with tol=0, `max_iter` sweeps."""
+    """Sweep until the objective falls by less than `tol` times itself; with tol=0, sweep `max_iter` times."""
     start = options.solver.start(ratings, rng)
     errors: list[float] = []
     factors, converged, before = start, False, inf
@@ -121,7 +121,7 @@ def _sweep_until_converged(
 def _sweep_best_number(
     options: FitOptions, solver: Alternating, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Find with some ratings held out how many sweeps are best, and make as many with all."""
+    """Find the best number of sweeps by ratings held out, and make as many sweeps with all ratings."""
     count = ceil(options.validation * len(ratings))
     if count >= len(ratings):
         raise ValueError(
@@ -153,9 +153,9 @@ def _sweep_best_number(
 def _draw(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Draws from the factors of a few sweeps on; the first ones are dropped."""
+    """Draw factors, starting from a few sweeps; the first draws are dropped."""
     unit = ratings.scale
-    ratings = replace(ratings, value=ratings.value / unit)
+    ratings = replace(ratings, values=ratings.values / unit)
     factors = start = options.solver.start(ratings, rng)
     for posterior in islice(sweep(options.solver, ratings, start), min(options.max_iter, _WARM_UP)):
         factors = posterior.factors

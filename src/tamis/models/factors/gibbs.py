@@ -3,7 +3,7 @@
 Given one side, a row of the other is a Bayesian linear regression on the same Gram as in alternating least
 squares; a step draws from its posterior instead of taking its mode. Each side's rows have a Gaussian prior,
 whose mean and covariance are drawn from their own posterior, a normal–inverse-Wishart, and the noise from its
-inverse gamma. The level and the offsets of times stay as the start has them.
+inverse gamma. The level and the offsets of times are those of the start.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from tamis.models.factors.alternating import (
     refuse_no_factors,
     sum_squared_residuals,
 )
-from tamis.models.factors.ratings import Ratings, Side
+from tamis.models.factors.ratings import GroupedRatings, Ratings
 from tamis.protocols import Iterative
 from tamis.stats import Moments
 
@@ -60,7 +60,7 @@ class Gibbs:
     scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their standard deviation
 
     def start(self, ratings: Ratings, factors: Factors) -> Draw:
-        """The given factors, with a draw of the noise; the priors of rows are not drawn yet."""
+        """The given factors with a draw of the noise. The priors of rows are not drawn yet."""
         k = self.rank + 1
         flat = RowPrior(np.zeros(k), np.zeros((k, k)))
         precision, rmse = self._draw_noise(ratings, factors)
@@ -72,15 +72,15 @@ class Gibbs:
 
     def infer(self, statistic: RatingsGiven[Draw]) -> Draw:
         """The next draw."""
-        ratings, before = statistic.ratings, statistic.posterior
-        factors, precision, sides = before.factors, before.precision, (ratings.by_user, ratings.by_item)
-        own, other = (compute_targets(ratings, side, factors) for side in sides)
+        ratings, last_draw = statistic.ratings, statistic.posterior
+        factors, precision, sides = last_draw.factors, last_draw.precision, (ratings.by_user, ratings.by_item)
+        user_targets, item_targets = (compute_targets(ratings, side, factors) for side in sides)
         user_prior = self._draw_prior(factors.users)
-        users = draw_rows(ratings.by_user, own, factors.items, precision, user_prior, self.rng)
+        users = draw_rows(ratings.by_user, user_targets, factors.items, precision, user_prior, self.rng)
         item_prior = self._draw_prior(factors.items)
-        items = draw_rows(ratings.by_item, other, users, precision, item_prior, self.rng)
+        items = draw_rows(ratings.by_item, item_targets, users, precision, item_prior, self.rng)
         factors = replace(factors, users=users, items=items)
-        precision, rmse = self._draw_noise(ratings, factors, own)
+        precision, rmse = self._draw_noise(ratings, factors, user_targets)
         return Draw(factors, precision, user_prior, item_prior, rmse)
 
     def objective(self, statistic: RatingsGiven[Draw]) -> float:
@@ -105,7 +105,7 @@ class Gibbs:
 
 
 def draw_rows(
-    side: Side,
+    side: GroupedRatings,
     targets: Array,
     other: Array,
     precision: float,
@@ -119,7 +119,7 @@ def draw_rows(
     pull = prior.precision @ prior.mean
     return kernels.solve_rows(
         side.indptr,
-        side.others,
+        side.other_index,
         weights,
         weights * targets,
         make_features(other),

@@ -14,7 +14,7 @@ from tamis import threads
 from tamis._kernels import factors as kernels
 from tamis.arrays import Array
 from tamis.models.factors.alternating import Factors, RatingsGiven, Sweep, predict_pairs, refuse_no_factors
-from tamis.models.factors.ratings import Indices, Ratings, Side
+from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative
 
 
@@ -28,10 +28,10 @@ class Implicit:
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
         """Small random factors of items."""
-        items = np.zeros((ratings.items, self.rank + 1))
-        items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.items, self.rank))
-        users = np.zeros((ratings.users, self.rank + 1))
-        return Factors(0.0, users, items, np.zeros(0), np.zeros((ratings.items, 0)))
+        items = np.zeros((ratings.n_items, self.rank + 1))
+        items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.n_items, self.rank))
+        users = np.zeros((ratings.n_users, self.rank + 1))
+        return Factors(0.0, users, items, np.zeros(0), np.zeros((ratings.n_items, 0)))
 
     def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
         """The actions, given factors; nothing is summed yet."""
@@ -51,7 +51,9 @@ class Implicit:
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
         """The distance of preferences for pairs with an action from 1; the objective is over all pairs."""
         side, users, items = ratings.by_user, factors.users[:, :-1], factors.items[:, :-1]
-        residuals = 1.0 - predict_pairs(factors.users, factors.items, ratings.user[side.order], side.others)
+        residuals = 1.0 - predict_pairs(
+            factors.users, factors.items, ratings.user_index[side.triple_index], side.other_index
+        )
         with threads.one_blas_thread:
             all_pairs = float(((users.T @ users) * (items.T @ items)).sum())
         has_action = side.weights > 0.0
@@ -63,29 +65,29 @@ class Implicit:
 
     def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all users, or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
+        side = ratings.by_user if rows is None else ratings.by_user.select_groups(rows)
         return self._solve_rows(side, factors.items)
 
     def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all items, or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
+        side = ratings.by_item if rows is None else ratings.by_item.select_groups(rows)
         return self._solve_rows(side, factors.users)
 
-    def compute_confidence(self, side: Side) -> Array:
+    def compute_confidence(self, side: GroupedRatings) -> Array:
         """c − 1 of each action (n,)."""
         return self.confidence * side.weights * side.values
 
-    def compute_pulls(self, side: Side) -> Array:
-        """c times the preference of each action (n,): an action of weight 0 counts as none."""
+    def compute_pulls(self, side: GroupedRatings) -> Array:
+        """c times the preference of each action (n,): an action of weight 0 is no action."""
         return np.where(side.weights > 0.0, 1.0 + self.compute_confidence(side), 0.0)
 
-    def _solve_rows(self, side: Side, other: Array) -> Array:
+    def _solve_rows(self, side: GroupedRatings, other: Array) -> Array:
         features = np.ascontiguousarray(other[:, :-1])
         confidence, pulls = self.compute_confidence(side), self.compute_pulls(side)
         ridge = np.full((len(side.counts), self.rank), self.ridge)
         with threads.one_blas_thread:
             base = features.T @ features
-        rows = kernels.solve_rows(side.indptr, side.others, confidence, pulls, features, ridge, base)
+        rows = kernels.solve_rows(side.indptr, side.other_index, confidence, pulls, features, ridge, base)
         if not np.isfinite(rows).all():
             raise ValueError(
                 f"got actions of confidence {confidence.max():.0e} with ridge={self.ridge:g}, expected less: "

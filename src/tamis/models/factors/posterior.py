@@ -1,6 +1,6 @@
 """Factors, or draws of them → the expected rating of each pair, and its uncertainty.
 
-One set of factors and many draws have one form: a stack. The expected rating is the mean over the stack.
+One set of factors, or many draws, are held as a stack. The expected rating is the mean over the stack.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ Stack = NDArray[np.float64] | NDArray[np.float32]  # one set of factors is float
 Solver = Alternating | Implicit
 SideName = Literal["users", "items"]
 
-_STEPS, _NEAR = 100, 1e-9  # towards a quantile, at most, and the part of the span that is near enough
+_STEPS, _NEAR = 100, 1e-9  # the largest number of steps to a quantile, and its relative tolerance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +153,7 @@ class FactorPosterior:
         return np.asarray(self.items[:, :, :-1].transpose(1, 0, 2).reshape(items, -1), dtype=np.float64)
 
     def resize(self, users: Indices, items: Indices, size: tuple[int, int]) -> "FactorPosterior":
-        """Room for more users and items: the known rows move to these indices, all others are zero."""
+        """Make room for more users and items: known rows move to these indices, all others are zero."""
         own = np.zeros((len(self.users), size[0], self.users.shape[2]), dtype=self.users.dtype)
         other = np.zeros((len(self.items), size[1], self.items.shape[2]), dtype=self.items.dtype)
         offsets = np.zeros((size[1], len(self.time_offsets)))
@@ -161,13 +161,13 @@ class FactorPosterior:
         return replace(self, users=own, items=other, item_time_offsets=offsets)
 
     def with_users(self, indices: Indices, rows: Stack) -> "FactorPosterior":
-        """With these rows of users instead."""
+        """Replace the rows of these users."""
         users = self.users.copy()
         users[:, indices] = rows
         return replace(self, users=users)
 
     def with_items(self, indices: Indices, rows: Stack) -> "FactorPosterior":
-        """With these rows of items instead."""
+        """Replace the rows of these items."""
         items = self.items.copy()
         items[:, indices] = rows
         return replace(self, items=items)
@@ -181,9 +181,9 @@ class FactorPosterior:
     def with_unknown_row(
         self, indices: Indices, side: SideName, rng: np.random.Generator | None
     ) -> tuple["FactorPosterior", Indices]:
-        """With one more row, for unknown users or items, and indices that name it instead of −1.
+        """Add one row for unknown users or items, and return indices of it in place of −1.
 
-        It is the mean of its side's prior; with a generator, a draw from it.
+        The row is the mean of its side's prior or, with a generator, a draw from the prior.
         """
         if self.hyperparameters is None or (indices >= 0).all():
             return self, indices
@@ -205,13 +205,13 @@ class FactorPosterior:
     ) -> Stack:
         """The rows of some users given the items, or of some items given the users (draws, rows, k + 1).
 
-        Draws are drawn anew.
+        If the factors are draws, the rows are drawn again.
         """
         of_users = side == "users"
         if self.hyperparameters is None:
             solve = solver.solve_users if of_users else solver.solve_items
             return solve(ratings, self.select_draw(), indices)[None]
-        own = (ratings.by_user if of_users else ratings.by_item).select_rows(indices)
+        own = (ratings.by_user if of_users else ratings.by_item).select_groups(indices)
         targets = compute_targets(ratings, own, self)
         rows = []
         others, precisions = self.items if of_users else self.users, self.hyperparameters.precision

@@ -1,4 +1,4 @@
-"""Triples of user, item and rating → rows of users and rows of items, each with its ratings side by side."""
+"""Groups (user, item, rating) triples by user and by item; each group is contiguous."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,73 +16,84 @@ Duplicates = Literal["refuse", "mean", "last", "sum"]
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """The ratings of each row of one side: those of row i are at indptr[i] to indptr[i + 1]."""
+class GroupedRatings:
+    """Ratings grouped by user, or by item.
 
-    indptr: Indices  # (rows + 1,)
-    others: Indices  # (n,): the row of the other side
-    order: Indices  # (n,): the triple that each rating comes from
+    Group i occupies positions indptr[i] to indptr[i + 1] (exclusive).
+    """
+
+    indptr: Indices  # (groups + 1,)
+    other_index: Indices  # (n,): the item of each rating, if the groups are users; else the user
+    triple_index: Indices  # (n,): the position of each rating before grouping
     values: Array  # (n,)
     weights: Array  # (n,)
 
     @classmethod
-    def of(cls, own: Indices, others: Indices, rows: int, values: Array, weights: Array | None) -> "Side":
-        order = arrays.argsort_codes(own, rows)
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=rows))]).astype(np.int64)
+    def of(
+        cls, group_index: Indices, other_index: Indices, n_groups: int, values: Array, weights: Array | None
+    ) -> "GroupedRatings":
+        """Group ratings by `group_index` (n,). A missing weight is 1."""
+        order = arrays.argsort_codes(group_index, n_groups)
+        counts = np.bincount(group_index, minlength=n_groups)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         weights = np.ones(len(order)) if weights is None else weights[order]
-        return cls(indptr, others[order], order, values[order], weights)
+        return cls(indptr, other_index[order], order, values[order], weights)
 
     @property
     def counts(self) -> Indices:
-        """The number of ratings of each row."""
+        """The number of ratings of each group."""
         return np.diff(self.indptr)
 
     @cached_property
-    def row_weights(self) -> Array:
-        """The total weight of each row (rows,)."""
-        rows = len(self.indptr) - 1
-        row = np.repeat(np.arange(rows), self.counts)
-        return np.bincount(row, self.weights, minlength=rows).astype(np.float64)
+    def group_weights(self) -> Array:
+        """The total weight of each group (groups,)."""
+        n_groups = len(self.indptr) - 1
+        group_index = np.repeat(np.arange(n_groups), self.counts)
+        return np.bincount(group_index, self.weights, minlength=n_groups).astype(np.float64)
 
-    def select_rows(self, rows: Indices) -> "Side":
-        """The ratings of these rows alone, in the order of `rows`."""
-        counts = self.counts[rows]
+    def select_groups(self, groups: Indices) -> "GroupedRatings":
+        """Return the ratings of these groups, in the order of `groups`."""
+        counts = self.counts[groups]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        entries = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-        values, weights = self.values[entries], self.weights[entries]
-        return Side(indptr, self.others[entries], self.order[entries], values, weights)
+        index = np.repeat(self.indptr[groups] - indptr[:-1], counts) + np.arange(indptr[-1])
+        values, weights = self.values[index], self.weights[index]
+        return GroupedRatings(indptr, self.other_index[index], self.triple_index[index], values, weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """n ratings, by indices of users and items."""
+    """Ratings ready to fit: times are binned."""
 
-    user: Indices  # (n,)
-    item: Indices  # (n,)
-    value: Array  # (n,)
-    users: int
-    items: int
-    weight: Array | None = None  # (n,)
+    user_index: Indices  # (n,)
+    item_index: Indices  # (n,)
+    values: Array  # (n,)
+    n_users: int
+    n_items: int
+    given_weights: Array | None = None  # (n,)
     time_bin: Indices | None = None  # (n,)
-    time_bins: int = 0
+    n_time_bins: int = 0
 
     def __len__(self) -> int:
-        return len(self.value)
+        return len(self.values)
 
     @cached_property
-    def by_user(self) -> Side:
-        """Each user's ratings."""
-        return Side.of(self.user, self.item, self.users, self.value, self.weight)
+    def by_user(self) -> GroupedRatings:
+        """The ratings grouped by user."""
+        return GroupedRatings.of(
+            self.user_index, self.item_index, self.n_users, self.values, self.given_weights
+        )
 
     @cached_property
-    def by_item(self) -> Side:
-        """Each item's ratings."""
-        return Side.of(self.item, self.user, self.items, self.value, self.weight)
+    def by_item(self) -> GroupedRatings:
+        """The ratings grouped by item."""
+        return GroupedRatings.of(
+            self.item_index, self.user_index, self.n_items, self.values, self.given_weights
+        )
 
     @cached_property
     def weights(self) -> Array:
-        """(n,), 1 where none were given."""
-        return np.ones(len(self)) if self.weight is None else self.weight
+        """The given weights (n,), or 1 for each rating if none were given."""
+        return _fill_missing(self.given_weights, len(self), 1.0)
 
     @cached_property
     def total_weight(self) -> float:
@@ -91,109 +102,137 @@ class Ratings:
 
     @property
     def scale(self) -> float:
-        """The weighted standard deviation of the ratings; 1 where they are all the same."""
+        """The weighted standard deviation of the ratings; 1 if all ratings are equal."""
         if not len(self):
             return 1.0
-        mean = np.average(self.value, weights=self.weight)
-        deviation = float(np.sqrt(np.average(np.square(self.value - mean), weights=self.weight)))
-        return deviation if deviation > 1e-12 * float(np.abs(self.value).max()) else 1.0
+        mean = np.average(self.values, weights=self.given_weights)
+        deviation = float(np.sqrt(np.average(np.square(self.values - mean), weights=self.given_weights)))
+        return deviation if deviation > 1e-12 * float(np.abs(self.values).max()) else 1.0
 
     def drop_weightless(self) -> "Ratings":
-        """The ratings with a weight above 0."""
-        return self if self.weight is None or self.weight.all() else self.select(self.weight > 0.0)
+        """Return the ratings with a weight above 0."""
+        weights = self.given_weights
+        return self if weights is None or weights.all() else self.select(weights > 0.0)
 
-    def select(self, rows: Indices | NDArray[np.bool_]) -> "Ratings":
-        """These ratings, of the same users and items."""
-        weight = None if self.weight is None else self.weight[rows]
-        time_bin = None if self.time_bin is None else self.time_bin[rows]
-        user, item, value = self.user[rows], self.item[rows], self.value[rows]
-        return replace(self, user=user, item=item, value=value, weight=weight, time_bin=time_bin)
+    def select(self, chosen: Indices | NDArray[np.bool_]) -> "Ratings":
+        """Return the chosen ratings; the numbers of users and items do not change."""
+        return replace(
+            self,
+            user_index=self.user_index[chosen],
+            item_index=self.item_index[chosen],
+            values=self.values[chosen],
+            given_weights=None if self.given_weights is None else self.given_weights[chosen],
+            time_bin=None if self.time_bin is None else self.time_bin[chosen],
+        )
 
     def __add__(self, other: "Ratings") -> "Ratings":
-        """The ratings of both, of the same users, items and bins of time."""
-        weight, time_bin = None, None
-        if self.weight is not None or other.weight is not None:
-            weight = np.concatenate([self.weights, other.weights])
+        """Return the ratings of both, which have the same users, items and bins of time."""
+        if (self.time_bin is None) != (other.time_bin is None):
+            raise ValueError("got ratings with times and ratings without, expected both with or both without")
+        weights, time_bin = None, None
+        if self.given_weights is not None or other.given_weights is not None:
+            weights = np.concatenate([self.weights, other.weights])
         if self.time_bin is not None and other.time_bin is not None:
             time_bin = np.concatenate([self.time_bin, other.time_bin])
-        user, item = np.concatenate([self.user, other.user]), np.concatenate([self.item, other.item])
-        value = np.concatenate([self.value, other.value])
-        return replace(self, user=user, item=item, value=value, weight=weight, time_bin=time_bin)
+        return replace(
+            self,
+            user_index=np.concatenate([self.user_index, other.user_index]),
+            item_index=np.concatenate([self.item_index, other.item_index]),
+            values=np.concatenate([self.values, other.values]),
+            given_weights=weights,
+            time_bin=time_bin,
+        )
 
-    def __mul__(self, weight: float) -> "Ratings":
-        """The ratings with all weights scaled."""
-        return replace(self, weight=weight * self.weights)
+    def __mul__(self, factor: float) -> "Ratings":
+        """Return the ratings with all weights multiplied by `factor`."""
+        return replace(self, given_weights=factor * self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """n ratings as they were given."""
+    """Ratings before fitting: times are raw and pairs may repeat."""
 
-    user: Indices  # (n,): indices of the keys
-    item: Indices
-    value: Array
-    weight: Array | None = None
-    time: Array | None = None
+    user_index: Indices  # (n,): index of the user's key
+    item_index: Indices  # (n,): index of the item's key
+    values: Array  # (n,)
+    given_weights: Array | None = None  # (n,)
+    time: Array | None = None  # (n,)
 
     def __len__(self) -> int:
-        return len(self.value)
+        return len(self.values)
 
-    def select(self, rows: Indices | NDArray[np.bool_]) -> "Entries":
-        """These rows alone."""
-        weight, time = (None if each is None else each[rows] for each in (self.weight, self.time))
-        return Entries(self.user[rows], self.item[rows], self.value[rows], weight, time)
+    def select(self, chosen: Indices | NDArray[np.bool_]) -> "Entries":
+        """Return the chosen ratings."""
+        return Entries(
+            self.user_index[chosen],
+            self.item_index[chosen],
+            self.values[chosen],
+            None if self.given_weights is None else self.given_weights[chosen],
+            None if self.time is None else self.time[chosen],
+        )
 
     def reindex(self, users: Indices, items: Indices) -> "Entries":
-        """The same ratings, by the new indices of users and items."""
-        return replace(self, user=users[self.user], item=items[self.item])
+        """Replace each index of a user by users[index], and each index of an item by items[index]."""
+        return replace(self, user_index=users[self.user_index], item_index=items[self.item_index])
 
     def append(self, new: "Entries", newest: float) -> "Entries":
-        """These and new ones; without a weight, a new one weighs 1, and without a time it is the newest."""
-        weight, time = None, None
-        if self.weight is not None or new.weight is not None:
-            weight = np.concatenate([_fill_missing(each.weight, len(each), 1.0) for each in (self, new)])
+        """Append `new`. A missing weight becomes 1, and a missing time becomes `newest`."""
+        weights, time = None, None
+        if self.given_weights is not None or new.given_weights is not None:
+            parts = (_fill_missing(part.given_weights, len(part), 1.0) for part in (self, new))
+            weights = np.concatenate([*parts])
         if self.time is not None:
             time = np.concatenate([self.time, _fill_missing(new.time, len(new), newest)])
-        user, item = np.concatenate([self.user, new.user]), np.concatenate([self.item, new.item])
-        return Entries(user, item, np.concatenate([self.value, new.value]), weight, time)
+        return Entries(
+            np.concatenate([self.user_index, new.user_index]),
+            np.concatenate([self.item_index, new.item_index]),
+            np.concatenate([self.values, new.values]),
+            weights,
+            time,
+        )
 
-    def number_pairs(self, items: int) -> Indices:
-        """A number for each pair of user and item (n,)."""
-        return self.user * max(items, 1) + self.item
+    def encode_pairs(self, n_items: int) -> Indices:
+        """Return a number for each rating's pair of user and item (n,)."""
+        return self.user_index * max(n_items, 1) + self.item_index
 
     def merge_duplicates(self, policy: Duplicates, users: Keys | None, items: Keys) -> "Entries":
-        """Each pair once, by the policy; the last rating of a pair is the newest, where there are times.
+        """Keep one rating per pair of user and item.
 
-        Without `users` all ratings are of one user, whom errors do not name.
+        'Last' means the latest time if there are times, else the last in the input. Under every policy the
+        weight and the time are those of the last rating. If `users` is None, all ratings belong to one user
+        and errors do not name it.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
         order = arrays.argsort_codes(
-            self.user, len(users or (0,)), arrays.argsort_codes(self.item, len(items), order)
+            self.user_index, len(users or (0,)), arrays.argsort_codes(self.item_index, len(items), order)
         )
-        pair = self.number_pairs(len(items))[order]
+        pairs = self.encode_pairs(len(items))[order]
         is_first = np.ones(len(order), dtype=np.bool_)
-        is_first[1:] = pair[1:] != pair[:-1]
+        is_first[1:] = pairs[1:] != pairs[:-1]
         if is_first.all():
             return self
         if policy == "refuse":
-            row = int(order[int(np.argmin(is_first))])
-            again = f"item {items[int(self.item[row])]!r} twice or more, expected each"
-            whose = "got" if users is None else f"user {users[int(self.user[row])]!r} has"
-            each = "once" if users is None else "pair once"
+            duplicate = int(order[int(np.argmin(is_first))])
+            item = items[int(self.item_index[duplicate])]
+            advice = "drop some, or set duplicates to 'mean', 'last' or 'sum'"
+            if users is None:
+                raise ValueError(f"got item {item!r} twice or more, expected each once: {advice}")
+            user = users[int(self.user_index[duplicate])]
             raise ValueError(
-                f"{whose} {again} {each}: drop some, or set duplicates to 'mean', 'last' or 'sum'"
+                f"user {user!r} has item {item!r} twice or more, expected each pair once: {advice}"
             )
-        last = order[np.append(np.flatnonzero(is_first)[1:] - 1, len(order) - 1)]
-        merged = replace(self, value=self.value.copy())
-        group = np.cumsum(is_first) - 1
+        last_rows = order[np.append(np.flatnonzero(is_first)[1:] - 1, len(order) - 1)]
+        values = self.values.copy()
+        pair_index = np.cumsum(is_first) - 1
         if policy == "sum":
-            merged.value[last] = np.bincount(group, self.value[order])
+            values[last_rows] = np.bincount(pair_index, self.values[order])
         elif policy == "mean":
-            weight = _fill_missing(self.weight, len(self), 1.0)[order]
-            total = np.bincount(group, weight)
-            weight = np.where(total[group] > 0.0, weight, 1.0)
-            merged.value[last] = np.bincount(group, weight * self.value[order]) / np.bincount(group, weight)
-        return merged.select(np.sort(last))
+            weights = _fill_missing(self.given_weights, len(self), 1.0)[order]
+            total = np.bincount(pair_index, weights)
+            weights = np.where(total[pair_index] > 0.0, weights, 1.0)
+            sums = np.bincount(pair_index, weights * self.values[order])
+            values[last_rows] = sums / np.bincount(pair_index, weights)
+        return replace(self, values=values).select(np.sort(last_rows))
 
 
 def _fill_missing(values: Array | None, n: int, default: float) -> Array:

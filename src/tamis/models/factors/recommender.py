@@ -1,8 +1,8 @@
 """Ratings by named users of named items → factors → predicted ratings and recommendations.
 
-A recommender is a value: a verb that changes its ratings makes a new one. Every user's row is the exact
-answer to the items as they are, so a change of an item solves its users again. That is why a rating's
-contribution to a score can be told, and taken away.
+A recommender is immutable: methods that change its ratings return a new one. Every user's row is the exact
+solution given the items, so after a change of an item the rows of its users are solved again. For this reason
+a rating's contribution to a score can be computed, and removed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -24,16 +24,16 @@ from tamis.models.factors.times import TimeScale, weigh_by_age
 from tamis.stats import Keys
 from tamis.tables import runs
 
-_CELLS = 1 << 20  # of users × items scored at a time
+_CELLS = 1 << 20  # pairs of user and item that are scored at a time
 
 
 @dataclass(frozen=True, eq=False)
 class FoldedUser:
-    """A user who was not in the fit: `predict`, `recommend` and `explain` take it for a user's id."""
+    """A user who is not in the model; `predict`, `recommend` and `explain` accept it in place of an id."""
 
     rows: Stack  # (draws, k + 1)
     entries: Entries  # of user 0
-    items: Keys  # the items that the entries' indices are of
+    items: Keys  # the keys to which the entries' item_index refers
 
     def __repr__(self) -> str:
         return f"FoldedUser({len(self.entries)} ratings)"
@@ -44,8 +44,8 @@ class Query:
     """Pairs by index, and the rows of the users and items that they name."""
 
     posterior: FactorPosterior
-    user: Indices  # (n,): −1 is unknown
-    item: Indices
+    user_index: Indices  # (n,): −1 is unknown
+    item_index: Indices
     time_bin: Indices | None
 
 
@@ -72,39 +72,39 @@ class Recommender:
 
     @property
     def has_draws(self) -> bool:
-        """Whether the factors are draws, which know their uncertainty."""
+        """Whether the factors are draws, which give standard deviations."""
         return self.posterior.hyperparameters is not None
 
     @cached_property
     def ratings(self) -> Ratings:
-        """The entries with the weight that age leaves of them."""
+        """The entries, weighted by age."""
         return self.weigh(self.entries, len(self.users))
 
-    def weigh(self, entries: Entries, users: int) -> Ratings:
-        """Entries as ratings with the weight that age leaves of them, in their bins of time."""
-        return weigh_by_age(entries, self.times, users, len(self.items))
+    def weigh(self, entries: Entries, n_users: int) -> Ratings:
+        """Weight entries by age, and find their bins of time."""
+        return weigh_by_age(entries, self.times, n_users, len(self.items))
 
     @cached_property
     def popularity(self) -> Array:
         """The part of all users who acted on each item (items,)."""
-        counts = np.bincount(self.entries.item, minlength=len(self.items))
+        counts = np.bincount(self.entries.item_index, minlength=len(self.items))
         return counts / max(1, len(self.users))
 
     def find_user_entries(self, user: int) -> Indices:
         """The indices of a user's entries."""
         side = self.ratings.by_user
-        return side.order[side.indptr[user] : side.indptr[user + 1]]
+        return side.triple_index[side.indptr[user] : side.indptr[user + 1]]
 
     def find_entry(self, user: int, item: int) -> int:
         """The index of the pair's entry; −1 if there is none."""
         rows = self.find_user_entries(user)
-        matches = rows[self.entries.item[rows] == item]
+        matches = rows[self.entries.item_index[rows] == item]
         return int(matches[0]) if len(matches) else -1
 
     # ── changes ──
 
     def with_keys(self, users: Keys, items: Keys) -> "Recommender":
-        """With these ids, too; the rows of new ones are zero."""
+        """Add these ids. The rows of new ids are zero."""
         all_users, own, _ = self.users.union(users)
         all_items, other, _ = self.items.union(items)
         posterior = self.posterior.resize(own, other, (len(all_users), len(all_items)))
@@ -112,34 +112,35 @@ class Recommender:
         return replace(self, users=all_users, items=all_items, posterior=posterior, entries=entries)
 
     def with_entries(self, new: Entries, duplicates: Duplicates) -> "Recommender":
-        """With new ratings of known ids, and ages counted from the newest of all; no row is solved yet."""
+        """Add ratings of known ids. Ages count from the newest rating of all. No row is solved yet."""
         if duplicates == "mean":
-            items = len(self.items)
-            is_known = np.isin(new.number_pairs(items), self.entries.number_pairs(items))
+            n_items = len(self.items)
+            is_known = np.isin(new.encode_pairs(n_items), self.entries.encode_pairs(n_items))
             if is_known.any():
                 row = int(np.argmax(is_known))
+                user, item = self.users[int(new.user_index[row])], self.items[int(new.item_index[row])]
                 raise ValueError(
-                    f"user {self.users[int(new.user[row])]!r} has item {self.items[int(new.item[row])]!r} "
-                    "already, expected new pairs with duplicates='mean', whose counts are not kept: fit anew"
+                    f"user {user!r} has item {item!r} already, "
+                    " expected new pairs with duplicates='mean', whose counts are not kept: fit anew"
                 )
         newest, times = self.times.newest if self.times is not None else 0.0, self.times
         if times is not None and new.time is not None:
             times = times.extend(float(new.time.max()))
         entries = self.entries.append(new, newest).merge_duplicates(duplicates, self.users, self.items)
-        low, high = min(self.low, new.value.min()), max(self.high, new.value.max())
+        low, high = min(self.low, new.values.min()), max(self.high, new.values.max())
         return replace(self, entries=entries, times=times, low=float(low), high=float(high))
 
     def update(
         self, users: Keys, items: Keys, entries: Entries, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
-        """With more ratings, by indices of these ids, known or new; only the rows they touch are solved.
+        """Add ratings. `entries` has indices into `users` and `items`, whose ids may be known or new.
 
-        Those users' rows are solved, then those items', then the users of these items again. Where newer
-        ratings make all others older, all users' rows are solved.
+        The rows of the entries' users are solved, then those of their items, then those of the items' users.
+        If newer ratings reduce the weights of all others, the rows of all users are solved.
         """
         wider = self.with_keys(users, items)
-        own, other = wider.users.find(users)[entries.user], wider.items.find(items)[entries.item]
-        wider = wider.with_entries(replace(entries, user=own, item=other), duplicates)
+        own, other = wider.users.find(users)[entries.user_index], wider.items.find(items)[entries.item_index]
+        wider = wider.with_entries(replace(entries, user_index=own, item_index=other), duplicates)
         if self.times is not None and wider.times is not None:
             wider.times.refuse_jump(self.times, self.entries.time, wider.entries.time)
         ages = wider.times is not None and wider.times.half_life is not None and wider.times != self.times
@@ -149,7 +150,7 @@ class Recommender:
     def add_user(
         self, user: Hashable, item: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
-        """With a new user and his ratings of known items: one ridge regression on their factors."""
+        """Add a user and his ratings of known items, by one ridge regression on the items' factors."""
         wider = self.with_keys(Keys((user,)), Keys(()))
         index = wider.users.find([user])
         if len(item):
@@ -159,7 +160,7 @@ class Recommender:
     def add_item(
         self, item: Hashable, user: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> "Recommender":
-        """With a new item and its ratings by known users, whose rows are solved again afterwards."""
+        """Add an item and its ratings by known users, whose rows are solved again afterwards."""
         wider = self.with_keys(Keys(()), Keys((item,)))
         index = wider.items.find([item])
         if len(user):
@@ -169,7 +170,7 @@ class Recommender:
     def fold_in(
         self, item: Indices, value: Array, duplicates: Duplicates, rng: np.random.Generator
     ) -> FoldedUser:
-        """The row of a user with these ratings of known items, who is not added."""
+        """Solve the row of a user with these ratings of known items, without adding the user."""
         time = None if self.times is None else np.full(len(item), self.times.newest)
         entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
         entries = entries.merge_duplicates(duplicates, None, self.items)
@@ -178,32 +179,32 @@ class Recommender:
         return FoldedUser(rows[:, 0], entries, self.items)
 
     def forget(self, entries: Indices, rng: np.random.Generator, of_items: bool) -> "Recommender":
-        """Without these ratings: their users' rows are solved without them, and maybe their items' rows."""
-        users, items = self.entries.user[entries], self.entries.item[entries]
+        """Remove these ratings, and solve the rows of their users and, with `of_items`, of their items."""
+        users, items = self.entries.user_index[entries], self.entries.item_index[entries]
         is_kept = np.ones(len(self.entries), dtype=np.bool_)
         is_kept[entries] = False
         after = replace(self, entries=self.entries.select(is_kept))
-        left = after.ratings.drop_weightless().value
+        left = after.ratings.drop_weightless().values
         if len(left):
             after = replace(after, low=float(left.min()), high=float(left.max()))
         after = after.solve_users(users, rng)
         return after.solve_items(items, rng) if of_items else after
 
     def solve_users(self, indices: Indices, rng: np.random.Generator) -> "Recommender":
-        """With the rows of these users solved again."""
+        """Solve the rows of these users again."""
         indices = np.unique(indices)
         rows = self._solve_rows("users", indices, rng)
         return replace(self, posterior=self.posterior.with_users(indices, rows))
 
     def solve_items(self, indices: Indices, rng: np.random.Generator) -> "Recommender":
-        """With the rows of these items solved again, and then those of all users who rated them.
+        """Solve the rows of these items again, and then those of all users who rated them.
 
-        Of implicit feedback, those of all users: everybody has a preference for everything.
+        With implicit feedback the rows of all users are solved: every user has a preference for every item.
         """
         indices = np.unique(indices)
         rows = self._solve_rows("items", indices, rng)
         after = replace(self, posterior=self.posterior.with_items(indices, rows))
-        raters = self.ratings.by_item.select_rows(indices).others
+        raters = self.ratings.by_item.select_groups(indices).other_index
         if self.is_implicit:
             raters = np.arange(len(self.users))
         return after.solve_users(raters, rng) if len(raters) else after
@@ -214,9 +215,9 @@ class Recommender:
     # ── predicted ratings ──
 
     def locate(self, users: Any, items: Any, time: Array | None, draw_unknown: bool = False) -> Query:
-        """Pairs of ids by index; among the users may be folded ones.
+        """Find the indices of pairs of ids. `users` may contain folded users.
 
-        In draws, an unknown id has the mean row of its side, or with `draw_unknown` a row drawn for it.
+        If the factors are draws, an unknown id has its side's mean row, or with `draw_unknown` a drawn row.
         """
         user, item = find_ids(self.users, users, "user"), find_ids(self.items, items, "item")
         posterior = self.posterior
@@ -237,26 +238,26 @@ class Recommender:
         return Query(posterior, user, item, self.find_bins(time, len(user)))
 
     def find_bins(self, time: Array | None, n: int) -> Indices | None:
-        """The bin of time of each pair; without a time it is that of the newest rating."""
+        """The bin of time of each pair. Without a time it is the bin of the newest rating."""
         if self.times is None or not self.times.bins:
             return None
         return self.times.find_bins(np.full(n, self.times.newest) if time is None else time)
 
     def predict(self, query: Query) -> Array:
         """The expected rating of each pair (n,), not clipped; unknown ids add nothing to it."""
-        ratings = query.posterior.predict(query.user, query.item, query.time_bin)
+        ratings = query.posterior.predict(query.user_index, query.item_index, query.time_bin)
         if not self.is_implicit:
             return ratings
-        popularity = np.where(query.item >= 0, self.popularity[query.item], 0.0)
-        return np.where(query.user >= 0, ratings, popularity)
+        popularity = np.where(query.item_index >= 0, self.popularity[query.item_index], 0.0)
+        return np.where(query.user_index >= 0, ratings, popularity)
 
     def predict_std(self, query: Query) -> Array:
         """The standard deviation of each pair's rating with noise (n,), by draws."""
-        variance = query.posterior.predict_variance(query.user, query.item, query.time_bin)
+        variance = query.posterior.predict_variance(query.user_index, query.item_index, query.time_bin)
         return np.sqrt(variance + float(self.posterior.noise_variances.mean()))
 
     def clip(self, ratings: Array) -> Array:
-        """Ratings within the range of those learned; preferences as they are."""
+        """Clip ratings to the range of the learned ratings; return preferences unchanged."""
         return ratings if self.is_implicit else np.clip(ratings, self.low, self.high)
 
     # ── recommendations ──
@@ -317,12 +318,12 @@ class Recommender:
             raise ValueError(
                 f"got recency={recency:g}, expected ratings with times: fit with a column of times"
             )
-        item, items = self.entries.item, len(self.items)
+        item, items = self.entries.item_index, len(self.items)
         freshness = np.bincount(item, self.times.compute_freshness(self.entries.time), minlength=items)
         return recency * freshness / np.maximum(1, np.bincount(item, minlength=items))
 
     def _gather_users(self, users: Sequence[Any]) -> "_UserRows":
-        """Ids are found all at once; folded users one by one."""
+        """Find the factors of these users and the items that each has seen."""
         unknown = self.posterior.make_unknown_row("users").astype(self.posterior.users.dtype)
         if any(isinstance(user, FoldedUser) for user in users):
             known = [self._gather_user(user) for user in users]
@@ -339,7 +340,7 @@ class Recommender:
             rows[:, is_unknown] = unknown[:, None]
             first = np.where(is_unknown, 0, side.indptr[index])
             ends = np.cumsum(counts)
-            items = side.others[np.arange(ends[-1]) + np.repeat(first - (ends - counts), counts)]
+            items = side.other_index[np.arange(ends[-1]) + np.repeat(first - (ends - counts), counts)]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return _UserRows(rows, is_unknown, indptr, items)
 
@@ -348,12 +349,12 @@ class Recommender:
         if isinstance(user, FoldedUser):
             if not len(user.entries):
                 return None
-            seen = self.items.find([user.items[int(index)] for index in user.entries.item])
+            seen = self.items.find([user.items[int(index)] for index in user.entries.item_index])
             return user.rows, seen[seen >= 0]
         index = find_id(self.users, user)
         if index < 0 or not len(self.find_user_entries(index)):
             return None
-        return self.posterior.users[:, index], self.entries.item[self.find_user_entries(index)]
+        return self.posterior.users[:, index], self.entries.item_index[self.find_user_entries(index)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,7 +364,7 @@ class _UserRows:
     factors: Stack  # (draws, users, k + 1)
     is_unknown: NDArray[np.bool_]  # (users,)
     indptr: Indices  # (users + 1,)
-    items: Indices  # seen by each
+    items: Indices  # the seen items, user by user
 
     def find_seen_cells(self, part: slice) -> tuple[Indices, Indices]:
         """Cells (row, item) of the items that were seen."""
@@ -384,12 +385,12 @@ def fit_recommender(
     ratings = weigh_by_age(entries, times, len(users), len(items)).drop_weightless()
     options = replace(options, solver=choose_ridge(options, ratings, rng, report))
     posterior, history = fit_factors(options, ratings, rng, report)
-    low, high = float(ratings.value.min()), float(ratings.value.max())
+    low, high = float(ratings.values.min()), float(ratings.values.max())
     return Recommender(users, items, entries, options.solver, posterior, times, low, high, history)
 
 
 def find_ids(keys: Keys, values: Any, what: str) -> Indices:
-    """The index of each id among the keys, −1 for unknown ones; `what` is whose ids these are."""
+    """The index of each id among the keys, −1 for unknown ids; `what` is "user" or "item"."""
     try:
         return keys.find(values.tolist() if isinstance(values, np.ndarray) else values)
     except TypeError as problem:

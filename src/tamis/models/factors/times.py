@@ -1,4 +1,4 @@
-"""Times of ratings → their weight by age, the bin of time in which they lie, and how recent they are."""
+"""Times of ratings → weights by age, bins of time, and how recent the ratings are."""
 
 from dataclasses import dataclass, replace
 
@@ -7,8 +7,9 @@ import numpy as np
 from tamis.arrays import Array
 from tamis.models.factors.ratings import Entries, Indices, Ratings
 
-_FADED, _FEW = 1e-3, 10  # a half-life that leaves less per rating is a slip of units; few may fade to one
-_PERIODS = 10_000  # more of them in the span of the times are a slip of units, too
+# A half-life in the wrong unit leaves a mean weight below _FADED, or next to none of more than _FEW ratings.
+_FADED, _FEW = 1e-3, 10
+_PERIODS = 10_000  # a period in the wrong unit fits more often into the span of the times
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +20,18 @@ class TimeScale:
     newest: float
     half_life: float | None = None  # a rating of that age weighs half
     bins: int = 0
-    period: float | None = None  # bins are parts of it, over and over; without one, parts of the span
-    end: float | None = None  # of the span that bins are parts of, where newer ratings came later
-    dates: bool | None = None  # whether times are days since 1970, made of dates; older files do not say
+    period: float | None = None  # bins are parts of each period; without one, parts of the span
+    end: float | None = None  # of the span that is cut into bins, if newer ratings were added later
+    dates: bool | None = None  # whether times are dates, in days since 1970; None in older files
 
     def extend(self, newest: float) -> "TimeScale":
-        """The scale with newer ratings: ages are counted from the newest, and bins stay as they were."""
+        """The scale with newer ratings: ages count from the newest rating, and bins do not change."""
         if newest <= self.newest:
             return self
         return replace(self, newest=newest, end=self.newest if self.end is None else self.end)
 
     def compute_weights(self, time: Array) -> Array:
-        """The weight that age leaves of each rating (n,); 1 from the newest on."""
+        """The weight of each rating by its age (n,); 1 for the newest."""
         if self.half_life is None:
             return np.ones(len(time))
         return np.exp2(-np.maximum(self.newest - time, 0.0) / self.half_life)
@@ -57,10 +58,9 @@ class TimeScale:
         self._refuse_faded(float(self.compute_weights(time).sum()), len(time))
 
     def refuse_jump(self, before: "TimeScale", known: Array | None, time: Array | None) -> None:
-        """Raise if newer times leave no weight to the `known` ones: a slip of units rather than news.
+        """Raise if newer times leave almost no weight to the `known` times: their unit is probably wrong.
 
-        `time` are all times, the known and the new. Small steps are never refused, so that a stream may go on
-        without end.
+        `time` holds all times, known and new. Small steps are never refused, so that a stream need not end.
         """
         if self == before:
             return
@@ -98,12 +98,14 @@ def _compute_fraction(time: Array, start: float, end: float) -> Array:
     return np.clip((time - start) / span, 0.0, 1.0) if span > 0.0 else np.ones(len(time))
 
 
-def weigh_by_age(entries: Entries, scale: TimeScale | None, users: int, items: int) -> Ratings:
-    """Entries as ratings with the weight that age leaves of them, in their bins of time."""
-    weight, time_bin, bins = entries.weight, None, 0
+def weigh_by_age(entries: Entries, scale: TimeScale | None, n_users: int, n_items: int) -> Ratings:
+    """Weight entries by age, and find their bins of time."""
+    weights, time_bin, n_bins = entries.given_weights, None, 0
     if scale is not None and entries.time is not None:
-        bins, time_bin = scale.bins, scale.find_bins(entries.time)
+        n_bins, time_bin = scale.bins, scale.find_bins(entries.time)
         if scale.half_life is not None:
-            own = np.ones(len(entries)) if weight is None else weight
-            weight = own * scale.compute_weights(entries.time)
-    return Ratings(entries.user, entries.item, entries.value, users, items, weight, time_bin, bins)
+            given_weights = np.ones(len(entries)) if weights is None else weights
+            weights = given_weights * scale.compute_weights(entries.time)
+    return Ratings(
+        entries.user_index, entries.item_index, entries.values, n_users, n_items, weights, time_bin, n_bins
+    )

@@ -88,7 +88,7 @@ class CategoryColumns(Block[Codes, Tally]):
         """Name the terms, sort them, and drop those that were not seen."""
         keys, place = Keys.of(terms)
         total = tally.total.place(place, len(keys), axis=-1)
-        return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).prune()
+        return Tally(weight=tally.weight, total=total, keys=tally.keys, terms=keys).drop_zeros()
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:
         seen = statistic.over(keys)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from tamis import _kernels
 from tamis.arrays import Array, one_line
-from tamis.stats import Exact, Labels, Tally, refuse_too_much
+from tamis.stats import Exact, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 
 Rows = Array | Sparse
@@ -43,7 +43,7 @@ def sum_counts(rows: Rows, labels: Labels, weights: Array | None) -> Tally:
         return Tally.observe(rows, weights, labels)
     return Tally(
         weight=sum_weights(labels, weights), total=sum_sparse(rows, labels, weights), keys=labels.keys
-    ).prune()
+    ).drop_zeros()
 
 
 def sum_sparse(rows: Sparse, labels: Labels, weights: Array | None) -> Exact:
@@ -80,7 +80,7 @@ def refuse_negative(statistic: Tally) -> None:
     """Raise if a weight or a count is below zero, or there is a count and no weight."""
     weight, total = statistic.weight, statistic.total  # as they are: the totals may be many
     nothing = weight.value == 0
-    refuse_too_much(
+    refuse_excess_subtraction(
         bool(
             weight.negative.any() or total.negative.any() or (nothing.any() and total.words[:, nothing].any())
         )

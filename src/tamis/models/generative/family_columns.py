@@ -19,7 +19,7 @@ from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.registry import label_of, name_of
 from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
 from tamis.models.generative.counting import NoEvidenceError
-from tamis.stats import Keys, Labels, Moments, Tally, refuse_too_much
+from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Table
 
 _LARGEST = 1e100  # below, sums of squares are far from the range's end
@@ -140,7 +140,7 @@ class FamilyColumns(Block[Array, Tally]):
     def refuse_impossible(self, statistic: Tally) -> None:
         weight, total = statistic.weight.value, statistic.total.value
         excess = (weight == 0) & total.any(axis=-1)
-        refuse_too_much(bool((excess | ~self.family.is_possible(weight, total)).any()))
+        refuse_excess_subtraction(bool((excess | ~self.family.is_possible(weight, total)).any()))
 
     def sums_like(self, other: Block[Any, Any]) -> bool:
         return (

@@ -367,7 +367,7 @@ class GaussianVectors(Block[Array, Moments]):
         statistic.refuse_impossible()
         if statistic.rounded is not None:
             known = 0.0 if self.estimate == "mle" else np.diagonal(self.make_prior(statistic).scale)
-            statistic.refuse_lost(known, pooled=self.covariance == "tied")
+            statistic.refuse_lost_precision(known, pooled=self.covariance == "tied")
 
 
 def _factor(covariance: Array, what: str) -> Cholesky:

@@ -17,7 +17,7 @@ from tamis import _kernels
 from tamis.arrays import Array
 from tamis.models.generative.block import Block, Contrast, Density, Preparation, Responsibilities, take_rows
 from tamis.protocols import Classifier, Iterative, total
-from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_too_much
+from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_excess_subtraction
 from tamis.tables import Rows, Table, runs
 
 CLASSES = "classes"  # the part of the statistic that counts classes
@@ -235,7 +235,7 @@ class Generative:
     def refuse_impossible(self, statistic: Joint) -> None:
         """Raise if no rows have this statistic."""
         counts: Any = statistic[CLASSES]
-        refuse_too_much(bool((counts.total.value < 0).any()))
+        refuse_excess_subtraction(bool((counts.total.value < 0).any()))
         weights = dict(zip(counts.terms, counts.total.value.tolist(), strict=True))
         for name, block in self.blocks.items():
             part: Any = statistic[name]
@@ -243,7 +243,7 @@ class Generative:
             weight = part.weight.value  # of the class, or of each column
             columns = weight if weight.ndim == 1 else weight.max(axis=1, initial=0.0)
             # sums of responsibilities are rounded, in each block differently
-            refuse_too_much(
+            refuse_excess_subtraction(
                 not known
                 or any(weights[key] * (1 + 1e-9) < most for key, most in zip(part.keys, columns, strict=True))
             )

@@ -25,7 +25,7 @@ from tamis.models.generative.counting import (
     sum_sparse,
     sum_weights,
 )
-from tamis.stats import Exact, Keys, Labels, Moments, Tally, refuse_too_much
+from tamis.stats import Exact, Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
 
 
@@ -57,7 +57,7 @@ class RateColumns(Block[Rows, Moments]):
 
     def convert_sums(self, sums: Tally) -> Moments:
         spread = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
-        return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).prune()
+        return Moments(weight=spread, first=sums.total, form="none", keys=sums.keys).drop_zeros()
 
     def count_parameters(self, density: Any) -> int:
         return int(density.class_sums.first.value.size)
@@ -75,7 +75,7 @@ class RateColumns(Block[Rows, Moments]):
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
-        refuse_too_much(bool((statistic.first.value < 0).any()))
+        refuse_excess_subtraction(bool((statistic.first.value < 0).any()))
 
 
 def _sum_responsible(rows: Rows, responsibilities: Responsibilities) -> Moments:
@@ -85,7 +85,7 @@ def _sum_responsible(rows: Rows, responsibilities: Responsibilities) -> Moments:
     weight = np.broadcast_to(r.sum(axis=0)[:, None], first.shape) if present is None else r.T @ present
     return Moments(
         weight=Exact.of(weight), first=Exact.of(first), form="none", keys=responsibilities.keys
-    ).prune()
+    ).drop_zeros()
 
 
 def _present(rows: Rows) -> Array | None:

@@ -62,7 +62,7 @@ class Fit:
     posterior: Laplace
     prior: GaussianPrior
     log_likelihood: float  # at the mean, but for terms that do not depend on the parameters
-    slack: float  # distance from the mode, at most, in standard deviations
+    distance_from_mode: float  # distance from the mode, at most, in standard deviations
     displacement: Array  # (D,): from where the precision was taken to the mean
     iterations: int
     converged: bool
@@ -143,7 +143,7 @@ def fit(
         result,
         posterior=Laplace(result.posterior.mean, None if precision is None else unit * precision),
         log_likelihood=unit * result.log_likelihood,
-        slack=float(np.sqrt(unit)) * result.slack,
+        distance_from_mode=float(np.sqrt(unit)) * result.distance_from_mode,
     )
 
 

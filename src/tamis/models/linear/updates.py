@@ -43,7 +43,9 @@ class FittedLinear:
     converged: bool
     reach: float  # the length of the longest row …
     extent: Array  # … and the largest magnitude in each column (width,)
-    slack: float  # distance of the mean from the mode, at most, in standard deviations; ∞ if unknown
+    distance_from_mode: (
+        float  # distance of the mean from the mode, at most, in standard deviations; ∞ if unknown
+    )
     drift: float  # the largest change of a score between where the precision was taken and the mean
     original: Laplace | None = None  # the posterior from which rows were removed since
     removed: Curvature | None = None  # these rows, evaluated at its mean
@@ -103,7 +105,7 @@ def keep_fit(
         converged=fit.converged,
         reach=reach,
         extent=extent,
-        slack=fit.slack,
+        distance_from_mode=fit.distance_from_mode,
         drift=drift,
     )
 
@@ -126,7 +128,7 @@ def continue_fit(before: F, after: F) -> F:
         weight=weight,
         reach=max(before.reach, after.reach),
         extent=np.maximum(before.extent, after.extent),
-        slack=np.inf,  # the earlier rows are but a Gaussian now: removing one of them has no bound
+        distance_from_mode=np.inf,  # earlier rows are only a Gaussian: removing one has no bound
     )
 
 
@@ -147,7 +149,7 @@ def merge_fits(fits: Sequence[F]) -> F:
         weight=sum(fit.weight for fit in fits),
         reach=max(fit.reach for fit in fits),
         extent=np.maximum.reduce([fit.extent for fit in fits]),
-        slack=np.inf,
+        distance_from_mode=np.inf,
         original=None,
         removed=None,
         bound=np.nan,
@@ -162,7 +164,7 @@ def decay_fit(fit: F, factor: float) -> F:
         posterior=combine([fit.posterior], [factor], fit.prior),
         log_evidence=np.nan,
         weight=fit.weight * factor,
-        slack=np.inf,
+        distance_from_mode=np.inf,
         original=None,
         removed=None,
         bound=np.nan,
@@ -181,7 +183,9 @@ def remove_rows(fit: F, rows: LinearRows) -> F:
     model = LaplaceModel(fit.response, GaussianPrior(original.mean, np.zeros_like(original.mean)))
     removed = model.observe(rows, original)
     removed = removed if fit.removed is None else fit.removed + removed
-    removal = remove(original, removed, fit.reach, fit.extent, fit.slack, fit.response, fit.drift)
+    removal = remove(
+        original, removed, fit.reach, fit.extent, fit.distance_from_mode, fit.response, fit.drift
+    )
     return replace(
         fit,
         posterior=removal.posterior,
@@ -208,14 +212,14 @@ def remove(
     removed: Curvature,
     reach: float,
     extent: Array,
-    slack: float,
+    distance_from_mode: float,
     response: Response,
     drift: float = 0.0,
 ) -> Removal:
     """Remove rows whose curvature at the posterior's mean is `removed`.
 
-    `reach` and `extent` bound all rows that were learned: their length, and each column. `slack` is the
-    distance of the posterior's mean from the mode; `drift` bounds the change of scores between where the
+    `reach` and `extent` bound all rows that were learned: their length, and each column. `distance_from_mode`
+    is that of the posterior's mean; `drift` bounds the change of scores between where the
     precision was taken and the mean.
     """
     if posterior.precision is None or not posterior.is_full:
@@ -235,7 +239,7 @@ def remove(
     # the precision before, in the metric of what is left, which is the smaller: of the gradient and the rows
     before = float(np.linalg.norm(factor.whiten(factor.whiten(posterior.precision).T), 2))
     growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
-    bound = float(growth * shift + slack * np.sqrt(before))
+    bound = float(growth * shift + distance_from_mode * np.sqrt(before))
     return Removal(Laplace(removed.at + step, precision), shift, bound)
 
 
