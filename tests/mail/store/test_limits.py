@@ -1,6 +1,7 @@
 """Limits inside the store: shelves that are bisected, folders that cannot be written, files that shrink."""
 
 import os
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -58,3 +59,21 @@ def test_the_file_shrinks_when_much_of_it_is_free(tmp_path: Path) -> None:
             writer.add_clipped(CountTable(keys[1:], -counts[1:]))
         assert sum(run.entries for run in all_runs(store.connection)) == 1
         assert (tmp_path / "store").stat().st_size < before / 4
+
+
+def test_damage_that_shows_when_space_is_freed_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_damage(store: Store) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(Store, "shrink", find_damage)
+    keys = np.unique(np.random.default_rng(1).integers(0, 1 << 48, 900_000, np.uint64))
+    counts = np.ones((len(keys), 1), np.int64)
+    with Store(tmp_path / "store") as store:
+        with store.transaction() as writer:
+            writer.ensure_column("a")
+            writer.add(CountTable(keys, counts))
+        with pytest.raises(StoreError, match="is damaged") as error, store.transaction() as writer:
+            writer.add_clipped(CountTable(keys, -counts))
+        assert "\n" not in str(error.value)
