@@ -94,9 +94,9 @@ class Gamma(Prior):
     def fit(cls, groups: Tally, likelihood: Likelihood = "poisson") -> Self:
         """Empirical Bayes: the prior under which the groups, all together, have the largest evidence.
 
-        See `Prior.fit`. A group's weight is its exposure, or its number of waits. Groups that have nothing in
-        common hold the shape at a millionth; counts that are all zero give a mean of almost zero, worth the
-        heaviest group. A change of the unit of time changes the rate by as much, and nothing else.
+        See `Prior.fit`. A group's weight is its exposure, or its number of waits. If the groups' rates
+        are unrelated, the shape is clipped at 1e-6. Counts that are all zero give a mean near zero, with the
+        strength of the largest group's weight. Rescaling time rescales `rate` alone.
         """
         events, time = _events(groups, likelihood)
         refuse_unless_grouped(groups.weight.value)

@@ -144,11 +144,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     @property
     def _accepts_sparse(self) -> bool:
-        """Zeros of a sparse matrix are counts or flags; nothing Gaussian has so many."""
+        """Sparse input is read only by count and binary families: Gaussian columns are rarely mostly zero."""
         return can_read_sparse(self.families)
 
     def _blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        # A mode of pseudo-counts below 1 may be negative: what the prior is worth counts from its mode.
+        # A Dirichlet prior with alpha < 1 has no interior mode: MAP adds 1, so that alpha=0 does not smooth.
         own = check_nonnegative("alpha", self.alpha)
         alpha = own + 1.0 if self.estimate == "map" else own
         floor = check_nonnegative("reg_covar", self.reg_covar)

@@ -18,9 +18,9 @@ __all__ = ["File", "IrregularFileError", "Stdin", "Text", "is_packed"]
 
 _CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed file that are read at a time
 _BLOCK = 1 << 20
-# Mail shrinks to a third, the same newsletter over and over to a fiftieth, zeros to a thousandth.
+# Mail compresses to 1/3, one newsletter repeated to 1/50, zeros to 1/1000: above this ratio it is no mail.
 _RATIO = 200
-_HARMLESS = LARGEST_RAW + (2 << 20)  # unpacked bytes that are always allowed: a message is cut below that
+_HARMLESS = LARGEST_RAW + (2 << 20)  # unpacked bytes that are always allowed: messages are truncated anyway
 _ENDLESS = 100 << 30  # bytes; no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

@@ -1,15 +1,15 @@
 """counts → log-odds: naive Bayes per view. Constants are from experiments/0005-mail-views.
 
 A feature that s of Ns spam messages have and h of Nh others has the weight log P(feature | spam) - log
-P(feature | ham). Each probability is the posterior mean under a Beta prior of `prior` messages, centred on
-the feature's overall rate if `pooled`, else on one half. The score of a view is the mean of its weights:
-features of one view are correlated, so that their sum would be overconfident. The mean includes `reluctance`
-unseen features of weight `doubt`, so that a view with few features has little influence, and adds `tilt` to
-the weight of each present feature (a message with few headers is more often ham than its counts imply, one
-with many less often). The log-odds are the sum of the scores, each times its scale, all times m / (m +
-patience), where m is the number of messages of the smaller class. The intercept, which does not depend on
-the features' counts, is multiplied by k / (k + acquaintance), where k is the number of known grams and
-headers of the message.
+P(feature | ham). Each probability is the posterior mean under a Beta prior: if `pooled`, one of `prior`
+messages that is centred on the feature's overall rate; else one of `prior` messages with the feature and
+`prior` messages without it. The score of a view is the mean of its weights: features of one view are
+correlated, so that their sum would be overconfident. The mean includes `reluctance` unseen features of
+weight `doubt`, so that a view with few features has little influence, and adds `tilt` to the weight of each
+present feature (few headers suggest ham and many suggest spam, beyond what the counts say). The log-odds
+are the sum of the scores, each times its scale, all times m / (m + patience), where m is the number of
+messages of the smaller class. The intercept (the part of `tilt` and `doubt`, see `View.intercept`) is
+multiplied by k / (k + acquaintance), where k is the number of known grams and headers of the message.
 """
 
 from collections.abc import Iterator, Sequence

@@ -88,9 +88,9 @@ class Generative:
     """Blocks of columns, independent of each other given the class, and the distribution of classes.
 
     `prior` gives the classes' probabilities by label; else they are counted, with `alpha` pseudo-counts each,
-    or even if `even`. `classes` exist even if they have no rows. If `hard`, each row without a label
-    belongs to its most probable class alone, and its likelihood is that of the row and the class together:
-    k-means, if the classes are balls of one size and equally likely.
+    or all equal if `even` is true. `classes` exist also without rows. If `hard`, each row without a label
+    belongs to its most probable class alone, and its likelihood is p(row, class): with equal spherical
+    covariances and equal class probabilities this is k-means.
     """
 
     blocks: Mapping[str, Block[Any, Any]]
