@@ -72,7 +72,8 @@ def test_a_prior_that_rounding_loses_is_as_good_as_none(classes: int, form: Any)
     assert np.allclose(weak.coef_, none.coef_, rtol=1e-9)
     assert np.allclose(weak.coef_std_, none.coef_std_, rtol=1e-9)
     twins = form(np.column_stack([rows, rows[:, 0]]))
-    with pytest.raises(ValueError, match=r"columns 3 are determined.*alpha=1e-30 does not determine.*set a larger alpha"):
+    message = r"columns 3 are determined.*alpha=1e-30 does not determine.*set a larger alpha"
+    with pytest.raises(ValueError, match=message):
         LogisticRegression(alpha=1e-30).fit(twins, labels)
     lain, sides = apart(classes, quasi=False)
     with pytest.warns(SeparationWarning, match=r"a prior as weak as alpha=1e-30.*set a larger alpha"):

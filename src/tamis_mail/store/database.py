@@ -107,7 +107,10 @@ class Connection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         self.clock.start()
-        return super().execute(sql, parameters)
+        try:
+            return super().execute(sql, parameters)
+        except UnicodeDecodeError as error:  # the message of SQLite quotes a damaged name
+            raise sqlite3.DatabaseError("malformed database schema") from error
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         self.clock.start()

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.store.runs import WIDTHS, Run, all_runs, refuse_cut_off, refuse_more_labels, shelves
+from tamis_mail.store.runs import (
+    WIDTHS,
+    Run,
+    all_runs,
+    damage_error,
+    refuse_cut_off,
+    refuse_more_labels,
+    shelves,
+)
 
 FeatureKeys = NDArray[np.uint64]  # numbers of features
 Counts = NDArray[np.int64]
@@ -237,6 +245,8 @@ def column_sums(counts: Counts) -> list[int]:
 
 def _decode(rows: Sequence[tuple[int, bytes]], run: Run) -> CountTable:
     refuse_cut_off(run, [data for _, data in rows])
+    if any(not 0 <= number - run.start < 1 << run.bits for number, _ in rows):  # an index of a damaged file
+        raise damage_error(f"a shelf of run {run.id} is out of place")
     records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
     sizes = [len(data) // records.itemsize for _, data in rows]
     high_bits = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)

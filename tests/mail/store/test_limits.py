@@ -2,13 +2,15 @@
 
 import os
 import sqlite3
+import struct
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tamis_mail.store import Store, StoreError
-from tamis_mail.store.runs import all_runs
+from tamis_mail.store import Store, StoreError, tables
+from tamis_mail.store.runs import Run, all_runs
 from tamis_mail.store.tables import CountTable
 
 
@@ -77,3 +79,23 @@ def test_damage_that_shows_when_space_is_freed_is_one_line(
         with pytest.raises(StoreError, match="is damaged") as error, store.transaction() as writer:
             writer.add_clipped(CountTable(keys, -counts))
         assert "\n" not in str(error.value)
+
+
+def test_a_schema_with_names_that_are_no_text_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET name = CAST(x'6a8484' AS TEXT), sql = CAST(x'6a8484' AS TEXT) "
+            "WHERE name = 'journal'"
+        )
+    with pytest.raises(StoreError, match="damaged"):
+        Store(path)
+
+
+def test_a_shelf_at_a_place_that_its_run_does_not_have_is_damage() -> None:
+    run = Run(1, 1, 100, 2, 1, 1, 1)
+    for number in (99, 104):
+        with pytest.raises(StoreError, match="a shelf of run 1 is out of place"):
+            tables._decode([(number, struct.pack("<Qb", 5, 1))], run)
