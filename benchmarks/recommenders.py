@@ -134,8 +134,8 @@ def recommending(train: Any, repeats: int) -> str:
 
 def _with_factors(model: Any, users: Array, items: Array) -> None:
     """Give our model the peer's factors, so that both rank the same scores."""
-    learned = model._fitted.learned
-    learned.users[0, :, :-1], learned.items[0, :, :-1] = users, items
+    posterior = model.state_.posterior
+    posterior.users[0, :, :-1], posterior.items[0, :, :-1] = users, items
 
 
 def main() -> None:
