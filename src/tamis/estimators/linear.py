@@ -19,6 +19,7 @@ from tamis.conjugate import Univariate
 from tamis.estimators.base import T, TableFace, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds
 from tamis.inputs import read_first_table, read_next_table, read_numbers, read_targets, read_weights
+from tamis.models.explanation import Contributions
 from tamis.models.linear import (
     BayesianLinear,
     HeldOutNumbers,
@@ -218,37 +219,24 @@ def summarize(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearExplanation:
+class LinearExplanation(Contributions):
     """The prediction of each row on the scale on which the model is linear, column by column.
 
     Of each row, `contributions` and `baseline` sum to `prediction`. The baseline is the answer for a row of
     means, if the model has an intercept; a contribution is how far its column moves the answer from there.
     """
 
-    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
     baseline: Array  # (n,)
     names: tuple[Any, ...]  # d
 
     @property
     def prediction(self) -> Array:
         """The prediction of each row (n,)."""
-        terms = self.contributions if hasattr(self.contributions, "tocsr") else self.values()
-        return np.asarray(terms.sum(axis=1)).ravel() + self.baseline
-
-    def values(self) -> Array:
-        """The contributions as an array (n, d)."""
-        terms = self.contributions
-        if hasattr(terms, "toarray"):
-            return np.asarray(terms.toarray())
-        return np.asarray(terms.to_numpy() if hasattr(terms, "to_numpy") else terms, dtype=np.float64)
+        return self.sum_columns() + self.baseline
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
         """The columns of a row that move it most, strongest first: (name, contribution)."""
-        terms = self.contributions
-        sparse = hasattr(terms, "tocsr")  # one row of it is filled, not all
-        values = terms.tocsr()[[row]].toarray()[0] if sparse else self.values()[row]
-        order = np.argsort(-np.abs(values), kind="stable")[:count]
-        return [(self.names[i], float(values[i])) for i in order.tolist() if values[i] != 0]
+        return self.find_largest(row, count, self.names)
 
 
 def explain_terms(

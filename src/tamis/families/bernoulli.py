@@ -33,19 +33,12 @@ class Bernoulli(ProbabilityFamily):
         object.__setattr__(self, "probability", value)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.probability.shape
-
-    @property
     def support(self) -> str:
         return "0 or 1"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         value = floats(x, "x")
         return np.asarray((value == 0) | (value == 1))
-
-    def sufficient(self, x: ArrayLike) -> Array:
-        return floats(x, "x")[..., None]
 
     def log_base(self, x: ArrayLike) -> Array:
         return np.where(self.supports(x), 0.0, -np.inf)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from tamis.arrays import Array
+from tamis.arrays import Array, floats
 from tamis.families.family import Family, TallyFamily
 from tamis.families.normalizers import log_dirichlet_ratio, log_gamma_normalizer, log_gamma_ratio
 
@@ -82,10 +82,23 @@ class ConjugateFamily(Family):
         return np.asarray((weight >= 0) & (total >= 0).all(axis=-1))
 
 
-class RateFamily(TallyFamily, ConjugateFamily):
-    """A family of one parameter, its `rate`, and perhaps fixed ones: the conjugate prior is a gamma."""
+class ScalarFamily(TallyFamily, ConjugateFamily):
+    """A family of one parameter, and perhaps fixed ones, with T(x) = x."""
+
+    def sufficient(self, x: ArrayLike) -> Array:
+        return floats(x, "x")[..., None]
+
+
+class RateFamily(ScalarFamily):
+    """A family whose parameter is its `rate`: the conjugate prior is a gamma."""
+
+    rate: Array  # batch
 
     extra_events: ClassVar[float] = 1.0  # by which the shape of the prior exceeds its events
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.rate.shape
 
     @abstractmethod
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
@@ -116,10 +129,16 @@ class RateFamily(TallyFamily, ConjugateFamily):
         return replace(member, rate=rate)  # type: ignore[no-any-return]
 
 
-class ProbabilityFamily(TallyFamily, ConjugateFamily):
-    """A family of one parameter, its `probability`, and perhaps fixed ones: the conjugate prior is a beta."""
+class ProbabilityFamily(ScalarFamily):
+    """A family whose parameter is its `probability`: the conjugate prior is a beta."""
+
+    probability: Array  # batch
 
     extra_successes: ClassVar[float] = 1.0  # by which the first parameter of the prior exceeds its successes
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.probability.shape
 
     @abstractmethod
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:

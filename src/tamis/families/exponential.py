@@ -31,19 +31,12 @@ class Exponential(RateFamily):
         object.__setattr__(self, "rate", freeze_parameter(check_positive(rate, "rate"), "rate"))
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.rate.shape
-
-    @property
     def support(self) -> str:
         return "a finite number, not below zero"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         value = floats(x, "x")
         return np.asarray(np.isfinite(value) & (value >= 0))
-
-    def sufficient(self, x: ArrayLike) -> Array:
-        return floats(x, "x")[..., None]
 
     def log_base(self, x: ArrayLike) -> Array:
         return np.where(self.supports(x), 0.0, -np.inf)

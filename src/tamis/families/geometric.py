@@ -39,18 +39,11 @@ class Geometric(ProbabilityFamily):
         object.__setattr__(self, "probability", value)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.probability.shape
-
-    @property
     def support(self) -> str:
         return "a count of failures: 0, 1, 2, …"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         return is_count(floats(x, "x"))
-
-    def sufficient(self, x: ArrayLike) -> Array:
-        return floats(x, "x")[..., None]
 
     def log_base(self, x: ArrayLike) -> Array:
         return np.where(self.supports(x), 0.0, -np.inf)

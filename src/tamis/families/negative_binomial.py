@@ -45,18 +45,11 @@ class NegativeBinomial(ProbabilityFamily):
         object.__setattr__(self, "probability", Geometric(probability).probability)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.probability.shape
-
-    @property
     def support(self) -> str:
         return f"a count: 0, 1, 2, …, for a negative binomial of size {self.size:g}"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         return is_count(floats(x, "x"))
-
-    def sufficient(self, x: ArrayLike) -> Array:
-        return floats(x, "x")[..., None]
 
     def log_base(self, x: ArrayLike) -> Array:
         inside = self.supports(x)

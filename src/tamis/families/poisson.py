@@ -37,18 +37,11 @@ class Poisson(RateFamily):
         object.__setattr__(self, "rate", value)
 
     @property
-    def batch(self) -> tuple[int, ...]:
-        return self.rate.shape
-
-    @property
     def support(self) -> str:
         return "a count: 0, 1, 2, …"
 
     def supports(self, x: ArrayLike) -> NDArray[np.bool_]:
         return is_count(floats(x, "x"))
-
-    def sufficient(self, x: ArrayLike) -> Array:
-        return floats(x, "x")[..., None]
 
     def log_base(self, x: ArrayLike) -> Array:
         inside = self.supports(x)

@@ -16,14 +16,45 @@ Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Contributions:
+    """The contribution of each column to a sum, row by row."""
+
+    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
+
+    def values(self) -> Array:
+        """The contributions as an array (n, d)."""
+        terms = self.contributions
+        if hasattr(terms, "toarray"):
+            return np.asarray(terms.toarray())
+        return np.asarray(terms.to_numpy() if hasattr(terms, "to_numpy") else terms, dtype=np.float64)
+
+    def sum_columns(self) -> Array:
+        """The sum of the contributions to each row (n,)."""
+        terms = self.contributions if hasattr(self.contributions, "tocsr") else self.values()
+        return np.asarray(terms.sum(axis=1)).ravel()
+
+    def row_values(self, row: int) -> Array:
+        """The contributions to one row (d,); of a sparse matrix only this row is filled."""
+        terms = self.contributions
+        if hasattr(terms, "tocsr"):
+            return np.asarray(terms.tocsr()[[row], :].toarray()[0])
+        return np.asarray(self.values()[row])
+
+    def find_largest(self, row: int, count: int, names: tuple[Any, ...]) -> list[tuple[Any, float]]:
+        """The columns with the largest contributions to a row, largest first: (name, contribution)."""
+        values = self.row_values(row)
+        order = np.argsort(-np.abs(values), kind="stable")[:count]
+        return [(names[i], float(values[i])) for i in order.tolist() if values[i] != 0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation(Contributions):
     """Log-odds of one class against another, row by row, column by column.
 
     Of each row, `contributions`, `rest` and `prior` sum to `log_odds`, which is log p(for_ | x) less
     log p(against | x), before `calibrate` divides it by a temperature.
     """
 
-    contributions: Any  # (n, d): a frame if the rows were one, sparse if they were
     rest: Array  # (n,): terms that belong to no column alone
     prior: Array  # (n,)
     for_: NDArray[Any]  # (n,): labels
@@ -34,33 +65,12 @@ class Explanation:
     def log_odds(self) -> Array:
         """The log-odds of each row (n,); 0 where both classes have probability zero."""
         with np.errstate(invalid="ignore"):
-            log_odds = np.asarray(self._sum_columns() + self.rest + self.prior)
+            log_odds = np.asarray(self.sum_columns() + self.rest + self.prior)
         return np.where(np.isnan(log_odds), 0.0, log_odds)
-
-    def _sum_columns(self) -> Array:
-        values = self.contributions
-        if hasattr(values, "tocsr"):
-            return np.asarray(values.sum(axis=1)).ravel()
-        return np.asarray(self.values().sum(axis=1))
-
-    def values(self) -> Array:
-        """The contributions as an array (n, d)."""
-        terms = self.contributions
-        if hasattr(terms, "toarray"):
-            return np.asarray(terms.toarray())
-        return np.asarray(terms.to_numpy() if hasattr(terms, "to_numpy") else terms, dtype=np.float64)
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
         """The columns of a row with the largest contributions, largest first: (name, contribution)."""
-        terms = self.contributions
-        if hasattr(terms, "tocsr"):
-            line = terms.tocsr()[[row], :].tocoo()
-            columns, values = line.coords[-1] if hasattr(line, "coords") else line.col, line.data
-        else:
-            values = self.values()[row]
-            columns = np.arange(len(values))
-        order = np.argsort(-np.abs(values), kind="stable")[:count]
-        return [(self.names[int(columns[i])], float(values[i])) for i in order if values[i] != 0]
+        return self.find_largest(row, count, self.names)
 
     def plot(self, row: int = 0, count: int = 10, ax: Any = None, **style: Any) -> Any:
         """Bars for the strongest columns of a row; see `tamis.plots.ExplanationDisplay`."""

@@ -64,7 +64,7 @@ class Counts(NamedTuple):
         return cls(matrix, np.dtype(np.float32 if single else np.float64))
 
     @property
-    def seen(self) -> NDArray[np.int64]:
+    def document_frequencies(self) -> NDArray[np.int64]:
         """The number of rows with an entry in each column (d,)."""
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1]).astype(np.int64)
 
@@ -559,7 +559,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 def _documents(counts: Counts) -> Tally:
     """Return the number of rows, and the number of rows that have each column."""
     rows = np.asarray(counts.matrix.shape[0], dtype=np.int64)
-    return Tally(weight=Exact.from_integers(rows), total=Exact.from_integers(counts.seen))
+    return Tally(weight=Exact.from_integers(rows), total=Exact.from_integers(counts.document_frequencies))
 
 
 def _classes(learned: WeightState) -> Keys:

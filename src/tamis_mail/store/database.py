@@ -97,6 +97,15 @@ class _Clock:
         return late
 
 
+@contextmanager
+def _report_damaged_names() -> Iterator[None]:
+    """Raise a DatabaseError where SQLite's message quotes a name of the schema that is no text."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError("malformed database schema") from error
+
+
 class Connection(sqlite3.Connection):
     """A connection with a time limit per statement, so that a damaged or hostile file cannot block us."""
 
@@ -107,18 +116,18 @@ class Connection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         self.clock.start()
-        try:
+        with _report_damaged_names():
             return super().execute(sql, parameters)
-        except UnicodeDecodeError as error:  # the message of SQLite quotes a damaged name
-            raise sqlite3.DatabaseError("malformed database schema") from error
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
         self.clock.start()
-        return super().executemany(sql, parameters)
+        with _report_damaged_names():
+            return super().executemany(sql, parameters)
 
     def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
         self.clock.start()
-        return super().executescript(sql_script)
+        with _report_damaged_names():
+            return super().executescript(sql_script)
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[None]:

@@ -49,16 +49,22 @@ def test_a_store_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pyt
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
-def test_the_file_shrinks_when_much_of_it_is_free(tmp_path: Path) -> None:
+def fill(store: Store) -> CountTable:
+    """Write counts that take more than 1000 pages, and return them."""
     keys = np.unique(np.random.default_rng(1).integers(0, 1 << 48, 900_000, np.uint64))
-    counts = np.ones((len(keys), 1), np.int64)
+    table = CountTable(keys, np.ones((len(keys), 1), np.int64))
+    with store.transaction() as writer:
+        writer.ensure_column("a")
+        writer.add(table)
+    return table
+
+
+def test_the_file_shrinks_when_much_of_it_is_free(tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
-        with store.transaction() as writer:
-            writer.ensure_column("a")
-            writer.add(CountTable(keys, counts))
+        table = fill(store)
         before = (tmp_path / "store").stat().st_size
         with store.transaction() as writer:
-            writer.add_clipped(CountTable(keys[1:], -counts[1:]))
+            writer.add_clipped(CountTable(table.keys[1:], -table.counts[1:]))
         assert sum(run.entries for run in all_runs(store.connection)) == 1
         assert (tmp_path / "store").stat().st_size < before / 4
 
@@ -70,14 +76,10 @@ def test_damage_that_shows_when_space_is_freed_is_one_line(
         raise sqlite3.DatabaseError("database disk image is malformed")
 
     monkeypatch.setattr(Store, "shrink", find_damage)
-    keys = np.unique(np.random.default_rng(1).integers(0, 1 << 48, 900_000, np.uint64))
-    counts = np.ones((len(keys), 1), np.int64)
     with Store(tmp_path / "store") as store:
-        with store.transaction() as writer:
-            writer.ensure_column("a")
-            writer.add(CountTable(keys, counts))
+        table = fill(store)
         with pytest.raises(StoreError, match="is damaged") as error, store.transaction() as writer:
-            writer.add_clipped(CountTable(keys, -counts))
+            writer.add_clipped(CountTable(table.keys, -table.counts))
         assert "\n" not in str(error.value)
 
 

@@ -17,8 +17,13 @@ from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
 _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
-_SQUARABLE = 1e100  # below, sums of squares are far from the range's end
+_SQUARABLE = 1e100
 _LOG_TAU = float(np.log(2.0 * np.pi))
+
+
+def can_square(values: Array) -> bool:
+    """Whether sums of squares of these values are far from the largest float; not if any value is NaN."""
+    return bool(np.abs(values).max() < _SQUARABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,7 @@ class GaussianColumns(Block[Array, Moments]):
         return self.values(table)
 
     def admits(self, values: Array) -> bool:
-        return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
+        return can_square(values)
 
     def observe(
         self,

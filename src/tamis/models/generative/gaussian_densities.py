@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,18 +87,32 @@ def marginal_factor(matrix: Array, columns: NDArray[np.int64]) -> Cholesky:
 
 
 @dataclass(frozen=True, eq=False)
-class FullNormal(Gaussian):
-    """A Gaussian with a covariance of its own in each class."""
+class _MatrixNormal(Gaussian):
+    """A Gaussian per class with covariance matrices and their Cholesky factors."""
 
     keys: Keys
     mean: Array  # (K, d)
-    covariance: Array  # (K, d, d)
-    factor: Cholesky  # of the covariances
+    covariance: Array  # (K, d, d), or (d, d) if the classes share it
+    factor: Cholesky  # of the covariance
     evidence: Callable[[], float]
+
+    def log_evidence(self) -> float:
+        return self.evidence()
+
+    def with_parameters(self, means: Array | None, covariances: Array | None) -> Self:
+        density = self if means is None else replace(self, mean=means)
+        if covariances is None:
+            return density
+        factor = Cholesky.of(covariances, "inverse of precisions_init")
+        return replace(density, covariance=covariances, factor=factor)
+
+
+class FullNormal(_MatrixNormal):
+    """A Gaussian with a covariance of its own in each class."""
 
     def scores(self, rows: Array) -> Array:
         if len(rows) <= _FEW and isfinite(rows.sum()):
-            inverse, constant = self._ready
+            inverse, constant = self._scoring_terms
             z = (inverse @ (rows[:, None] - self.mean)[..., None])[..., 0]  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", z, z))
         scores = np.empty((len(rows), len(self.keys)))
@@ -107,17 +121,10 @@ class FullNormal(Gaussian):
         return scores
 
     @cached_property
-    def _ready(self) -> tuple[Array, Array]:
+    def _scoring_terms(self) -> tuple[Array, Array]:
         """L⁻¹ (K, d, d) and log of the density at the mean (K,), to score few rows at a time."""
         d = self.mean.shape[1]
         return self.factor.inverse_factor(), -0.5 * (self.factor.log_determinant() + d * _LOG_TAU)
-
-    def with_parameters(self, means: Array | None, covariances: Array | None) -> "FullNormal":
-        density = self if means is None else replace(self, mean=means)
-        if covariances is None:
-            return density
-        factor = Cholesky.of(covariances, "inverse of precisions_init")
-        return replace(density, covariance=covariances, factor=factor)
 
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("full", self.mean - origin, self.covariance, self.factor)
@@ -136,23 +143,13 @@ class FullNormal(Gaussian):
             rows[at] += noise[at] @ self.factor.lower[k].T
         return list(rows.T)
 
-    def log_evidence(self) -> float:
-        return self.evidence()
-
     def covariance_of(self, k: int) -> Array:
         """(d, d) of one class."""
         return np.asarray(self.covariance[k])
 
 
-@dataclass(frozen=True, eq=False)
-class TiedNormal(Gaussian):
+class TiedNormal(_MatrixNormal):
     """Gaussians of one covariance: the boundary between two classes is a hyperplane."""
-
-    keys: Keys
-    mean: Array  # (K, d)
-    covariance: Array  # (d, d)
-    factor: Cholesky  # of the covariance
-    evidence: Callable[[], float]
 
     @property
     def coefficients(self) -> Array:
@@ -166,7 +163,7 @@ class TiedNormal(Gaussian):
 
     def scores(self, rows: Array) -> Array:
         if len(rows) <= _FEW and isfinite(rows.sum()):
-            centre, inverse, m, constant = self._ready
+            centre, inverse, m, constant = self._scoring_terms
             differences = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", differences, differences))
         scores = np.zeros((len(rows), len(self.keys)))
@@ -179,7 +176,7 @@ class TiedNormal(Gaussian):
         return scores
 
     @cached_property
-    def _ready(self) -> tuple[Array, Array, Array, float]:
+    def _scoring_terms(self) -> tuple[Array, Array, Array, float]:
         """A centre, L⁻¹, means whitened about it, and log of the density at a mean: for few rows."""
         d = self.mean.shape[1]
         centre = self.mean.mean(axis=0)
@@ -205,13 +202,6 @@ class TiedNormal(Gaussian):
         scores -= 0.5 * (factor.log_determinant() + mean.shape[1] * _LOG_TAU)
         return scores
 
-    def with_parameters(self, means: Array | None, covariances: Array | None) -> "TiedNormal":
-        density = self if means is None else replace(self, mean=means)
-        if covariances is None:
-            return density
-        factor = Cholesky.of(covariances, "inverse of precisions_init")
-        return replace(density, covariance=covariances, factor=factor)
-
     def natural(self, origin: Array) -> Natural:
         return _natural_parameters("tied", self.mean - origin, self.covariance, self.factor)
 
@@ -231,9 +221,6 @@ class TiedNormal(Gaussian):
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         noise = rng.standard_normal((len(group), self.mean.shape[1]))
         return list((self.mean[group] + noise @ self.factor.lower.T).T)
-
-    def log_evidence(self) -> float:
-        return self.evidence()
 
     def covariance_of(self, k: int) -> Array:
         """(d, d), the same for every class."""

@@ -15,7 +15,7 @@ from tamis.arrays import Array, one_line
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
 from tamis.models.generative.block import Block, Density, Responsibilities, check_array, refuse_strength
-from tamis.models.generative.gaussian_columns import Student, replace_zero_variances
+from tamis.models.generative.gaussian_columns import Student, can_square, replace_zero_variances
 from tamis.models.generative.gaussian_densities import (
     DiagonalNormal,
     FullNormal,
@@ -35,7 +35,6 @@ Covariance = Literal["full", "tied", "diag", "spherical"]
 COVARIANCES = ("full", "tied", "diag", "spherical")
 
 _LEAST = 1e-300  # a variance that no rounding makes zero, and whose inverse is finite
-_SQUARABLE = 1e100  # below, sums of squares are far from the range's end
 _REMEDY = (
     "set shrinkage (of a discriminant) or reg_covar (of a mixture), use another estimate than 'mle', give "
     "more rows than columns, or drop columns that repeat others"
@@ -114,7 +113,7 @@ class GaussianVectors(Block[Array, Moments]):
         return rows
 
     def admits(self, values: Array) -> bool:
-        return bool(np.abs(values).max() < _SQUARABLE)  # not so if any is NaN
+        return can_square(values)
 
     def observe(
         self,

@@ -10,7 +10,7 @@ certified removal.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,15 @@ from tamis.models.linear.responses import Response
 F = TypeVar("F", bound="FittedLinear")
 
 _LEAST_WEIGHT = 1e-12  # of the weight learned: what is left below that is rounding
+# Unknown once posteriors are combined or rows count otherwise: rows cannot be removed from such a model.
+_UNKNOWN: dict[str, Any] = {
+    "log_evidence": np.nan,
+    "distance_from_mode": np.inf,
+    "original": None,
+    "removed": None,
+    "bound": np.nan,
+    "shift": np.nan,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -145,15 +154,10 @@ def merge_fits(fits: Sequence[F]) -> F:
     return replace(
         first,
         posterior=combine(parts, [1.0] * len(parts), first.prior),
-        log_evidence=np.nan,
         weight=sum(fit.weight for fit in fits),
         reach=max(fit.reach for fit in fits),
         extent=np.maximum.reduce([fit.extent for fit in fits]),
-        distance_from_mode=np.inf,
-        original=None,
-        removed=None,
-        bound=np.nan,
-        shift=np.nan,
+        **_UNKNOWN,
     )
 
 
@@ -162,13 +166,8 @@ def decay_fit(fit: F, factor: float) -> F:
     return replace(
         fit,
         posterior=combine([fit.posterior], [factor], fit.prior),
-        log_evidence=np.nan,
         weight=fit.weight * factor,
-        distance_from_mode=np.inf,
-        original=None,
-        removed=None,
-        bound=np.nan,
-        shift=np.nan,
+        **_UNKNOWN,
     )
 
 
