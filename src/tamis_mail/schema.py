@@ -19,6 +19,8 @@ from tamis_mail.labels import GUESSED_LABELS, check_label
 
 __all__ = [
     "LISTS",
+    "MAX_BUNDLE_FEATURES",
+    "MAX_BUNDLE_MESSAGES",
     "MAX_COUNT",
     "MAX_DECAYS",
     "MAX_LABELS",
@@ -36,6 +38,9 @@ MAX_COUNT = 1 << 62  # bound of a sum of counts, and of other integers: the sum 
 MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
 MAX_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
 MAX_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
+MAX_BUNDLE_MESSAGES = 128  # whose features are stored together
+MAX_BUNDLE_FEATURES = 1 << 22  # of the messages of a bundle; a message with more has no stored features
+_MAX_BUNDLE_BYTES = 1 << 25  # of a bundle: at most about 7 per feature
 _MAX_OPERATIONS = 10**9  # bound of numbers of operations: prunings, versions, generations
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999
 MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox that are written
@@ -178,6 +183,17 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
         "entries": Integer(0, 1 << KEY_BITS),
     },
     "shelf": {"id": Integer(0, MAX_COUNT), "data": Bytes(1, 1 << 31)},
+    "bundle": {
+        "id": Integer(0, MAX_COUNT),
+        "messages": Integer(1, MAX_BUNDLE_MESSAGES),
+        "data": Bytes(1, _MAX_BUNDLE_BYTES),
+    },
+    "message": {
+        "digest": Bytes(1, 64),
+        "bundle": Nullable(Integer(0, MAX_COUNT)),
+        "place": Integer(0, MAX_BUNDLE_MESSAGES - 1),
+        "date": Nullable(Integer(_FIRST_SECOND, _LAST_SECOND)),
+    },
 }
 
 # Tables whose rows refer to nothing else. Their columns are integers and text, the first of them the key.

@@ -2,28 +2,62 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tamis_mail import tokens
 from tamis_mail.features import arrays
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.store import Store
+from tamis_mail.schema import MAX_BUNDLE_FEATURES
+from tamis_mail.store import Store, bundle_arrays
+from tamis_mail.store.bundle_arrays import Bundle
 from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
-__all__ = ["Change", "count", "digest_messages", "extract_features", "judge", "judge_features"]
+__all__ = [
+    "Change",
+    "CountedMessages",
+    "count",
+    "count_and_pack",
+    "count_features",
+    "digest_messages",
+    "extract_features",
+    "judge",
+    "judge_features",
+    "pack_features",
+]
 
 Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
 _FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
 
 
+@dataclass(frozen=True, slots=True)
+class CountedMessages:
+    """The counts of some messages, and their features to be stored."""
+
+    table: CountTable
+    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+
+
+def count_and_pack(
+    messages: Sequence[bytes], changes: Sequence[Change], labels: int, are_added: Sequence[bool]
+) -> CountedMessages:
+    """Sum the changes of counts of messages in canonical form, and pack the features of those to be added."""
+    features = extract_features(messages)
+    added = [keys for keys, is_added in zip(features, are_added, strict=True) if is_added]
+    return CountedMessages(count_features(features, changes, labels), pack_features(added))
+
+
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
     """Sum the changes of counts of messages in canonical form."""
-    features = extract_features(messages)
+    return count_features(extract_features(messages), changes, labels)
+
+
+def count_features(features: Sequence[arrays.Numbers], changes: Sequence[Change], labels: int) -> CountTable:
+    """Sum the changes of counts of messages with these features."""
     messages_by_change: dict[Change, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
         messages_by_change[change].append(number)
@@ -36,6 +70,16 @@ def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> 
             counts[:, column] = table.counts[:, 0] * weight
             tables.append(CountTable(table.keys, counts))
     return tables[0] if len(tables) == 1 else CountTable.total(tables, labels)
+
+
+def pack_features(features: Sequence[arrays.Numbers]) -> list[tuple[int, bytes | None]]:
+    """Pack the features of messages into bundles; return the number of messages and the bytes of each."""
+    bundles: list[tuple[int, bytes | None]] = []
+    for begin, end in bundle_arrays.divide([len(keys) for keys in features]):
+        bundle = Bundle.of(features[begin:end])
+        is_too_large = len(bundle.indices) > MAX_BUNDLE_FEATURES
+        bundles.append((end - begin, None if is_too_large else bundle_arrays.pack(bundle)))
+    return bundles
 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:

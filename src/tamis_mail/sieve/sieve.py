@@ -90,6 +90,23 @@ class Sieve:
         """Forget a message."""
         return self._change([raw], None, "", run_locally)[0]
 
+    def forget_digest(self, digest: bytes) -> Receipt:
+        """Forget the message with this digest by its stored features, exactly as `forget` does."""
+        with self.store.transaction() as writer:
+            transaction = Transaction(self.store, writer, "")
+            return transaction.run([transaction.forget_digest(digest)], run_locally)[0]
+
+    def relabel_digest(self, digest: bytes, label: str) -> Receipt:
+        """Move the message with this digest to another label, by its stored features.
+
+        Its weight and time are those of a message that is learned now; features that pruning dropped do not
+        return. A message that is not in the journal is unknown.
+        """
+        check_label(label)
+        with self.store.transaction() as writer:
+            transaction = Transaction(self.store, writer, "")
+            return transaction.run([transaction.relabel_digest(digest, label)], run_locally)[0]
+
     # Many messages.
 
     def sort_many(self, messages: Iterable[bytes], *, processes: int | None = None) -> Iterator[Verdict]:

@@ -5,8 +5,9 @@ in the store until the transaction is complete.
 """
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ from tamis_mail.store import Entry, Store, StoreError, Writer
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.jobs import Change
+    from tamis_mail.store.bundle_tables import BundleReader
+    from tamis_mail.store.tables import CountTable, FeatureKeys
+
+    Item = tuple[bytes | None, bytes, Change]  # digest if it is added, text in canonical form, change
 
 __all__ = ["JOB_MESSAGES", "Receipt", "Transaction"]
 
@@ -44,9 +49,12 @@ class Transaction:
         self._source = source
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
         self._now = int(time.time())
-        self._work: list[tuple[bytes, Change]] = []
+        self._work: list[Item] = []  # to be counted
         self._bytes = 0  # of the messages that wait to be counted
-        self._pruned: list[tuple[bytes, Change]] = []  # to be subtracted from pruned counts
+        self._pruned: list[Item] = []  # to be subtracted from pruned counts
+        self._reader: BundleReader | None = None
+        self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
+        self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Record that a message has a label."""
@@ -56,6 +64,7 @@ class Transaction:
         if old is not None:
             if old.label == label:
                 return Receipt("known", label, label, name)
+            self._refuse_other_tokens(old)
             self._subtract(plain, old)
         self._add(
             plain,
@@ -86,53 +95,139 @@ class Transaction:
         self._subtract(plain, old)
         return Receipt("forgotten", None, old.label, name)
 
+    def forget_digest(self, name: bytes) -> Receipt:
+        """Record that a message, known by its digest, is forgotten."""
+        old = self._store.find_entry(name)
+        if old is None:
+            return Receipt("unknown", None, None, name)
+        self._subtract(None, old)
+        return Receipt("forgotten", None, old.label, name)
+
+    def relabel_digest(self, name: bytes, label: str) -> Receipt:
+        """Record that a message, known by its digest, has another label."""
+        old = self._store.find_entry(name)
+        if old is None:
+            return Receipt("unknown", None, None, name)
+        if old.label == label:
+            return Receipt("known", label, label, name)
+        keys = self._find_stored(old)
+        if keys is None:
+            raise self._missing_features_error()
+        new = replace(
+            old,
+            label=label,
+            weight=self._message_weight,
+            other_weight=0,
+            prunings=self._prunings,
+            time=self._now,
+        )
+        self._writer.replace(new)
+        self._stored.append((keys, self._change(old, -1)))
+        self._relabelled.append((keys, self._change(new, 1)))
+        return Receipt("moved", label, old.label, name)
+
+    def _change(self, entry: Entry, sign: int) -> "Change":
+        return tuple(
+            (self._writer.ensure_column(name), sign * weight) for name, weight in entry.label_weights
+        )
+
     def _add(self, plain: bytes, entry: Entry) -> None:
         self._writer.record(entry)
         self._bytes += len(plain)
-        self._work.append(
-            (plain, tuple((self._writer.ensure_column(name), weight) for name, weight in entry.label_weights))
-        )
+        self._work.append((entry.digest, plain, self._change(entry, 1)))
 
-    def _subtract(self, plain: bytes, old: Entry) -> None:
+    def _subtract(self, plain: bytes | None, old: Entry) -> None:
+        """Subtract a message by its stored features, or else by those of its text, if there is one."""
+        keys = self._find_stored(old)
+        if keys is not None:
+            self._stored.append((keys, self._change(old, -1)))
+        elif plain is None:
+            raise self._missing_features_error()
+        else:
+            self._refuse_other_tokens(old)
+            work = self._pruned if self._prunings else self._work
+            work.append((None, plain, self._change(old, -1)))
+        self._writer.remove(old.digest)
+
+    def _refuse_other_tokens(self, old: Entry) -> None:
         if old.token_version != tokens.VERSION:
             raise StoreError(
                 f"the store {self._store.path} knows this message by tokens of version {old.token_version}, "
                 f"which this tamis, of version {tokens.VERSION}, cannot subtract: "
                 "learn your mail into a new store"
             )
-        self._writer.remove(old.digest)
-        work = self._pruned if self._prunings else self._work
-        work.append(
-            (plain, tuple((self._writer.ensure_column(name), -weight) for name, weight in old.label_weights))
+
+    def _find_stored(self, entry: Entry) -> "FeatureKeys | None":
+        if self._reader is None:
+            self._reader = self._store.feature_reader()
+        return self._reader.find(entry.digest)
+
+    def _missing_features_error(self) -> StoreError:
+        return StoreError(
+            f"the store {self._store.path} does not have the features of this message, which an older tamis "
+            "learned: give the message itself (tamis forget, tamis relabel)"
         )
 
     def run(self, steps: Iterable[Receipt], run_jobs: RunJobs) -> list[Receipt]:
         """Process the steps one by one while workers count; return the receipts."""
         receipts: list[Receipt] = []
+        digests: deque[list[bytes]] = deque()  # of the messages that each job adds
 
-        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int, list[bool]]]":
             for receipt in steps:
                 receipts.append(receipt)
                 if len(self._work) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
-                    yield self._job(self._work)
+                    yield self._counting_job(digests)
             while self._work:
-                yield self._job(self._work)
+                yield self._counting_job(digests)
 
         def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
             while self._pruned:
-                yield self._job(self._pruned)
+                part = self._take(self._pruned)
+                yield [plain for _, plain, _ in part], [change for *_, change in part], self._writer.n_labels
 
-        tables = list(run_jobs("count", jobs()))
-        pruned_tables = list(run_jobs("count", subtraction_jobs()))
-        for results, write in ((tables, self._writer.add), (pruned_tables, self._writer.add_clipped)):
+        added: list[CountTable] = []
+        for counted in run_jobs("count_and_pack", jobs()):
+            added.append(counted.table)
+            self._store_bundles(digests.popleft(), counted.bundles)
+        subtracted: list[CountTable] = list(run_jobs("count", subtraction_jobs()))
+        if self._relabelled:
+            added.append(self._count_stored(self._relabelled))
+        if self._stored:
+            (subtracted if self._prunings else added).append(self._count_stored(self._stored))
+        for results, write in ((added, self._writer.add), (subtracted, self._writer.add_clipped)):
             if results:
                 write(
                     import_module("tamis_mail.store.tables").CountTable.total(results, self._writer.n_labels)
                 )
         return receipts
 
-    def _job(self, changes: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
+    def _counting_job(
+        self, digests: deque[list[bytes]]
+    ) -> "tuple[list[bytes], list[Change], int, list[bool]]":
+        part = self._take(self._work)
+        self._bytes = 0
+        digests.append([name for name, _, _ in part if name is not None])
+        return (
+            [plain for _, plain, _ in part],
+            [change for *_, change in part],
+            self._writer.n_labels,
+            [name is not None for name, _, _ in part],
+        )
+
+    def _take(self, changes: "list[Item]") -> "list[Item]":
         part = changes[:JOB_MESSAGES]
         del changes[:JOB_MESSAGES]
-        self._bytes = 0
-        return [plain for plain, _ in part], [change for _, change in part], self._writer.n_labels
+        return part
+
+    def _store_bundles(self, digests: list[bytes], bundles: list[tuple[int, bytes | None]]) -> None:
+        for messages, packed in bundles:
+            self._writer.store_features(digests[:messages], packed, [None] * messages)
+            digests = digests[messages:]
+
+    def _count_stored(self, changes: "list[tuple[FeatureKeys, Change]]") -> "CountTable":
+        keys, weights = [keys for keys, _ in changes], [change for _, change in changes]
+        table: CountTable = import_module("tamis_mail.sieve.jobs").count_features(
+            keys, weights, self._writer.n_labels
+        )
+        return table

@@ -72,6 +72,20 @@ MIGRATIONS: dict[str, str] = {
         );
         CREATE TABLE shelf (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
     """,
+    "0002-features-of-messages": """
+        CREATE TABLE bundle (
+            id INTEGER PRIMARY KEY,
+            messages INTEGER NOT NULL,         -- whose features it holds
+            data BLOB NOT NULL                 -- see `bundles`
+        );
+        CREATE TABLE message (                 -- of the journal; older entries have no row
+            digest BLOB PRIMARY KEY,
+            bundle INTEGER,                    -- NULL: the features are not stored
+            place INTEGER NOT NULL,            -- among the messages of the bundle, from 0
+            date INTEGER                       -- its own date, in seconds since 1970
+        ) WITHOUT ROWID;
+        CREATE INDEX message_bundle ON message (bundle);
+    """,
 }
 
 
@@ -325,8 +339,9 @@ def _create_temporary_tables(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     for name, script in MIGRATIONS.items():
         if applied and name not in applied:
-            for statement in _statements(script):
-                connection.execute(statement.replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
+            for statement in map(str.strip, _statements(script)):
+                if statement.startswith("CREATE TABLE "):  # an index of an empty table is not needed
+                    connection.execute(statement.replace("TABLE", "TEMPORARY TABLE", 1))
 
 
 def _statements(script: str) -> Iterator[str]:

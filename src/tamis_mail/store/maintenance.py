@@ -5,6 +5,7 @@ meanwhile see the previous state.
 """
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
 from tamis_mail.schema import LISTS, MAX_COUNT, MAX_DECAYS, TABLES, find_row_fault, find_setting_fault
-from tamis_mail.store import runs, tables
+from tamis_mail.store import bundle_tables, runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import CountTable
@@ -126,6 +127,7 @@ def compact(store: Store, progress: Progress | None = None) -> int:
     with store.transaction():
         # A source of forgotten messages only leaves no trace, like their features.
         store.connection.execute("DELETE FROM source WHERE id NOT IN (SELECT source FROM journal)")
+        bundle_tables.combine_all(store.connection)
         all_runs = runs.all_runs(store.connection)
         if len({run.generation for run in all_runs}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
@@ -156,20 +158,23 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
 
 
 def drop(store: Store, select: Selection, progress: Progress | None = None) -> PruningSummary:
-    """Drop the selected features.
+    """Drop the selected features, also from the stored features of messages.
 
-    Counts of a message may then be missing: in a store with `prunings() > 0`, forget by `Writer.add_clipped`.
+    So forgetting a message subtracts what is left of it. Counts of a message without stored features may be
+    missing: in a store with `prunings() > 0`, forget by `Writer.add_clipped`.
     """
     before = _bytes(store)
     with store.transaction() as writer:
         labels = store.labels()
         dropped = np.zeros(len(labels), np.int64)
+        dropped_keys = [np.empty(0, np.uint64)]
         features = 0
 
         def remove_chosen(table: CountTable, *_: int) -> CountTable:
             nonlocal features, dropped
             is_dropped = select(table, labels)
             dropped += table.counts[is_dropped].sum(axis=0)
+            dropped_keys.append(table.keys[is_dropped])
             features += int(np.count_nonzero(is_dropped))
             return CountTable(table.keys[~is_dropped], table.counts[~is_dropped])
 
@@ -179,6 +184,7 @@ def drop(store: Store, select: Selection, progress: Progress | None = None) -> P
                 "UPDATE label SET features = features - ? WHERE id = ?", (total, label.id)
             )
         if features:
+            bundle_tables.drop_keys(store.connection, np.concatenate(dropped_keys))
             writer.write_setting("era", store.prunings() + 1)
     # If another process is reading or writing, a later operation returns the space.
     with suppress(sqlite3.OperationalError), reraise_interrupts():
@@ -339,6 +345,7 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                     faults.append(
                         f"the counts add up to about {magnitude:.1e}, expected less than {2 * MAX_COUNT:.1e}"
                     )
+                faults += bundle_tables.find_faults(connection)
             if not faults:
                 faults = _compare_sums(store, progress)
     except StoreError as error:
@@ -379,6 +386,12 @@ def _find_strays(connection: sqlite3.Connection) -> list[str]:
         "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
         "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
         "runs of too many labels": "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)",
+        "features of messages that are not in the journal": (
+            "SELECT count(*) FROM message WHERE digest NOT IN (SELECT digest FROM journal)"
+        ),
+        "messages of no bundle": (
+            "SELECT count(*) FROM message WHERE bundle IS NOT NULL AND bundle NOT IN (SELECT id FROM bundle)"
+        ),
         "labels out of line": "SELECT count(*) FROM label WHERE id < 0 OR id >= (SELECT count(*) FROM label)",
     }
     numbers = {what: connection.execute(question).fetchone()[0] for what, question in questions.items()}
@@ -406,13 +419,17 @@ def _compare_journal(store: Store) -> list[str]:
 
 
 def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
-    """Check that counts are not negative, and that their sums agree with the labels."""
+    """Check that counts are not negative, and that their sums agree with the labels and the messages."""
     labels = store.labels()
     features = np.zeros(len(labels), np.int64)
+    seed = secrets.randbits(64)
+    fingerprints = np.zeros(len(labels), np.uint64)
     negative_counts: list[str] = []
     negative_features = 0
     for table in store.count_slices():
         features += table.counts.sum(axis=0)
+        key_fingerprints = bundle_tables.fingerprint(table.keys, seed)
+        fingerprints += (table.counts.astype(np.uint64) * key_fingerprints[:, np.newaxis]).sum(axis=0)
         rows = np.flatnonzero((table.counts < 0).any(axis=1))
         negative_features += len(rows)
         negative_counts += [
@@ -424,8 +441,25 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
     faults = negative_counts[:_MAX_FAULTS]
     if negative_features > _MAX_FAULTS:
         faults.append(f"there are {negative_features} features with counts below zero")
-    return faults + [
+    faults += [
         f"label {label.name!r} says {label.features} features, its counts add up to {total}"
         for label, total in zip(labels, features.tolist(), strict=True)
         if label.features != total
     ]
+    if not faults and _has_all_features(store):
+        sums = bundle_tables.sum_fingerprints(store.connection, labels, seed)
+        faults = [
+            f"the counts of label {label.name!r} are not the sum of the features of its messages"
+            for label, count_sum, message_sum in zip(labels, fingerprints.tolist(), sums, strict=True)
+            if count_sum != message_sum
+        ]
+    return faults
+
+
+def _has_all_features(store: Store) -> bool:
+    """Whether the counts are the sum of the stored features: nothing is imported, pruned or not stored."""
+    (missing,) = store.connection.execute(
+        "SELECT count(*) FROM journal "
+        "WHERE digest NOT IN (SELECT digest FROM message WHERE bundle IS NOT NULL)"
+    ).fetchone()
+    return not missing and not store.prunings() and not any(label.lent for label in store.labels())

@@ -26,7 +26,7 @@ from tamis_mail.schema import (
     find_row_fault,
     find_setting_fault,
 )
-from tamis_mail.store import runs
+from tamis_mail.store import bundles, runs
 from tamis_mail.store.database import (
     BUSY_SECONDS,
     Connection,
@@ -40,6 +40,8 @@ from tamis_mail.store.database import (
 
 if TYPE_CHECKING:
     from tamis.stats import Tally
+    from tamis_mail.store.bundle_arrays import MessageFeatures
+    from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys
 
 __all__ = ["Entry", "Store", "Writer"]
@@ -196,6 +198,30 @@ class Store:
             row = self._connection.execute(_SELECT_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else self._entry(row)
 
+    def find_features(self, digest: bytes) -> list[int] | None:
+        """Return the keys of a message's features as counted, in ascending order; None if not stored."""
+        with self._lock, explain_errors(self.path):
+            row = self._connection.execute(
+                "SELECT data, place FROM message JOIN bundle ON bundle.id = bundle WHERE digest = ?",
+                (digest,),
+            ).fetchone()
+        return None if row is None else bundles.read_message(*row)
+
+    def feature_reader(self) -> "BundleReader":
+        """Return a reader of the stored features of single messages, for use inside one transaction."""
+        reader: BundleReader = _bundle_tables().BundleReader(self._connection)
+        return reader
+
+    def message_features(self, *, guessed: bool = False) -> "MessageFeatures":
+        """Return the features of all messages that have stored ones; with guessed labels only if `guessed`.
+
+        The result is a function of the set of remembered messages, their labels and their weights.
+        """
+        with self.snapshot():
+            columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
+            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns)
+        return result
+
     def entries(self) -> Iterator[Entry]:
         """Yield the journal, in the order of digests."""
         with explain_errors(self.path):
@@ -219,7 +245,7 @@ class Store:
         with self._lock, transaction(self._connection, self.path):
             writer = Writer(self, self._connection)
             yield writer
-            writer.write_totals()
+            writer.finish()
         self._shrink_if_worthwhile()
 
     def _shrink_if_worthwhile(self) -> None:
@@ -252,9 +278,16 @@ class Writer:
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
         self._gained: dict[str, list[int]] = {}  # label → change of its weight and of its messages
+        self._loose_bundles: set[int] = set()  # bundles with features of messages that were removed
+        self._has_new_bundles = False
 
-    def write_totals(self) -> None:
-        """Write the labels' totals, once per transaction, which may have thousands of messages."""
+    def finish(self) -> None:
+        """Write what is written once per transaction, which may have thousands of messages."""
+        self._write_totals()
+        if self._loose_bundles or self._has_new_bundles:
+            _bundle_tables().tidy(self._connection, self._loose_bundles)
+
+    def _write_totals(self) -> None:
         weights = {label.name: label.weight for label in self._store.labels()} if self._gained else {}
         for label, (weight, messages) in self._gained.items():
             self._refuse_overflow(weights.get(label, 0) + weight)
@@ -298,12 +331,46 @@ class Writer:
         self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def remove(self, digest: bytes) -> None:
-        """Remove a message from the journal, if it is there."""
+        """Remove a message from the journal, and its stored features, if it is there."""
+        if self._remove_entry(digest):
+            row = self._connection.execute(
+                "SELECT bundle FROM message WHERE digest = ?", (digest,)
+            ).fetchone()
+            if row is not None:
+                self._loose_bundles.update(id for id in row if id is not None)
+                self._connection.execute("DELETE FROM message WHERE digest = ?", (digest,))
+
+    def replace(self, entry: Entry) -> None:
+        """Replace the journal entry of a message; its stored features stay."""
+        self._remove_entry(entry.digest)
+        self.record(entry)
+
+    def _remove_entry(self, digest: bytes) -> bool:
         entry = self._store.find_entry(digest)
-        if entry is not None:
-            for name, weight in entry.label_weights:
-                self._add_to_totals(name, -weight, -int(name == entry.label))
-            self._connection.execute("DELETE FROM journal WHERE digest = ?", (digest,))
+        if entry is None:
+            return False
+        for name, weight in entry.label_weights:
+            self._add_to_totals(name, -weight, -int(name == entry.label))
+        self._connection.execute("DELETE FROM journal WHERE digest = ?", (digest,))
+        return True
+
+    def store_features(
+        self, digests: Sequence[bytes], packed: bytes | None, dates: Sequence[int | None]
+    ) -> None:
+        """Store packed features of messages of the journal (None if they are too many), and their dates."""
+        bundle = None
+        if packed is not None:
+            bundle = self._connection.execute(
+                "INSERT INTO bundle (messages, data) VALUES (?, ?)", (len(digests), packed)
+            ).lastrowid
+            self._has_new_bundles = True
+        self._connection.executemany(
+            "INSERT INTO message VALUES (?, ?, ?, ?)",
+            (
+                (digest, bundle, place, date)
+                for place, (digest, date) in enumerate(zip(digests, dates, strict=True))
+            ),
+        )
 
     def add(self, table: "CountTable") -> None:
         """Add to the counts; the counts in `table` may be negative."""
@@ -361,6 +428,10 @@ class Writer:
                 "SELECT id FROM source WHERE name = ?", (name,)
             ).fetchone()[0]
         return self._sources[name]
+
+
+def _bundle_tables() -> ModuleType:
+    return import_module("tamis_mail.store.bundle_tables")
 
 
 def _tables() -> ModuleType:

@@ -17,7 +17,7 @@ from tamis_mail.sieve import jobs, sieve, transaction
 from tamis_mail.sieve.executor import run_locally
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Transaction
-from tamis_mail.store import StoreError, maintenance
+from tamis_mail.store import StoreError, bundle_arrays, maintenance
 from tamis_mail.store.tables import CountTable
 from tamis_mail.verdict import Rule
 from tamis_mail.verdict.judging import list_other_labels
@@ -42,17 +42,36 @@ def test_a_receipt_says_what_became_of_a_message(opened: Sieve) -> None:
     assert opened.forget(LUNCH) == Receipt("unknown", None, None, name)
 
 
+def remove_features(opened: Sieve) -> None:
+    """Make a store as an older tamis wrote it."""
+    with opened.store.transaction():
+        opened.store.connection.execute("DELETE FROM message")
+        opened.store.connection.execute("DELETE FROM bundle")
+
+
 def test_a_message_known_by_other_tokens_is_not_taken_back(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened.learn(LUNCH, "ham")
     monkeypatch.setattr(tokens, "VERSION", tokens.VERSION + 1)
     with pytest.raises(StoreError, match="learn your mail into a new store"):
+        opened.learn(LUNCH, "spam")
+    remove_features(opened)
+    with pytest.raises(StoreError, match="learn your mail into a new store"):
         opened.forget(LUNCH)
     with pytest.raises(StoreError, match="learn your mail into a new store"):
         opened.learn(LUNCH, "spam")
     monkeypatch.undo()
     assert opened.forget(LUNCH).before == "ham"
+
+
+def test_a_message_known_by_other_tokens_is_forgotten_by_its_stored_features(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.learn(LUNCH, "ham")
+    monkeypatch.setattr(tokens, "VERSION", tokens.VERSION + 1)
+    assert opened.forget(LUNCH).before == "ham"
+    assert [(label.messages, label.features) for label in opened.store.labels()] == [(0, 0)]
 
 
 def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
@@ -288,3 +307,114 @@ def test_many_are_sorted_as_each_is(opened: Sieve) -> None:
     asked = SAMPLE[1:60:20]
     verdicts = list(opened.sort_many(asked, processes=1))
     assert [each.log_odds for each in verdicts] == pytest.approx([opened.sort(raw).log_odds for raw in asked])
+
+
+def memory(opened: Sieve) -> tuple[list[object], list[object]]:
+    """All counts and all stored features of a store."""
+    store = opened.store
+    tables: list[object] = [(table.keys.tolist(), table.counts.tolist()) for table in store.count_slices()]
+    found = store.message_features(guessed=True)
+    names = [label.name for label in store.labels()]
+    return tables, [
+        (
+            name,
+            names[found.labels[place]],
+            found.keys[found.indices[found.starts[place] : found.starts[place + 1]]].tolist(),
+        )
+        for place, name in enumerate(found.digests)
+    ]
+
+
+def test_learning_stores_the_features_of_each_message(opened: Sieve) -> None:
+    opened.learn_many(SAMPLE[:140], "ham", processes=1)
+    opened.learn(SAMPLE[140], "spam")
+    digests, features = jobs.digest_messages(SAMPLE[:141])
+    for name, keys in zip(digests, features, strict=True):
+        assert opened.store.find_features(name) == keys.tolist()
+    assert len(opened.store.message_features()) == len(set(digests))
+    assert maintenance.check(opened.store) == []
+
+
+def test_a_message_with_too_many_features_is_learned_without_storing_them(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (bundle_arrays, jobs):
+        monkeypatch.setattr(module, "MAX_BUNDLE_FEATURES", 100)
+    long = b"Subject: long\n\n" + b" ".join(b"word%d" % number for number in range(100))
+    opened.learn_many([LUNCH, long, b"Subject: x\n\ny"], "ham", processes=1)
+    assert opened.store.find_features(digest(canonical(long))) is None
+    assert len(opened.store.message_features()) == 2
+    assert maintenance.check(opened.store) == []
+    assert opened.forget_many([LUNCH, long, b"Subject: x\n\ny"], processes=1) == {"forgotten": 3}
+    assert [(label.weight, label.features) for label in opened.store.labels()] == [(0, 0)]
+    assert maintenance.check(opened.store) == []
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_forgetting_by_digest_is_forgetting(tmp_path: Path, pruned: bool) -> None:
+    with Sieve.open(tmp_path / "a") as one, Sieve.open(tmp_path / "b") as other:
+        for opened in (one, other):
+            opened.learn_many(SAMPLE[:20], "ham", processes=1)
+            opened.learn_many(SAMPLE[20:30], "spam", processes=1)
+            if pruned:
+                maintenance.decay(opened.store)
+                assert maintenance.prune(opened.store).dropped
+                opened.learn_many(SAMPLE[30:40], "spam", processes=1)
+        for raw in (SAMPLE[3], SAMPLE[25]):
+            assert one.forget_digest(digest(canonical(raw))) == other.forget(raw)
+            assert memory(one) == memory(other)
+        assert one.forget_digest(b"nothing").action == "unknown"
+        assert maintenance.check(one.store) == []
+
+
+def test_forgetting_is_exact_after_pruning_and_learning_a_feature_again(opened: Sieve) -> None:
+    opened.learn(LUNCH, "ham")
+    maintenance.decay(opened.store)
+    assert maintenance.prune(opened.store).dropped
+    opened.learn(b"Subject: Lunch?\n\nAt noon, as never", "ham")
+    before = memory(opened)[0]
+    opened.forget(LUNCH)  # nothing is left of it; the other message has the same words
+    assert memory(opened)[0] == before
+    opened.forget(b"Subject: Lunch?\n\nAt noon, as never")
+    assert [label.features for label in opened.store.labels()] == [0]
+    assert maintenance.check(opened.store) == []
+
+
+def test_moving_by_digest_is_learning_under_another_label(tmp_path: Path) -> None:
+    with Sieve.open(tmp_path / "a") as one, Sieve.open(tmp_path / "b") as other:
+        for opened in (one, other):
+            opened.learn_many(SAMPLE[:20], "ham", processes=1)
+            maintenance.decay(opened.store)
+        name = digest(canonical(SAMPLE[3]))
+        assert one.relabel_digest(name, "spam") == other.learn(SAMPLE[3], "spam")
+        assert one.relabel_digest(name, "spam") == other.learn(SAMPLE[3], "spam")
+        assert memory(one) == memory(other)
+        assert maintenance.check(one.store) == []
+        assert one.relabel_digest(b"nothing", "spam").action == "unknown"
+        with pytest.raises(ValueError, match="cannot be a label"):
+            one.relabel_digest(name, "unsure")
+
+
+def test_a_guessed_message_is_moved_by_digest(opened: Sieve) -> None:
+    for one in [*messages()][::3]:
+        opened.learn(one.raw, one.label)
+    assert opened.learn_unlabelled(SAMPLE, processes=1)["guessed"]
+    guessed = next(entry for entry in opened.store.entries() if entry.label.endswith("?"))
+    assert opened.relabel_digest(guessed.digest, "ham").before == guessed.label
+    moved = opened.store.find_entry(guessed.digest)
+    assert moved is not None
+    assert (moved.label, moved.weight, moved.other_weight) == ("ham", 1, 0)
+    assert maintenance.check(opened.store) == []
+
+
+def test_a_message_without_stored_features_is_not_changed_by_digest(opened: Sieve) -> None:
+    opened.learn(LUNCH, "ham")
+    remove_features(opened)
+    name = digest(canonical(LUNCH))
+    with pytest.raises(StoreError, match="give the message itself"):
+        opened.forget_digest(name)
+    with pytest.raises(StoreError, match="give the message itself"):
+        opened.relabel_digest(name, "spam")
+    assert opened.learn(LUNCH, "spam").before == "ham"
+    assert opened.forget_digest(name).before == "spam"
+    assert maintenance.check(opened.store) == []

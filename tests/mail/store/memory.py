@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tamis_mail.schema import MAX_BUNDLE_MESSAGES
 from tamis_mail.store import Entry, Store
+from tamis_mail.store.bundle_arrays import Bundle, pack
 from tamis_mail.store.tables import CountTable, FeatureKeys
 
 Memory = dict[str, Counter[int]]  # the counts of features, by label
@@ -39,9 +41,17 @@ def bag(keys: FeatureKeys, column: int, labels: int, weight: int = 1) -> CountTa
 
 
 def learn(
-    store: Store, numbers: Iterable[int], label: str = "spam", source: str = "test", rest: int = 0
+    store: Store,
+    numbers: Iterable[int],
+    label: str = "spam",
+    source: str = "test",
+    rest: int = 0,
+    *,
+    stored: bool = True,
+    time: int = 1_700_000_000,
 ) -> None:
-    """Learn messages in one transaction."""
+    """Learn messages in one transaction; if not stored, as a tamis that does not store their features."""
+    numbers = list(numbers)
     with store.transaction() as writer:
         for number in numbers:
             entry = Entry(
@@ -52,12 +62,16 @@ def learn(
                 1,
                 store.prunings(),
                 source,
-                1_700_000_000 + number,
+                time + number,
             )
             for name, weight in entry.label_weights:
                 column = writer.ensure_column(name)
                 writer.add(bag(features(number), column, writer.n_labels, weight))
             writer.record(entry)
+        for start in range(0, len(numbers) if stored else 0, MAX_BUNDLE_MESSAGES):
+            part = numbers[start : start + MAX_BUNDLE_MESSAGES]
+            packed = pack(Bundle.of([features(number) for number in part]))
+            writer.store_features([digest(number) for number in part], packed, [None] * len(part))
 
 
 def forget(store: Store, numbers: Iterable[int]) -> None:

@@ -1,0 +1,118 @@
+"""The format of stored features: a bundle holds the feature sets of up to 128 messages, as bytes.
+
+Messages share most of their features, so a bundle lists each distinct key once, in ascending order, and each
+message as ascending indices into that list. On 17,361 messages of two corpora, that takes 2.9 bytes per
+feature of a message, and 2.7 with zlib; a separate set per message takes 5.2. Larger bundles save little:
+2.8 bytes with 256 messages.
+
+    4 bytes         number of messages
+    4 bytes         number of distinct keys
+    1 byte          bytes of the low part of a key: 3, 4 or 5
+    4 per message   number of its features
+    low parts       of all keys
+    high parts      of all keys, in unary: a bit is set at (high part + number of the key)
+    1 per feature   of a message: the gap to its next lower index; 255 for a longer gap
+    4 per long gap
+
+Numbers are little-endian, and the lowest bit of a byte is the first. This module reads one message in plain
+Python, `bundle_arrays` reads and writes bundles in NumPy.
+"""
+
+import struct
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from tamis_mail.features import KEY_BITS
+from tamis_mail.schema import MAX_BUNDLE_FEATURES
+from tamis_mail.store.database import StoreError
+
+__all__ = ["LONG_GAP", "LOW_BYTES", "Layout", "bundle_error", "read_layout", "read_message", "refuse_place"]
+
+LOW_BYTES = (3, 4, 5)
+LONG_GAP = 255
+HEAD = struct.Struct("<IIB")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the parts of a bundle begin; each ends where the next begins."""
+
+    messages: int
+    keys: int
+    low_bytes: int
+    lows: int
+    highs: int
+    gaps: int
+    long_gaps: int
+
+    @property
+    def high_bits(self) -> int:
+        """The number of bits of all high parts in unary."""
+        return self.keys + (1 << KEY_BITS - 8 * self.low_bytes)
+
+
+def read_layout(data: object) -> Layout:
+    """Read the layout of a bundle; raise StoreError if the lengths of its parts disagree with its length."""
+    if not isinstance(data, bytes) or len(data) < HEAD.size:
+        raise bundle_error("a bundle is cut off")
+    messages, keys, low_bytes = HEAD.unpack_from(data)
+    if low_bytes not in LOW_BYTES:
+        raise bundle_error(f"the low part of a key has {low_bytes} bytes, expected 3, 4 or 5")
+    lows = HEAD.size + 4 * messages
+    highs = lows + low_bytes * keys
+    gaps = highs + (keys + (1 << KEY_BITS - 8 * low_bytes) + 7) // 8
+    if gaps > len(data):
+        raise bundle_error("a bundle is cut off")
+    features = sum(struct.unpack_from(f"<{messages}I", data, HEAD.size))
+    if keys > features or features > MAX_BUNDLE_FEATURES:
+        raise bundle_error(f"a bundle has {keys} keys and {features} features of messages")
+    long_gaps = gaps + features
+    if long_gaps > len(data) or len(data) - long_gaps != 4 * data.count(LONG_GAP, gaps, long_gaps):
+        raise bundle_error("a bundle has another length than its parts")
+    return Layout(messages, keys, low_bytes, lows, highs, gaps, long_gaps)
+
+
+def read_message(data: bytes, place: int) -> list[int]:
+    """Return the keys of the features of one message of a bundle, in ascending order."""
+    layout = read_layout(data)
+    refuse_place(place, layout.messages)
+    sizes = struct.unpack_from(f"<{layout.messages}I", data, HEAD.size)
+    begin = layout.gaps + sum(sizes[:place])
+    end = begin + sizes[place]
+    first_long = layout.long_gaps + 4 * data.count(LONG_GAP, layout.gaps, begin)
+    n_long = data.count(LONG_GAP, begin, end)
+    long_gaps = iter(struct.unpack_from(f"<{n_long}I", data, first_long))
+    steps = (1 + (next(long_gaps) if gap == LONG_GAP else gap) for gap in data[begin:end])
+    indices = [index - 1 for index in accumulate(steps)]
+    if indices and indices[-1] >= layout.keys:
+        raise bundle_error("a message refers to more keys than there are")
+    places = _find_ones(data[layout.highs : layout.gaps])
+    if len(places) != layout.keys or (places and places[-1] >= layout.high_bits):
+        raise bundle_error("the high parts of keys are not one per key")
+    low_bytes, lows = layout.low_bytes, layout.lows
+    keys = []
+    for index in indices:
+        low = int.from_bytes(data[lows + low_bytes * index : lows + low_bytes * (index + 1)], "little")
+        keys.append(places[index] - index << 8 * low_bytes | low)
+    if any(left >= right for left, right in pairwise(keys)):
+        raise bundle_error("the keys of a message are not in ascending order")
+    return keys
+
+
+def refuse_place(place: object, messages: int) -> None:
+    """Raise StoreError unless the place is one among the messages of a bundle."""
+    if not isinstance(place, int) or not 0 <= place < messages:
+        raise bundle_error(f"a message has the place {place!r:.40} among {messages}")
+
+
+def bundle_error(fault: str) -> StoreError:
+    """Make the error for invalid stored features."""
+    return StoreError(
+        f"the store's features of messages are damaged ({fault}): restore a backup (tamis store restore)"
+    )
+
+
+def _find_ones(data: bytes) -> list[int]:
+    """Return the numbers of the bits that are set, the lowest bit of a byte first."""
+    digits = bin(int.from_bytes(data, "little"))[:1:-1]
+    return [number for number, digit in enumerate(digits) if digit == "1"]
