@@ -10,7 +10,7 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.bundles import HEAD, LONG_GAP, LOW_BYTES, bundle_error, read_layout
 
-__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "pack", "unpack"]
+__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "pack", "unite", "unpack"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,15 @@ class Bundle:
         return self.keys[self.indices[self.starts[place] : self.starts[place + 1]]]
 
     def select(self, places: Sequence[int]) -> "Bundle":
-        """Return a bundle of some of the messages."""
-        return Bundle.of([self.features(place) for place in places])
+        """Return a bundle of some of the messages, whose places are in ascending order."""
+        sizes = np.diff(self.starts)
+        is_selected = np.zeros(len(self), bool)
+        is_selected[list(places)] = True
+        indices = self.indices[np.repeat(is_selected, sizes)]
+        starts = np.concatenate([[0], np.cumsum(sizes[is_selected])])
+        is_used = np.zeros(len(self.keys), bool)
+        is_used[indices] = True
+        return Bundle(self.keys[is_used], starts, (np.cumsum(is_used) - 1)[indices])
 
     def keep(self, is_kept: NDArray[np.bool_]) -> "Bundle":
         """Return a bundle of the same messages with some of the keys."""
@@ -119,15 +126,23 @@ def unpack(data: bytes) -> Bundle:
 
 def combine(bundles: Sequence[Bundle]) -> Bundle:
     """Make one bundle of the messages of several, one after the other."""
-    keys, inverse = _unite([bundle.keys for bundle in bundles])
-    indices, starts = [np.empty(0, np.intp)], [np.zeros(1, np.intp)]
-    first_key = first_feature = 0
-    for bundle in bundles:
-        indices.append(inverse[first_key : first_key + len(bundle.keys)][bundle.indices])
-        starts.append(bundle.starts[1:] + first_feature)
-        first_key += len(bundle.keys)
-        first_feature += len(bundle.indices)
+    keys, all_indices = unite(bundles)
+    indices, starts, features = [np.empty(0, np.intp)], [np.zeros(1, np.intp)], 0
+    for bundle, bundle_indices in zip(bundles, all_indices, strict=True):
+        indices.append(bundle_indices)
+        starts.append(bundle.starts[1:] + features)
+        features += len(bundle.indices)
     return Bundle(keys, np.concatenate(starts), np.concatenate(indices))
+
+
+def unite(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.intp]]]:
+    """Return the distinct keys of bundles, and yield of each bundle its indices into them."""
+    keys, places = _unite([bundle.keys for bundle in bundles])
+    ends = np.cumsum([len(bundle.keys) for bundle in bundles]).tolist()
+    return keys, (
+        places[end - len(bundle.keys) : end][bundle.indices]
+        for bundle, end in zip(bundles, ends, strict=True)
+    )
 
 
 def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -1,8 +1,8 @@
 """Bundles in the store: all stored features are read, and bundles are rewritten without removed messages.
 
-Learning one message writes a small bundle. The newest bundles are combined when they are of similar size, so
-there are few small ones, and the features of a message are rewritten about seven times. The order of the
-messages in bundles has no meaning.
+Learning one message writes a small bundle. Eight bundles of similar size are combined, so there are few small
+ones, and the features of a message are rewritten three times. The order of the messages in bundles has no
+meaning.
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tamis_mail.features.hashing import FINAL_MULTIPLIER, MULTIPLIER
 from tamis_mail.labels import GUESSED_LABELS, Label
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES, TABLES, find_row_fault
-from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, pack, unpack
+from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, pack, unite, unpack
 from tamis_mail.store.bundles import bundle_error, refuse_place
 from tamis_mail.store.database import StoreError
 
@@ -29,6 +29,8 @@ __all__ = [
     "tidy",
 ]
 
+_RATIO = 8  # so many of the newest bundles are combined, if …
+_LEVELS = (8, 64)  # … each has fewer messages than this
 _CACHED = 4  # bundles in memory when single messages are read
 
 
@@ -68,30 +70,34 @@ def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> M
         )
         if row[4] in columns
     ]
-    bundles, first_messages, messages = [], {}, 0
-    for number in sorted({row[1] for row in rows}):
-        bundles.append(_read(connection, number))
-        first_messages[number] = messages, len(bundles[-1])
-        messages += len(bundles[-1])
-    places = np.empty(len(rows), np.intp)
+    places: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
     for message, (_, number, place, *_) in enumerate(rows):
-        first, size = first_messages[number]
-        refuse_place(place, size)
-        places[message] = first + place
-    union = combine(bundles)
-    sizes = np.diff(union.starts)[places]
+        places.setdefault(number, []).append((message, place))
+    bundles = [_read(connection, number) for number in places]
+    sizes = np.zeros(len(rows), np.intp)
+    for bundle, pairs in zip(bundles, places.values(), strict=True):
+        for _, place in pairs:
+            refuse_place(place, len(bundle))
+        messages, bundle_places = np.array(pairs).T
+        sizes[messages] = np.diff(bundle.starts)[bundle_places]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    # The features of message i are copied from union.starts[places[i]] to starts[i].
-    indices = union.indices[np.arange(starts[-1]) + np.repeat(union.starts[places] - starts[:-1], sizes)]
-    is_used = np.zeros(len(union.keys), bool)
-    is_used[indices] = True
-    if not is_used.all():  # bundles also hold messages of other labels
-        indices = (np.cumsum(is_used) - 1)[indices]
+    first, last = starts[:-1].tolist(), starts[1:].tolist()
+    indices = np.empty(starts[-1], np.intp)
+    keys, all_indices = unite(bundles)
+    for bundle, bundle_indices, pairs in zip(bundles, all_indices, places.values(), strict=True):
+        bundle_starts = bundle.starts.tolist()
+        for message, place in pairs:
+            features = bundle_indices[bundle_starts[place] : bundle_starts[place + 1]]
+            indices[first[message] : last[message]] = features
+    if sum(map(len, bundles)) > len(rows):  # bundles also hold messages of other labels
+        is_used = np.zeros(len(keys), bool)
+        is_used[indices] = True
+        keys, indices = keys[is_used], (np.cumsum(is_used) - 1)[indices]
     return MessageFeatures(
         digests=[row[0] for row in rows],
         starts=starts,
         indices=indices,
-        keys=union.keys[is_used],
+        keys=keys,
         labels=np.array([row[4] for row in rows], np.intp),
         weights=np.array([row[5] for row in rows], np.int64),
         dates=np.array([np.nan if row[3] is None else row[3] for row in rows], np.float64),
@@ -107,32 +113,22 @@ def tidy(connection: sqlite3.Connection, loose: Iterable[int]) -> None:
             connection.execute("DELETE FROM bundle WHERE id = ?", (number,))
         elif len(places) < len(bundle):
             _replace(connection, [(number, bundle, places)])
-    # The newest bundles, as long as each is at most about as large as all newer ones together.
-    total, numbers = 0, list[int]()
-    for number, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id DESC"):
-        if fault := find_row_fault("bundle", {"messages": messages}):
-            raise bundle_error(fault)
-        if total + messages > MAX_BUNDLE_MESSAGES or (numbers and messages > total):
-            break
-        total += messages
-        numbers.append(number)
-    if len(numbers) > 1:
-        _combine(connection, numbers[::-1])
+    for limit in _LEVELS:
+        numbers: list[int] = []
+        for number, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id DESC"):
+            if fault := find_row_fault("bundle", {"messages": messages}):
+                raise bundle_error(fault)
+            if messages >= limit:
+                break
+            numbers.append(number)
+        if len(numbers) >= _RATIO:
+            _combine_small(connection, numbers[::-1])
 
 
 def combine_all(connection: sqlite3.Connection) -> None:
     """Combine small bundles, so that few are left."""
     _refuse_bad_values(connection, "bundle", ("messages",))
-    numbers: list[int] = []
-    total = 0
-    rows = connection.execute("SELECT id, messages FROM bundle ORDER BY id").fetchall()
-    for number, messages in rows:
-        if numbers and total + messages > MAX_BUNDLE_MESSAGES:
-            _combine(connection, numbers)
-            numbers, total = [], 0
-        numbers.append(number)
-        total += messages
-    _combine(connection, numbers)
+    _combine_small(connection, [number for (number,) in connection.execute("SELECT id FROM bundle")])
 
 
 def drop_keys(connection: sqlite3.Connection, dropped: NDArray[np.uint64]) -> None:
@@ -196,16 +192,25 @@ def fingerprint(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return numbers
 
 
-def _combine(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
-    bundles = [(number, _read(connection, number)) for number in numbers]
-    begin = total = 0
-    for place, (_, bundle) in enumerate(bundles):  # a bundle of few messages may have many features
-        if place > begin and total + len(bundle.indices) > MAX_BUNDLE_FEATURES:
-            _replace(connection, [(n, b, _list_places(connection, n)) for n, b in bundles[begin:place]])
-            begin, total = place, 0
-        total += len(bundle.indices)
-    if len(bundles) - begin > 1:
-        _replace(connection, [(n, b, _list_places(connection, n)) for n, b in bundles[begin:]])
+def _combine_small(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
+    """Combine bundles that follow each other, as long as the union is not too large."""
+    group: list[tuple[int, Bundle]] = []
+    for number in numbers:
+        bundle = _read(connection, number)
+        members = [*(member for _, member in group), bundle]
+        if (
+            sum(map(len, members)) > MAX_BUNDLE_MESSAGES
+            or sum(len(member.indices) for member in members) > MAX_BUNDLE_FEATURES
+        ):
+            _combine(connection, group)
+            group = []
+        group.append((number, bundle))
+    _combine(connection, group)
+
+
+def _combine(connection: sqlite3.Connection, group: Sequence[tuple[int, Bundle]]) -> None:
+    if len(group) > 1:
+        _replace(connection, [(number, bundle, _list_places(connection, number)) for number, bundle in group])
 
 
 def _replace(
@@ -223,6 +228,8 @@ def _replace(
             digests.append(digest)
             places.append(offset + place)
         offset += len(bundle)
+    if len(set(places)) < len(places):
+        raise bundle_error("two messages have one place")
     if len(places) < len(union):
         union = union.select(places)
     connection.execute(

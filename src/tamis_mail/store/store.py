@@ -249,13 +249,13 @@ class Store:
         self._shrink_if_worthwhile()
 
     def _shrink_if_worthwhile(self) -> None:
-        """Return free space to the disk if it is more than 1000 pages and a quarter of the file."""
+        """Return free space to the disk if it is more than 1000 pages and an eighth of the file."""
         # The transaction is committed. If another process holds a lock, a later transaction frees the space.
         # A damaged file is reported all the same: it may not be noticed before pages are moved.
         with explain_errors(self.path), suppress(sqlite3.OperationalError), reraise_interrupts():
             (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
-            if free > 1000 and free * 4 > pages:
+            if free > 1000 and free * 8 > pages:
                 self.shrink()
 
     def shrink(self) -> None:
