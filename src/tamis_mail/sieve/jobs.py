@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tamis_mail import tokens
 from tamis_mail.features import arrays
 from tamis_mail.message import canonical, digest, parse
+from tamis_mail.message.dates import read_date
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.store import Store
 from tamis_mail.store.bundle_arrays import Bundle, divide, pack
@@ -40,13 +41,15 @@ class CountedMessages:
 
     table: CountTable
     bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    dates: list[int | None]  # of those messages
 
 
 def count_and_pack(
     messages: Sequence[bytes], changes: Sequence[Change], labels: int, are_added: Sequence[bool]
 ) -> CountedMessages:
     """Sum the changes of counts of messages in canonical form, and pack the features of those to be added."""
-    features = extract_features(messages)
+    dates: list[int | None] = []
+    features = extract_features(messages, dates)
     added = [keys for keys, is_added in zip(features, are_added, strict=True) if is_added]
     bundles = [Bundle.of(added[begin:end]) for begin, end in divide([len(keys) for keys in added])]
     if len(bundles) == 1 and len(added) == len(features) and len(set(changes)) == 1:
@@ -54,7 +57,8 @@ def count_and_pack(
         table = _change_counts(bundles[0].keys, np.bincount(bundles[0].indices), changes[0], labels)
     else:
         table = count_features(features, changes, labels)
-    return CountedMessages(table, [(len(bundle), _pack(bundle)) for bundle in bundles])
+    added_dates = [date for date, is_added in zip(dates, are_added, strict=True) if is_added]
+    return CountedMessages(table, [(len(bundle), _pack(bundle)) for bundle in bundles], added_dates)
 
 
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
@@ -115,12 +119,15 @@ def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays
     return [digest(raw) for raw in plain], extract_features(plain)
 
 
-def extract_features(messages: Sequence[bytes]) -> list[arrays.Numbers]:
-    """Compute the features of each message in canonical form."""
+def extract_features(
+    messages: Sequence[bytes], dates: list[int | None] | None = None
+) -> list[arrays.Numbers]:
+    """Compute the features of each message in canonical form, and append its date to `dates`, if given."""
     features: list[arrays.Numbers] = []
     for start in range(0, len(messages), _FEATURE_BATCH):
-        batch = arrays.hash_tokens(
-            [tokens.read(parse(raw)) for raw in messages[start : start + _FEATURE_BATCH]]
-        )
+        parsed = [parse(raw) for raw in messages[start : start + _FEATURE_BATCH]]
+        if dates is not None:
+            dates += [read_date(message.headers) for message in parsed]
+        batch = arrays.hash_tokens([tokens.read(message) for message in parsed])
         features += np.split(batch.keys, batch.starts[1:-1])
     return features

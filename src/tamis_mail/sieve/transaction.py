@@ -18,7 +18,7 @@ from tamis_mail.sieve.executor import RunJobs
 from tamis_mail.store import Entry, Store, StoreError, Writer
 
 if TYPE_CHECKING:
-    from tamis_mail.sieve.jobs import Change
+    from tamis_mail.sieve.jobs import Change, CountedMessages
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.tables import CountTable, FeatureKeys
 
@@ -189,7 +189,7 @@ class Transaction:
         added: list[CountTable] = []
         for counted in run_jobs("count_and_pack", jobs()):
             added.append(counted.table)
-            self._store_bundles(digests.popleft(), counted.bundles)
+            self._store_bundles(digests.popleft(), counted)
         subtracted: list[CountTable] = list(run_jobs("count", subtraction_jobs()))
         if self._relabelled:
             added.append(self._count_stored(self._relabelled))
@@ -220,10 +220,12 @@ class Transaction:
         del changes[:JOB_MESSAGES]
         return part
 
-    def _store_bundles(self, digests: list[bytes], bundles: list[tuple[int, bytes | None]]) -> None:
-        for messages, packed in bundles:
-            self._writer.store_features(digests[:messages], packed, [None] * messages)
-            digests = digests[messages:]
+    def _store_bundles(self, digests: list[bytes], counted: "CountedMessages") -> None:
+        begin = 0
+        for messages, packed in counted.bundles:
+            part = slice(begin, begin + messages)
+            self._writer.store_features(digests[part], packed, counted.dates[part])
+            begin += messages
 
     def _count_stored(self, changes: "list[tuple[FeatureKeys, Change]]") -> "CountTable":
         keys, weights = [keys for keys, _ in changes], [change for _, change in changes]

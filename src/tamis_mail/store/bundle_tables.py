@@ -43,12 +43,9 @@ class BundleReader:
 
     def find(self, digest: bytes) -> NDArray[np.uint64] | None:
         """Return the keys of a message's features, in ascending order; None if they are not stored."""
-        row = self._connection.execute(
-            "SELECT bundle, place FROM message WHERE digest = ? AND bundle IS NOT NULL", (digest,)
-        ).fetchone()
-        if row is None:
+        number, place = self._find_place(digest)
+        if number is None:
             return None
-        number, place = row
         if number not in self._bundles:
             if len(self._bundles) >= _CACHED:
                 self._bundles.pop(next(iter(self._bundles)))
@@ -56,6 +53,25 @@ class BundleReader:
         bundle = self._bundles[number]
         refuse_place(place, len(bundle))
         return bundle.features(place)
+
+    def find_many(self, digests: Sequence[bytes]) -> list[NDArray[np.uint64] | None]:
+        """Return `find` of many messages in any order; each bundle is read once."""
+        numbers = [self._find_place(digest)[0] for digest in digests]
+        order = sorted(range(len(digests)), key=lambda place: numbers[place] or 0)
+        features = {place: self.find(digests[place]) for place in order}
+        return [features[place] for place in range(len(digests))]
+
+    def _find_place(self, digest: bytes) -> tuple[int | None, int]:
+        """Return the bundle of a message, None if its features are not stored, and its place there."""
+        row = self._connection.execute(
+            "SELECT bundle, place FROM message WHERE digest = ?", (digest,)
+        ).fetchone()
+        if row is None:
+            return None, 0
+        if fault := find_row_fault("message", dict(zip(("bundle", "place"), row, strict=True))):
+            raise bundle_error(fault)
+        number, place = row
+        return number, place
 
 
 def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> MessageFeatures:

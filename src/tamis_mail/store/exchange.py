@@ -9,11 +9,14 @@ its era is the number of prunings before it was learned.
     setting "name" "value"                    other settings, by name
     row ["table", "key", 1]                   by table and key: a row of one of the lists (`schema.LISTS`)
     label 0 "ham"                             by name; the weight imported from another filter
-    message 9f…e2 0 1 0 1 0 1700000000 "a"    by digest: its label, weight, rest, tokens, era, time and source
+    message 9f…e2 0 1 0 1 0 1700000000 - "a"  by digest: its label, weight, rest, tokens, era, time, own date
+                                              (- if unknown) and source
+    features 9f…e2 00a1b2c3d4e5…              by digest: all features of a message, if they are stored; the
+                                              features of a long message are divided among several lines
     count 00a1b2c3d4e5 3 0                    by feature: a count for each label
-    end 0 0 2 17 4711 ab…01                   the number of each, and the SHA-256 of all lines before
+    end 0 0 2 17 17 4711 ab…01                the number of each, and the SHA-256 of all lines before
 
-Format 1 has no rows, and no number of them in its last line. It is read, too.
+Format 1 has no rows, no dates and no features of messages. It is read, too.
 """
 
 import hashlib
@@ -21,6 +24,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import IO, NoReturn
 
 import numpy as np
@@ -29,6 +33,8 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.schema import (
     LISTS,
+    MAX_BUNDLE_FEATURES,
+    MAX_BUNDLE_MESSAGES,
     MAX_DECAYS,
     MAX_LABELS,
     TABLES,
@@ -36,10 +42,12 @@ from tamis_mail.schema import (
     find_row_fault,
     find_setting_fault,
 )
+from tamis_mail.store import maintenance
+from tamis_mail.store.bundle_arrays import Bundle, divide, pack
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
 from tamis_mail.store.store import Entry, Store, Writer
-from tamis_mail.store.tables import CountTable
+from tamis_mail.store.tables import CountTable, FeatureKeys
 from tamis_mail.tokens import VERSION
 
 __all__ = ["export", "load"]
@@ -47,16 +55,22 @@ __all__ = ["export", "load"]
 FORMAT = 2
 _BATCH_COUNTS = 1 << 19  # counts that are written at once
 _MAX_SETTINGS = 10_000  # each import from another filter makes one
+_BATCH_MESSAGES = 10_000  # messages whose features are read at once
+_BATCH_FEATURES = 1 << 19  # features of messages that are stored at once
 _MAX_ROWS = 1_000_000  # of lists, all together
 _MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
-_KINDS = (b"setting", b"row", b"label", b"message", b"count", b"end")
+_KINDS = (b"setting", b"row", b"label", b"message", b"features", b"count", b"end")
+_LATER_KINDS = (b"row", b"features")  # not in format 1
+_LINE_FEATURES = 4000  # features of a message on one line
 
 _HEADER = re.compile(
     rb"tamis-store (\d{1,9}) tokens (\d{1,9}(?:,\d{1,9})*|-) epoch (\d{1,9}) era (\d{1,9})\n"
 )
 _MESSAGE = re.compile(
-    rb'message ([0-9a-f]{2,128}) (\d{1,9}) (\d{1,18}) (\d{1,18}) (\d{1,9}) (\d{1,9}) (-?\d{1,18}) (".*")\n'
+    rb"message ([0-9a-f]{2,128}) (\d{1,9}) (\d{1,18}) (\d{1,18}) (\d{1,9}) (\d{1,9}) (-?\d{1,18}) "
+    rb'(?:(-?\d{1,18}|-) )?(".*")\n'
 )
+_FEATURES = re.compile(rb"features ([0-9a-f]{2,128}) ((?:[0-9a-f]{%d})*)\n" % (KEY_BITS // 4))
 _COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,18})+)\n" % (KEY_BITS // 4))
 _END = re.compile(rb"end ((?:\d{1,18} )+)([0-9a-f]{64})\n")
 
@@ -98,14 +112,28 @@ def _lines(store: Store) -> Iterator[str]:
         yield f"label {label.lent} {json.dumps(label.name)}\n"
     label_indices = {label.name: index for index, label in enumerate(labels)}
     for entry in store.entries():
+        date = store.find_date(entry.digest)
         yield (
             f"message {entry.digest.hex()} {label_indices[entry.label]} {entry.weight} {entry.other_weight} "
-            f"{entry.token_version} {entry.prunings} {entry.time} {json.dumps(entry.source)}\n"
+            f"{entry.token_version} {entry.prunings} {entry.time} {'-' if date is None else date} "
+            f"{json.dumps(entry.source)}\n"
         )
+    digests = (entry.digest for entry in store.entries())
+    while batch := list(islice(digests, _BATCH_MESSAGES)):
+        for digest, keys in zip(batch, store.feature_reader().find_many(batch), strict=True):
+            if keys is not None:
+                yield from _feature_lines(digest, keys)
     columns = [label.id for label in labels]
     for table in store.count_slices():
         for key, counts in zip(table.keys.tolist(), table.counts[:, columns].tolist(), strict=True):
             yield f"count {key:012x} {' '.join(map(str, counts))}\n"
+
+
+def _feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
+    text = keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - KEY_BITS // 8 :].tobytes().hex()
+    length = _LINE_FEATURES * KEY_BITS // 4
+    for start in range(0, max(len(text), 1), length):
+        yield f"features {digest.hex()} {text[start : start + length]}\n"
 
 
 def load(store: Store, file: IO[bytes]) -> int:
@@ -134,6 +162,8 @@ class _Reader:
         self._versions: set[int] = set()  # of the tokens
         self._labels: list[str] = []
         self._previous = b""  # the previous digest or feature, to check the order
+        self._messages: list[tuple[bytes, list[FeatureKeys]]] = []  # whose features wait to be stored
+        self._n_features = 0  # of those messages
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
 
@@ -160,10 +190,14 @@ class _Reader:
                 b"row": self._read_row,
                 b"label": self._read_label,
                 b"message": self._read_message,
+                b"features": self._read_features,
                 b"count": self._read_count,
             }[kind](line)
         self._read_end(line)
+        self._store_features()
         self._flush()
+        if faults := maintenance.compare_features(self._store):
+            self._refuse(faults[0])
         return self._numbers[b"message"]
 
     def _read_line(self) -> bytes:
@@ -268,7 +302,11 @@ class _Reader:
     def _read_message(self, line: bytes) -> None:
         match = _MESSAGE.fullmatch(line)
         if not match or len(match[1]) % 2:
-            self._refuse("a message needs digest, label, weight, rest, tokens, era, time and source")
+            self._refuse("a message needs digest, label, weight, rest, tokens, era, time, date and source")
+        if (match[8] is None) != (self._format == 1):
+            self._refuse(
+                f"the date of a message is {'missing' if match[8] is None else 'not of this format'}"
+            )
         number, weight, other_weight, version, prunings, time = map(int, match.groups()[1:7])
         if number >= len(self._labels):
             self._refuse(f"there is no label {number}, only {len(self._labels)}")
@@ -280,14 +318,51 @@ class _Reader:
         self._previous = digest
         if version not in self._versions:
             self._refuse(f"its tokens are of version {version}, which the first line does not name")
-        (source,) = self._parse_strings(match[8], 1)
+        (source,) = self._parse_strings(match[9], 1)
+        date = None if match[8] in (None, b"-") else int(match[8])
         entry = Entry(digest, self._labels[number], weight, other_weight, version, prunings, source, time)
         fault = find_row_fault(
             "journal", {"digest": digest, "version": version, "era": prunings, "time": time}
         )
+        fault = fault or find_row_fault("message", {"date": date})
         if fault := fault or find_row_fault("source", {"name": source}):
             self._refuse(fault)
         self._writer.record(entry)
+        if date is not None:
+            self._writer.store_features([digest], None, [date])
+
+    def _read_features(self, line: bytes) -> None:
+        match = _FEATURES.fullmatch(line)
+        if not match or len(match[1]) % 2:
+            self._refuse(f"features need the digest of a message and keys of {KEY_BITS // 4} digits")
+        digest = bytes.fromhex(match[1].decode())
+        if digest < self._previous:
+            self._refuse(f"the features of the message {digest.hex()} are out of order")
+        if digest != self._previous:
+            if self._store.find_entry(digest) is None:
+                self._refuse(f"there is no message {digest.hex()}")
+            if len(self._messages) >= MAX_BUNDLE_MESSAGES or self._n_features > _BATCH_FEATURES:
+                self._store_features()
+            self._messages.append((digest, []))
+        self._previous = digest
+        parts = np.frombuffer(bytes.fromhex(match[2].decode()), np.uint8).reshape(-1, KEY_BITS // 8)
+        keys = np.zeros((len(parts), 8), np.uint8)
+        keys[:, 8 - KEY_BITS // 8 :] = parts
+        self._messages[-1][1].append(keys.view(">u8")[:, 0].astype(np.uint64))
+        self._n_features += len(keys)
+        if self._n_features > _BATCH_FEATURES + MAX_BUNDLE_FEATURES:
+            self._refuse(f"a message has more than {MAX_BUNDLE_FEATURES} features")
+
+    def _store_features(self) -> None:
+        features = [np.concatenate(parts) for _, parts in self._messages]
+        for (digest, _), keys in zip(self._messages, features, strict=True):
+            if not bool(np.all(keys[1:] > keys[:-1])):
+                self._refuse(f"the features of the message {digest.hex()} are not in ascending order")
+        for begin, end in divide([len(keys) for keys in features]):
+            digests = [digest for digest, _ in self._messages[begin:end]]
+            packed = pack(Bundle.of(features[begin:end]))
+            self._writer.store_features(digests, packed, [None] * len(digests))
+        self._messages, self._n_features = [], 0
 
     def _read_count(self, line: bytes) -> None:
         match = _COUNT.fullmatch(line)
@@ -314,7 +389,7 @@ class _Reader:
         numbers = {
             kind.decode(): number
             for kind, number in self._numbers.items()
-            if self._format > 1 or kind != b"row"
+            if self._format > 1 or kind not in _LATER_KINDS
         }
         if not match or list(map(int, match[1].split())) != list(numbers.values()):
             expected = ", ".join(f"{number} {kind}" for kind, number in numbers.items())

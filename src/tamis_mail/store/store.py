@@ -207,6 +207,17 @@ class Store:
             ).fetchone()
         return None if row is None else bundles.read_message(*row)
 
+    def find_date(self, digest: bytes) -> int | None:
+        """Return a message's own date, in seconds since 1970; None if it is not known."""
+        with self._lock, explain_errors(self.path):
+            row = self._connection.execute("SELECT date FROM message WHERE digest = ?", (digest,)).fetchone()
+        if row is None:
+            return None
+        if fault := find_row_fault("message", {"date": row[0]}):
+            raise self._damage_error(fault)
+        date: int | None = row[0]
+        return date
+
     def feature_reader(self) -> "BundleReader":
         """Return a reader of the stored features of single messages, for use inside one transaction."""
         reader: BundleReader = _bundle_tables().BundleReader(self._connection)
@@ -365,7 +376,8 @@ class Writer:
             ).lastrowid
             self._has_new_bundles = True
         self._connection.executemany(
-            "INSERT INTO message VALUES (?, ?, ?, ?)",
+            "INSERT INTO message VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (digest) DO UPDATE SET bundle = excluded.bundle, place = excluded.place",
             (
                 (digest, bundle, place, date)
                 for place, (digest, date) in enumerate(zip(digests, dates, strict=True))

@@ -335,6 +335,22 @@ def test_learning_stores_the_features_of_each_message(opened: Sieve) -> None:
     assert maintenance.check(opened.store) == []
 
 
+def test_the_own_date_of_a_message_is_stored_and_stays_when_it_is_moved(opened: Sieve) -> None:
+    dated = b"Date: Fri, 23 Aug 2002 23:10:22 +0800\nSubject: x\n\ny"
+    name = digest(canonical(dated))
+    opened.learn_many([dated, LUNCH], "ham", processes=1)
+    assert opened.store.find_date(name) == 1030115422
+    assert opened.store.find_date(digest(canonical(LUNCH))) is None
+    opened.relabel_digest(name, "spam")
+    assert opened.store.find_date(name) == 1030115422
+    opened.learn(dated, "ham")
+    assert opened.store.find_date(name) == 1030115422
+    found = opened.store.message_features()
+    assert sorted(found.dates[~np.isnan(found.dates)].tolist()) == [1030115422]
+    opened.forget(dated)
+    assert opened.store.find_date(name) is None
+
+
 def test_a_message_with_too_many_features_is_learned_without_storing_them(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

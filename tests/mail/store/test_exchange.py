@@ -12,7 +12,8 @@ import pytest
 from tamis_mail import schema
 from tamis_mail.schema import Integer, Nullable, Text
 from tamis_mail.store import Store, StoreError, database, exchange, maintenance
-from tests.mail.store.memory import careless, forget, learn, remembered
+from tamis_mail.store.bundle_arrays import Bundle, pack
+from tests.mail.store.memory import careless, digest, features, forget, learn, remembered
 
 
 @pytest.fixture
@@ -67,13 +68,94 @@ def test_the_text_of_nothing(tmp_path: Path) -> None:
 
 
 def test_an_export_of_the_first_format_is_read(store: Store, tmp_path: Path) -> None:
-    lines = text(store).replace(b"tamis-store 2", b"tamis-store 1", 1).splitlines(keepends=True)
+    remove_features(store)
+    lines = (
+        text(store).replace(b"tamis-store 2", b"tamis-store 1", 1).replace(b' - "', b' "').splitlines(True)
+    )
     kinds = Counter(line.partition(b" ")[0] for line in lines)
     numbers = b" ".join(b"%d" % kinds[kind] for kind in (b"setting", b"label", b"message", b"count"))
-    digest = hashlib.sha256(b"".join(lines[:-1])).hexdigest().encode()
+    checksum = hashlib.sha256(b"".join(lines[:-1])).hexdigest().encode()
     with Store(tmp_path / "new") as new:
-        exchange.load(new, io.BytesIO(b"".join(lines[:-1]) + b"end %s %s\n" % (numbers, digest)))
+        exchange.load(new, io.BytesIO(b"".join(lines[:-1]) + b"end %s %s\n" % (numbers, checksum)))
         assert text(new) == text(store)
+
+
+def remove_features(store: Store) -> None:
+    """Make a store as an older tamis wrote it."""
+    store.connection.execute("DELETE FROM message")
+    store.connection.execute("DELETE FROM bundle")
+
+
+def test_features_and_dates_are_exported_and_loaded(store: Store, tmp_path: Path) -> None:
+    learn(store, [50, 51], stored=False)
+    store.connection.execute("UPDATE message SET date = 1030115422 WHERE digest = ?", (digest(3),))
+    with store.transaction() as writer:
+        writer.store_features([digest(50)], None, [-1])
+        writer.store_features([digest(51)], pack(Bundle.of([features(51)])), [7])
+    written = text(store)
+    with Store(tmp_path / "new") as new:
+        exchange.load(new, io.BytesIO(written))
+        assert text(new) == written
+        for number in (*range(18), 51):
+            assert new.find_features(digest(number)) == features(number).tolist()
+        assert new.find_features(digest(50)) is None
+        dates = [new.find_date(digest(number)) for number in (1, 3, 50, 51)]
+        assert dates == [None, 1030115422, -1, 7]
+        assert maintenance.check(new) == []
+
+
+def test_the_features_of_a_long_message_are_on_several_lines(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_LINE_FEATURES", 7)
+    monkeypatch.setattr(exchange, "_BATCH_FEATURES", 100)
+    written = text(store)
+    assert written.count(b"features " + digest(3).hex().encode()) == -(-len(features(3)) // 7)
+    with Store(tmp_path / "new") as new:
+        exchange.load(new, io.BytesIO(written))
+        assert text(new) == written
+        assert maintenance.check(new) == []
+
+
+def seal(lines: list[bytes]) -> bytes:
+    """An export of these lines, with the right last line."""
+    kinds = Counter(line.partition(b" ")[0] for line in lines)
+    order = (b"setting", b"row", b"label", b"message", b"features", b"count")
+    numbers = b" ".join(b"%d" % kinds[kind] for kind in order)
+    return b"".join(lines) + b"end %s %s\n" % (numbers, hashlib.sha256(b"".join(lines)).hexdigest().encode())
+
+
+def test_features_that_do_not_add_up_to_the_counts_are_refused(tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store, Store(tmp_path / "new") as new:
+        learn(store, range(3), "spam")
+        *lines, _ = text(store).splitlines(keepends=True)
+        place = next(place for place, line in enumerate(lines) if line.startswith(b"features"))
+        lines[place] = lines[place][:-13] + b"\n"  # one feature less
+        with pytest.raises(
+            StoreError, match=r"'spam' are not the sum of the features of its messages; nothing"
+        ):
+            exchange.load(new, io.BytesIO(seal(lines)))
+        assert new.labels() == []
+
+
+BAD_FEATURES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "no message": (lambda line: b"features 00 " + line[42:], "there is no message 00"),
+    "half a key": (lambda line: line[:-2] + b"\n", "features need the digest"),
+    "no hexadecimal digits": (lambda line: line[:-2] + b"x\n", "features need the digest"),
+    "out of order": (lambda line: line[:-1] + line[42:54] + b"\n", "not in ascending order"),
+    "a message twice": (lambda line: line + line, "not in ascending order"),
+}
+
+
+@pytest.mark.parametrize("damage", BAD_FEATURES)
+def test_features_that_no_message_has_are_refused(store: Store, tmp_path: Path, damage: str) -> None:
+    change, words = BAD_FEATURES[damage]
+    *lines, _ = changed(text(store), b"features", change).splitlines(keepends=True)
+    with Store(tmp_path / "new") as new:
+        with pytest.raises(StoreError, match=r"line \d+: .*; nothing was loaded") as error:
+            exchange.load(new, io.BytesIO(seal(lines)))
+        assert words in str(error.value)
+        assert new.labels() == []
 
 
 @pytest.fixture
@@ -224,7 +306,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "a message needs digest",
     ),
     "a message of no label": (
-        lambda data: changed(data, b"message", lambda line: b'message 0000 77 1 0 1 0 0 "a"\n'),
+        lambda data: changed(data, b"message", lambda line: b'message 0000 77 1 0 1 0 0 - "a"\n'),
         "there is no label 77",
     ),
     "a feature of too few": (
