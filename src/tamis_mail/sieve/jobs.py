@@ -1,11 +1,9 @@
 """The jobs of a worker process: counts or verdicts of a batch of messages."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis_mail import tokens
 from tamis_mail.features import arrays
@@ -14,7 +12,7 @@ from tamis_mail.message.dates import read_date
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.store import Store
 from tamis_mail.store.bundle_arrays import Bundle, divide, pack
-from tamis_mail.store.tables import CountTable
+from tamis_mail.store.tables import Change, CountTable
 from tamis_mail.verdict import Judgement, Rule
 from tamis_mail.verdict.arrays import judge_many
 
@@ -23,14 +21,11 @@ __all__ = [
     "CountedMessages",
     "count",
     "count_and_pack",
-    "count_features",
     "digest_messages",
     "extract_features",
     "judge",
     "judge_features",
 ]
-
-Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
 _FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
 
@@ -53,39 +48,18 @@ def count_and_pack(
     added = [keys for keys, is_added in zip(features, are_added, strict=True) if is_added]
     bundles = [Bundle.of(added[begin:end]) for begin, end in divide([len(keys) for keys in added])]
     if len(bundles) == 1 and len(added) == len(features) and len(set(changes)) == 1:
-        # The usual case: the bundle has sorted the keys, which takes most of the time of `count_features`.
-        table = _change_counts(bundles[0].keys, np.bincount(bundles[0].indices), changes[0], labels)
+        # The usual case: the bundle has sorted the keys, which takes most of the time of `of_messages`.
+        counts = np.bincount(bundles[0].indices, minlength=len(bundles[0].keys))
+        table = CountTable.of_change(bundles[0].keys, counts, changes[0], labels)
     else:
-        table = count_features(features, changes, labels)
+        table = CountTable.of_messages(features, changes, labels)
     added_dates = [date for date, is_added in zip(dates, are_added, strict=True) if is_added]
     return CountedMessages(table, [(len(bundle), _pack(bundle)) for bundle in bundles], added_dates)
 
 
 def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
     """Sum the changes of counts of messages in canonical form."""
-    return count_features(extract_features(messages), changes, labels)
-
-
-def count_features(features: Sequence[arrays.Numbers], changes: Sequence[Change], labels: int) -> CountTable:
-    """Sum the changes of counts of messages with these features."""
-    messages_by_change: dict[Change, list[int]] = defaultdict(list)
-    for number, change in enumerate(changes):
-        messages_by_change[change].append(number)
-    tables = []
-    for change, numbers in messages_by_change.items():
-        table = CountTable.count_features(np.concatenate([features[number] for number in numbers]))
-        tables.append(_change_counts(table.keys, table.counts[:, 0], change, labels))
-    return tables[0] if len(tables) == 1 else CountTable.total(tables, labels)
-
-
-def _change_counts(
-    keys: arrays.Numbers, messages: NDArray[np.int64], change: Change, labels: int
-) -> CountTable:
-    """Return the counts of features, each of so many messages, all of which change counts in one way."""
-    counts = np.zeros((len(keys), labels), np.int64)
-    for column, weight in change:
-        counts[:, column] += messages * weight
-    return CountTable(keys, counts)
+    return CountTable.of_messages(extract_features(messages), changes, labels)
 
 
 def _pack(bundle: Bundle) -> bytes | None:

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
 from tamis_mail.schema import LISTS, MAX_COUNT, MAX_DECAYS, TABLES, find_row_fault, find_setting_fault
-from tamis_mail.store import bundle_tables, runs, tables
+from tamis_mail.store import bundle_arrays, bundle_tables, runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
-from tamis_mail.store.store import Store
-from tamis_mail.store.tables import CountTable
+from tamis_mail.store.store import Entry, Store, Writer
+from tamis_mail.store.tables import CountTable, FeatureKeys
 
 __all__ = [
     "MAX_DECAYS",
+    "MergeSummary",
     "Progress",
     "PruningSummary",
     "Status",
@@ -42,6 +43,7 @@ __all__ = [
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
 
+_MERGE_MESSAGES = 5000  # messages that are merged at once
 _MAX_FAULTS = 20  # faults of one kind that are listed
 
 
@@ -68,6 +70,15 @@ class PruningSummary:
     kept: int
     bytes_before: int
     bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSummary:
+    """The result of a merge."""
+
+    added: int  # messages that only the other store had
+    shared: int  # messages that both stores had
+    differing: int  # shared messages with two labels, of which one was kept
 
 
 def status(store: Store, sources: int = 10) -> Status:
@@ -193,8 +204,11 @@ def drop(store: Store, select: Selection, progress: Progress | None = None) -> P
     return PruningSummary(features, entries, before, _bytes(store))
 
 
-def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
-    """Add the contents of another store; return the number of its messages."""
+def merge(store: Store, other: Store, progress: Progress | None = None) -> MergeSummary:
+    """Add the contents of another store. A message of both stores counts once, as `_is_preferred` decides.
+
+    The counts are then those of the union of the journals. Merging again changes nothing.
+    """
     if store.path.resolve() == other.path.resolve():
         raise StoreError(f"the store {store.path} cannot be merged with itself: give another one")
     with other.snapshot(), store.transaction() as writer:
@@ -218,24 +232,8 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
         connection.execute(
             "UPDATE label SET weight = weight * ?1, lent = lent * ?1, features = features * ?1", (own_factor,)
         )
-        messages = duplicates = 0
-        for entry in other.entries():
-            if store.find_entry(entry.digest) is not None:
-                duplicates += 1
-            elif not duplicates:
-                writer.record(
-                    replace(
-                        entry,
-                        weight=entry.weight * other_factor,
-                        other_weight=entry.other_weight * other_factor,
-                    )
-                )
-                messages += 1
-        if duplicates:
-            raise StoreError(
-                f"{duplicates} messages of {other.path} are in {store.path} too, and would count twice: "
-                "forget them in one of the two, then merge"
-            )
+        journals = _JournalUnion(store, other, writer, other_factor)
+        summary = journals.add_all()
         for label in other.labels():
             writer.add_imported(label.name, label.lent * other_factor)
             connection.execute(
@@ -263,6 +261,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
         _rewrite(store, add_slice, progress, sum(run.entries for run in other_runs))
         writer.write_setting("epoch", message_weight.bit_length() - 1)
         writer.write_setting("era", max(store.prunings(), other.prunings()))
+        journals.subtract_shared()
         for name, value in _list_imports(other).items():
             writer.write_setting(name, value)
         for table in LISTS:
@@ -270,7 +269,122 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
                 if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
                     raise StoreError(f"the store {other.path} is damaged ({fault}): see tamis store check")
                 writer.add_row(table, row)
-    return messages
+    return summary
+
+
+def _is_preferred(one: Entry, other: Entry) -> bool:
+    """Whether `one` is kept of two entries of one message, whose weights are in the same units.
+
+    A label that somebody gave is preferred to a guessed one, then the later time of learning. The rest makes
+    the choice independent of the order of the two.
+    """
+
+    def rank(entry: Entry) -> tuple[bool, int, str, int, int, str]:
+        return (
+            entry.label not in GUESSED_LABELS,
+            entry.time,
+            entry.label,
+            entry.weight,
+            entry.other_weight,
+            entry.source,
+        )
+
+    return rank(one) >= rank(other)
+
+
+class _JournalUnion:
+    """Adds the journal and the stored features of another store, and subtracts what would count twice."""
+
+    def __init__(self, store: Store, other: Store, writer: Writer, factor: int) -> None:
+        self._store = store
+        self._other = other
+        self._writer = writer
+        self._factor = factor
+        self._is_unpruned = not store.prunings() and not other.prunings()
+        self._subtractions: list[CountTable] = []
+        self._added = self._shared = self._differing = self._unknown = 0
+
+    def add_all(self) -> MergeSummary:
+        """Record the messages of the other store."""
+        # In the order of bundles, because messages that were learned together share many features.
+        digests = [
+            digest
+            for (digest,) in self._other.connection.execute(
+                "SELECT digest FROM journal LEFT JOIN message USING (digest) ORDER BY bundle, place, digest"
+            )
+        ]
+        for start in range(0, len(digests), _MERGE_MESSAGES):
+            self._add_batch(digests[start : start + _MERGE_MESSAGES])
+        if self._unknown:
+            raise StoreError(
+                f"{self._unknown} messages of {self._other.path} are in {self._store.path} too, were learned "
+                "by an older tamis without their features, and would count twice: "
+                "forget them in one of the two, then merge"
+            )
+        return MergeSummary(self._added, self._shared, self._differing)
+
+    def _add_batch(self, digests: Sequence[bytes]) -> None:
+        features = self._other.feature_reader().find_many(digests)
+        own_features = self._store.feature_reader().find_many(digests)
+        new: list[tuple[bytes, int | None, FeatureKeys | None]] = []  # digest, date, features
+        subtracted: list[tuple[FeatureKeys, tuple[tuple[int, int], ...]]] = []
+        for digest, keys, own_keys in zip(digests, features, own_features, strict=True):
+            entry = self._other.find_entry(digest)
+            if entry is None:
+                raise StoreError(f"the store {self._other.path} is damaged: see tamis store check")
+            entry = replace(
+                entry, weight=entry.weight * self._factor, other_weight=entry.other_weight * self._factor
+            )
+            date = self._other.find_date(digest)
+            own = self._store.find_entry(digest)
+            if own is None:
+                self._added += 1
+                self._writer.record(entry)
+                new.append((digest, date, keys))
+                continue
+            self._shared += 1
+            self._differing += own.label != entry.label
+            is_own_kept = _is_preferred(own, entry)
+            kept, kept_keys, dropped, dropped_keys = (
+                (own, own_keys, entry, keys) if is_own_kept else (entry, keys, own, own_keys)
+            )
+            if self._is_unpruned:  # then both stores have counted the same features of the message
+                kept_keys = dropped_keys if kept_keys is None else kept_keys
+                dropped_keys = kept_keys if dropped_keys is None else dropped_keys
+            if dropped_keys is None:
+                self._unknown += 1
+                continue
+            change = tuple(
+                (self._writer.ensure_column(name), -weight) for name, weight in dropped.label_weights
+            )
+            subtracted.append((dropped_keys, change))
+            if not is_own_kept or (own_keys is None and kept_keys is not None):
+                date = self._store.find_date(digest) if date is None else date
+                self._writer.remove(digest)
+                self._writer.record(kept)
+                new.append((digest, date, kept_keys))
+        self._store_features(new)
+        if subtracted:
+            keys_of_messages, changes = zip(*subtracted, strict=True)
+            self._subtractions.append(
+                CountTable.of_messages(keys_of_messages, changes, self._writer.n_labels)
+            )
+
+    def _store_features(self, messages: Sequence[tuple[bytes, int | None, FeatureKeys | None]]) -> None:
+        for digest, date, keys in messages:
+            if keys is None and date is not None:
+                self._writer.store_features([digest], None, [date])
+        stored = [(digest, date, keys) for digest, date, keys in messages if keys is not None]
+        for begin, end in bundle_arrays.divide([len(keys) for *_, keys in stored]):
+            digests, dates, features = zip(*stored[begin:end], strict=True)
+            packed = bundle_arrays.pack(bundle_arrays.Bundle.of(features))
+            self._writer.store_features(digests, packed, dates)
+
+    def subtract_shared(self) -> None:
+        """Subtract the counts of messages that both stores have counted."""
+        if self._subtractions:
+            total = CountTable.total(self._subtractions, self._writer.n_labels)
+            (self._writer.add if self._is_unpruned else self._writer.add_clipped)(total)
 
 
 def _refuse_other_tokens(store: Store, other: Store) -> None:

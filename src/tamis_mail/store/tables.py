@@ -1,6 +1,7 @@
 """Arrays of counts, and how they are read from runs of the store and written to new runs."""
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from tamis_mail.store.runs import (
 
 FeatureKeys = NDArray[np.uint64]  # numbers of features
 Counts = NDArray[np.int64]
+Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
 RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
 _SMALL_RUN = 1 << 21  # entries; a smaller run has few shelves, and its entries have long keys
@@ -66,6 +68,28 @@ class CountTable:
         keys = np.sort(keys)
         firsts = _firsts(keys)
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
+
+    @classmethod
+    def of_messages(
+        cls, features: Sequence[FeatureKeys], changes: Sequence[Change], labels: int
+    ) -> "CountTable":
+        """Sum the changes of counts of messages, given the keys of the features of each."""
+        messages_by_change: dict[Change, list[int]] = defaultdict(list)
+        for number, change in enumerate(changes):
+            messages_by_change[change].append(number)
+        tables = []
+        for change, numbers in messages_by_change.items():
+            table = cls.count_features(np.concatenate([features[number] for number in numbers]))
+            tables.append(cls.of_change(table.keys, table.counts[:, 0], change, labels))
+        return tables[0] if len(tables) == 1 else cls.total(tables, labels)
+
+    @classmethod
+    def of_change(cls, keys: FeatureKeys, messages: Counts, change: Change, labels: int) -> "CountTable":
+        """Return the counts of features, each of so many messages, all of which change counts in one way."""
+        counts = np.zeros((len(keys), labels), np.int64)
+        for column, weight in change:
+            counts[:, column] += messages * weight
+        return cls(keys, counts)
 
     def slice_keys(self, low: int, high: int) -> "CountTable":
         """Return the entries with low <= key < high."""

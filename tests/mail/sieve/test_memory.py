@@ -163,16 +163,50 @@ class Memory(RuleBasedStateMachine):
         maintenance.decay(self.sieve.store)
         self.unit *= 2
 
-    @rule(numbers=st.lists(NUMBERS, max_size=5, unique=True), label=LABELS)
-    def merge(self, numbers: list[int], label: str) -> None:
-        new = [n for n in numbers if digest(canonical(MAIL[n])) not in self.remembered]
+    @rule(numbers=st.lists(NUMBERS, max_size=5, unique=True), label=LABELS, decays=st.integers(0, 2))
+    def merge(self, numbers: list[int], label: str, decays: int) -> None:
+        """Merge a store, and again: messages of both count once, under the label that was learned later."""
         with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "other.tamis") as other:
-            while other.store.message_weight() < self.unit:
+            other.learn_many([MAIL[number] for number in numbers], label, processes=1)
+            for _ in range(decays):
                 maintenance.decay(other.store)
-            other.learn_many([MAIL[number] for number in new], label, processes=1)
-            maintenance.merge(self.sieve.store, other.store)
-        for number in new:
-            self.remembered[digest(canonical(MAIL[number]))] = [(label, self.unit)]
+            other.store.connection.execute("UPDATE journal SET time = ?", (self.latest() + 1,))
+            for _ in range(2):
+                maintenance.merge(self.sieve.store, other.store)
+        unit = max(self.unit, 1 << decays)
+        for name, row in self.remembered.items():
+            self.remembered[name] = [(label, weight * unit // self.unit) for label, weight in row]
+        for number in numbers:
+            self.remembered[digest(canonical(MAIL[number]))] = [(label, unit >> decays)]
+        self.unit = unit
+
+    def latest(self) -> int:
+        return max((entry.time for entry in self.sieve.store.entries()), default=0)
+
+    @rule(number=NUMBERS, label=LABELS)
+    def relabel_by_digest(self, number: int, label: str) -> None:
+        name = digest(canonical(MAIL[number]))
+        before = self.remembered.get(name)
+        known = before is not None and before[0][0] == label
+        expected = "unknown" if before is None else "known" if known else "moved"
+        assert self.sieve.relabel_digest(name, label).action == expected
+        if expected == "moved":
+            self.remembered[name] = [(label, self.unit)]
+
+    @rule(number=NUMBERS)
+    def forget_by_digest(self, number: int) -> None:
+        name = digest(canonical(MAIL[number]))
+        expected = "forgotten" if name in self.remembered else "unknown"
+        assert self.sieve.forget_digest(name).action == expected
+        self.remembered.pop(name, None)
+
+    @invariant()
+    def stored_features_are_those_of_what_is_remembered(self) -> None:
+        found = self.sieve.store.message_features(guessed=True)
+        assert found.digests == sorted(self.remembered)
+        for place, name in enumerate(found.digests):
+            keys = found.keys[found.indices[found.starts[place] : found.starts[place + 1]]]
+            assert np.array_equal(keys, BAGS[name])
 
     @invariant()
     def counts_are_the_sum_of_what_is_remembered(self) -> None:

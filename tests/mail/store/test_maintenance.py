@@ -1,13 +1,16 @@
 """Checking, decaying, pruning, compacting and merging stores."""
 
+import io
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tamis_mail.store import Store, StoreError, maintenance
+from tamis_mail.store import Store, StoreError, exchange, maintenance, saving
 from tamis_mail.store.runs import all_runs
+from tamis_mail.store.tables import CountTable
 from tests.mail.store.memory import (
     Memory,
     bag,
@@ -208,7 +211,7 @@ def test_what_is_forgotten_after_pruning_leaves_nothing_below_zero(store: Store)
 
 def test_two_stores_become_one(store: Store, other: Store) -> None:
     done: list[float] = []
-    assert maintenance.merge(store, other, done.append) == 30
+    assert maintenance.merge(store, other, done.append).added == 30
     assert done[-1] == 1
     assert remembered(store) == expected(STORE | OTHER)
     assert remembered(other) == expected(OTHER)
@@ -243,8 +246,13 @@ def test_stores_of_different_epochs_become_one_without_rounding(
     assert remembered(store) == {}
 
 
-def test_messages_in_both_stores_are_not_counted_twice(store: Store, other: Store) -> None:
-    learn(other, [5, 45], "ham")
+def test_messages_in_both_stores_without_their_features_are_not_counted_twice(
+    store: Store, other: Store
+) -> None:
+    learn(other, [5, 45], "ham", stored=False)
+    for number in (5, 45):
+        forget(store, [number])
+        learn(store, [number], "spam", stored=False)
     before = remembered(store)
     with pytest.raises(
         StoreError, match=r"2 messages of .*other are in .*store too.*forget them in one of the two"
@@ -253,7 +261,127 @@ def test_messages_in_both_stores_are_not_counted_twice(store: Store, other: Stor
     assert remembered(store) == before
     assert [label.name for label in store.labels()] == ["spam", "ham"]
     forget(other, [5, 45])
-    assert maintenance.merge(store, other) == 30
+    assert maintenance.merge(store, other).added == 30
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    """Two stores that share ten messages, of which five have two labels."""
+    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
+        learn(careless(one), range(20), "spam", "one")
+        learn(one, range(20, 30), "ham", "one")
+        learn(careless(two), range(15, 25), "ham", "two", time=1_700_001_000)
+        learn(two, range(40, 45), "news", "two")
+        yield one, two
+
+
+UNION = messages((0, 15, "spam"), (15, 25, "ham"), (25, 30, "ham"), (40, 45, "news"))
+
+
+def journal(store: Store) -> list[object]:
+    return [(entry.digest, entry.label, entry.weight, entry.time, entry.source) for entry in store.entries()]
+
+
+def text(store: Store) -> bytes:
+    file = io.BytesIO()
+    exchange.export(store, file)
+    return file.getvalue()
+
+
+def test_messages_of_both_stores_count_once_under_the_later_label(shared: tuple[Store, Store]) -> None:
+    one, two = shared
+    assert maintenance.merge(one, two) == maintenance.MergeSummary(added=5, shared=10, differing=5)
+    assert remembered(one) == expected(UNION)
+    assert maintenance.check(one) == []
+    assert all(one.find_features(digest(number)) == features(number).tolist() for number in UNION)
+    forget(one, UNION)
+    assert remembered(one) == {}
+    assert maintenance.check(one) == []
+
+
+def test_the_order_of_two_stores_does_not_matter(shared: tuple[Store, Store], tmp_path: Path) -> None:
+    one, two = shared
+    saving.backup(one, tmp_path / "copy")
+    maintenance.merge(one, two)
+    with Store(tmp_path / "copy") as copy:
+        assert maintenance.merge(two, copy) == maintenance.MergeSummary(added=20, shared=10, differing=5)
+    assert journal(one) == journal(two)
+    assert text(one) == text(two)
+
+
+@pytest.mark.parametrize("decays", [0, 2])
+def test_merging_again_changes_nothing(shared: tuple[Store, Store], decays: int) -> None:
+    one, two = shared
+    for _ in range(decays):
+        maintenance.decay(one)
+    learn(one, [50], "ham")
+    maintenance.merge(one, two)
+    before = text(one)
+    assert maintenance.merge(one, two) == maintenance.MergeSummary(added=0, shared=15, differing=0)
+    assert text(one) == before
+    assert maintenance.check(one) == []
+
+
+@pytest.mark.parametrize(("mine", "its"), [(2, 0), (0, 3)])
+def test_shared_messages_of_different_epochs_count_once(
+    shared: tuple[Store, Store], mine: int, its: int
+) -> None:
+    one, two = shared
+    for store, often in ((one, mine), (two, its)):
+        for _ in range(often):
+            maintenance.decay(store)
+    maintenance.merge(one, two)
+    unit = max(mine, its)
+    of_one, of_two = messages((0, 15, "spam"), (25, 30, "ham")), messages((15, 25, "ham"), (40, 45, "news"))
+    left, right = times(expected(of_one), 1 << unit - mine), times(expected(of_two), 1 << unit - its)
+    both = {label: left.get(label, Counter()) + right.get(label, Counter()) for label in left | right}
+    assert remembered(one) == both
+    assert maintenance.check(one) == []
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_features_of_one_store_are_enough_for_a_shared_message(
+    shared: tuple[Store, Store], which: int
+) -> None:
+    shared[which].connection.execute("DELETE FROM message")
+    shared[which].connection.execute("DELETE FROM bundle")
+    one, two = shared
+    assert maintenance.merge(one, two).shared == 10
+    assert remembered(one) == expected(UNION)
+    assert all(one.find_features(digest(number)) == features(number).tolist() for number in range(15, 25))
+    assert maintenance.check(one) == []
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_shared_messages_of_a_pruned_store_count_once(shared: tuple[Store, Store], which: int) -> None:
+    maintenance.decay(shared[which])
+    assert maintenance.prune(shared[which]).dropped
+    one, two = shared
+    maintenance.merge(one, two)
+    assert maintenance.check(one) == []
+    forget_stored(one)
+    assert remembered(one) == {}
+    assert maintenance.check(one) == []
+
+
+def forget_stored(store: Store) -> None:
+    """Forget all messages by their stored features."""
+    with store.transaction() as writer:
+        for entry in list(store.entries()):
+            keys = store.find_features(entry.digest)
+            assert keys is not None
+            table = bag(np.array(keys, np.uint64), writer.ensure_column(entry.label), writer.n_labels)
+            writer.add(CountTable(table.keys, table.counts * -entry.weight))
+            writer.remove(entry.digest)
+
+
+def test_a_given_label_is_preferred_to_a_guessed_one(tmp_path: Path) -> None:
+    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
+        learn(careless(one), range(5), "spam")
+        learn(careless(two), range(5), "ham?", rest=3, time=1_800_000_000)
+        maintenance.merge(two, one)
+        assert remembered(two) == expected(messages((0, 5, "spam")))
+        assert maintenance.check(two) == []
 
 
 def test_stores_that_cannot_be_one_are_refused(store: Store, other: Store) -> None:
@@ -285,7 +413,7 @@ def test_counts_that_might_not_fit_once_they_are_added_are_refused(
             with pytest.raises(StoreError, match="has counts too large to be merged"):
                 maintenance.merge(new, other)
         else:
-            assert maintenance.merge(new, other) == 30
+            assert maintenance.merge(new, other).added == 30
 
 
 def test_merging_into_an_empty_store_is_a_copy(tmp_path: Path, other: Store) -> None:

@@ -67,11 +67,9 @@ def run(out: TextIO, options: Namespace) -> int:
 Outcome = tuple[list[str], int]  # lines of output, exit status
 
 
-def _with_file(
-    file_help: str, examples: list[tuple[str, str]], *, metavar: str = "FILE"
-) -> Callable[[Parser], None]:
+def _with_file(file_help: str, examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
     def add(parser: Parser) -> None:
-        parser.add_argument("file", metavar=metavar, help=file_help)
+        parser.add_argument("file", metavar="FILE", help=file_help)
         parser.examples = examples
 
     return add
@@ -125,6 +123,15 @@ def _configure_import(parser: Parser) -> None:
     ]
 
 
+def _configure_merge(parser: Parser) -> None:
+    parser.description = (
+        "Add the contents of another store. A message that both stores have learned counts once; if they "
+        "gave it different labels, the label that was learned later is kept. Merging again changes nothing."
+    )
+    parser.add_argument("file", metavar="STORE", help="the other store, which is not changed")
+    parser.examples = [("tamis store merge ~/laptop.tamis", "combine two machines")]
+
+
 def _configure_prune(parser: Parser) -> None:
     parser.description = (
         "Drop words that were seen once and have decayed, as long as all of them together change the "
@@ -176,11 +183,7 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     ),
     "export": _configure_export,
     "import": _configure_import,
-    "merge": _with_file(
-        "the other store, which is not changed",
-        [("tamis store merge ~/laptop.tamis", "combine two machines")],
-        metavar="STORE",
-    ),
+    "merge": _configure_merge,
     "prune": _configure_prune,
     "decay": _configure_decay,
     "compact": _with_examples([("tamis store compact", "after forgetting much mail")]),
@@ -255,8 +258,15 @@ def _merge(options: Namespace) -> Outcome:
         Store(options.store or default_path()) as store,
         _progress("merge", options) as progress,
     ):
-        messages = maintenance.merge(store, other, progress)
-    return [f"{messages:,} messages of {printable(options.file)} added to {_path(options)}"], 0
+        summary = maintenance.merge(store, other, progress)
+    lines = [f"{summary.added:,} messages of {printable(options.file)} added to {_path(options)}"]
+    if summary.shared:
+        lines.append(f"{summary.shared:,} messages were in both stores, and count once")
+    if summary.differing:
+        lines.append(
+            f"{summary.differing:,} of them had different labels: the label that was learned later is kept"
+        )
+    return lines, 0
 
 
 def _prune(options: Namespace) -> Outcome:
