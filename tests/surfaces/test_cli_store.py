@@ -115,3 +115,33 @@ def test_an_action_is_needed(typed: Type) -> None:
     answer = typed("store")
     assert answer.status == 2
     assert len(answer.err.splitlines()) == 1
+
+
+def dated(year: int, number: int) -> bytes:
+    return b"Date: 3 May %d 10:00:00 +0000\nSubject: note %d\n\nof %d" % (year, number, year)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "spam", "advice"),
+    [
+        (2004, 2026, "so mail that is merely new may look like spam: learn recent wanted mail"),
+        (2026, 2004, "so mail that is merely old may look like spam, and new spam like wanted mail"),
+        (2026, 2026, ""),
+    ],
+)
+def test_status_warns_if_spam_and_wanted_mail_are_of_different_times(
+    typed: Type, tmp_path: Path, wanted: int, spam: int, advice: str
+) -> None:
+    for kind, year in (("ham", wanted), ("spam", spam)):
+        (tmp_path / kind).mkdir()
+        for number in range(12):
+            (tmp_path / kind / f"{number}.eml").write_bytes(dated(year, number) + kind.encode())
+    place = ["--store", tmp_path / "dated"]
+    typed("learn", "--ham", tmp_path / "ham", "--spam", tmp_path / "spam", *place)
+    lines = [line for line in typed("status", *place).text.splitlines() if "mail is of" in line]
+    if advice:
+        assert len(lines) == 1
+        assert f"the wanted mail is of {wanted}-05 and the spam of {spam}-05, {advice}" in lines[0]
+    else:
+        assert lines == []
+    assert '"periods": {"spam": [' in typed("status", "--json", *place).text

@@ -43,6 +43,8 @@ __all__ = [
 Progress = Callable[[float], None]  # called with the completed share, from 0 to 1
 Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # selects entries of a table
 
+_MIN_DATES = 10  # messages of which a period is told
+_OUTERMOST = 0.05  # share of messages that are left out of a period on either side: clocks may be wrong
 _MERGE_MESSAGES = 5000  # messages that are merged at once
 _MAX_FAULTS = 20  # faults of one kind that are listed
 
@@ -60,6 +62,8 @@ class Status:
     versions: list[int]  # of the tokens
     last: int | None  # seconds since 1970 of the last learned message
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
+    spam_period: tuple[int, int] | None  # of the own dates of most spam, in seconds since 1970
+    wanted_period: tuple[int, int] | None  # of most other mail; None if few dates are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,22 @@ def status(store: Store, sources: int = 10) -> Status:
             versions=versions(store),
             last=last,
             sources=[(str(name), number) for name, number in most_common],
+            spam_period=_find_period(store, "label.name = 'spam'"),
+            wanted_period=_find_period(store, "label.name NOT IN ('spam', 'spam?', 'ham?')"),
         )
+
+
+def _find_period(store: Store, condition: str) -> tuple[int, int] | None:
+    """Return the period of the own dates of messages of some labels, without the outermost ones."""
+    rows = store.connection.execute(
+        "SELECT date FROM message JOIN journal USING (digest) JOIN label ON label.id = journal.label "
+        f"WHERE date IS NOT NULL AND {condition} ORDER BY date"
+    ).fetchall()
+    dates = [date for (date,) in rows if TABLES["message"]["date"].accepts(date)]
+    if len(dates) < _MIN_DATES:
+        return None
+    outermost = int(len(dates) * _OUTERMOST)
+    return dates[outermost], dates[-1 - outermost]
 
 
 def versions(store: Store) -> list[int]:

@@ -72,6 +72,21 @@ def test_status_says_what_is_there(store: Store) -> None:
     assert status.entries == len(set().union(*remembered(store).values()))
 
 
+def test_status_tells_the_periods_of_spam_and_of_wanted_mail(store: Store) -> None:
+    assert (maintenance.status(store).spam_period, maintenance.status(store).wanted_period) == (None, None)
+    learn(store, range(60, 70), "news")
+    learn(store, range(70, 90), "ham?", rest=3)
+    dates = {number: 1_000_000_000 + number * 86_400 for number in range(90)}
+    dates[0] = dates[29] = 0  # clocks that were not set
+    for number, date in dates.items():
+        store.connection.execute("UPDATE message SET date = ? WHERE digest = ?", (date, digest(number)))
+    status = maintenance.status(store)
+    spam = sorted(dates[number] for number in range(30))
+    wanted = [dates[number] for number in (*range(30, 50), *range(60, 70))]
+    assert status.spam_period == (spam[1], spam[-2])
+    assert status.wanted_period == (wanted[1], wanted[-2])
+
+
 def test_status_of_a_store_that_knows_nothing(tmp_path: Path) -> None:
     with Store(tmp_path / "empty") as store:
         status = maintenance.status(store)

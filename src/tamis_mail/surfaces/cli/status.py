@@ -56,6 +56,7 @@ def _as_json(status: Status, path: str) -> str:
         "prunings": status.prunings,
         "last": status.last,
         "sources": dict(status.sources),
+        "periods": {"spam": status.spam_period, "wanted": status.wanted_period},
     }
     return str(import_module("json").dumps(fields)) + "\n"
 
@@ -78,7 +79,7 @@ def _as_text(status: Status, path: str) -> str:
         lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
     for number, (name, count) in enumerate(status.sources):
         lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
-    return "\n".join([*lines, *_advice(status)]) + "\n"
+    return "\n".join([*lines, *_advice(status), *_advise_on_age(status)]) + "\n"
 
 
 def _advice(status: Status) -> list[str]:
@@ -97,6 +98,34 @@ def _advice(status: Status) -> list[str]:
         scarce = "spam and ham" if max(spam, wanted) < _FEW else "spam" if spam < wanted else "ham"
         return [f"advice    learn more {scarce}: a few dozen messages help a lot"]
     return []
+
+
+def _advise_on_age(status: Status) -> list[str]:
+    """Warn if spam and wanted mail are of different times, so that age alone tells them apart."""
+    spam, wanted = status.spam_period, status.wanted_period
+    if spam is None or wanted is None or (spam[0] <= wanted[1] and wanted[0] <= spam[1]):
+        return []
+    if wanted[1] < spam[0]:
+        danger = "mail that is merely new may look like spam"
+        advice = (
+            "recent wanted mail (tamis learn --ham PATH), or only recent mail into a new store (--since 2y)"
+        )
+    else:
+        danger = "mail that is merely old may look like spam, and new spam like wanted mail"
+        advice = "recent spam (tamis learn --spam PATH)"
+    periods = f"the wanted mail is of {_format_period(wanted)} and the spam of {_format_period(spam)}"
+    return [f"advice    {periods}, so {danger}: learn {advice}"]
+
+
+def _format_period(period: tuple[int, int]) -> str:
+    """Format a period by its years, or by its months if it lies within one year.
+
+    >>> _format_period((1_030_115_422, 1_267_000_000)), _format_period((1_030_115_422, 1_040_000_000))
+    ('2002–2010', '2002-08–2002-12')
+    """
+    form = "%Y" if time.gmtime(period[0]).tm_year != time.gmtime(period[1]).tm_year else "%Y-%m"
+    first, last = (time.strftime(form, time.gmtime(second)) for second in period)
+    return first if first == last else f"{first}–{last}"
 
 
 def size(number: int) -> str:
