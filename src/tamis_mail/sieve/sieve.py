@@ -9,7 +9,7 @@ Surfaces use these verbs only.
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 
@@ -19,7 +19,7 @@ from tamis_mail.message import canonical, digest, parse
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
-from tamis_mail.store import Store, StoreError
+from tamis_mail.store import Entry, Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge
 
@@ -204,6 +204,29 @@ class Sieve:
                     if units is not None:
                         transaction.guess(plain, units)
             transaction.run((), run_jobs)
+        return actions
+
+    def relearn_many(
+        self,
+        messages: Iterable[bytes],
+        entries: Mapping[bytes, Entry],
+        *,
+        processes: int | None = None,
+        progress: Progress | None = None,
+    ) -> Counter[str]:
+        """Learn messages as another store remembers them; return how many were learned, known or unknown.
+
+        `entries` has the journal of the other store by digest. Labels, weights, times and sources are kept.
+        """
+        actions: Counter[str] = Counter()
+        raw_messages, run_jobs = self._executor.prepare(messages, processes)
+        for batch in batches(raw_messages, _LEARN_BATCH):
+            with self.store.transaction() as writer:
+                transaction = Transaction(self.store, writer, "")
+                receipts = transaction.run((transaction.relearn(raw, entries) for raw in batch), run_jobs)
+            actions.update(receipt.action for receipt in receipts)
+            if progress:
+                progress(actions.total())
         return actions
 
     def forget_many(

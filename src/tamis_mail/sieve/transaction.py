@@ -6,7 +6,7 @@ in the store until the transaction is complete.
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -73,6 +73,18 @@ class Transaction:
             ),
         )
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
+
+    def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
+        """Record a message as another store remembers it; a message that it does not remember is unknown."""
+        plain = canonical(raw)
+        name = digest(plain)
+        entry = entries.get(name)
+        if entry is None:
+            return Receipt("unknown", None, None, name)
+        if self._store.find_entry(name) is not None:
+            return Receipt("known", entry.label, entry.label, name)
+        self._add(plain, replace(entry, token_version=tokens.VERSION, prunings=self._prunings))
+        return Receipt("learned", entry.label, None, name)
 
     def guess(self, plain: bytes, spam_units: int) -> None:
         """Record an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""

@@ -23,7 +23,17 @@ from tamis_mail.store.database import (
 from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
 
-__all__ = ["backup", "restore"]
+__all__ = ["backup", "replace_contents", "restore"]
+
+_LEARNED = (
+    "label",
+    "source",
+    "journal",
+    "run",
+    "shelf",
+    "bundle",
+    "message",
+)  # tables of counts and messages
 
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
@@ -81,6 +91,33 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")
             temporary.move_to(store_path)
+
+
+def replace_contents(store: Store, source: Path, data_version: int) -> None:
+    """Replace what a store has learned by the contents of another store, in one transaction.
+
+    Settings and lists stay, except what belongs to the old counts: the tuned rule, the number of prunings and
+    the record of imports. `data_version` is that of the store when its journal was read; StoreError is raised
+    if another process has changed it since.
+    """
+    connection = store.connection
+    with explain_errors(store.path):
+        connection.execute("ATTACH DATABASE ? AS new", (str(source),))
+        try:
+            with store.transaction():
+                if store.data_version() != data_version:
+                    raise StoreError(
+                        f"the store {store.path} was changed by another process meanwhile, and was left as "
+                        "it is: run the command again"
+                    )
+                for table in _LEARNED:
+                    connection.execute(f"DELETE FROM main.{table}")
+                    connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+                connection.execute(
+                    "DELETE FROM setting WHERE name IN ('era', 'rule', 'tokens') OR name LIKE 'imported %'"
+                )
+        finally:
+            connection.execute("DETACH DATABASE new")
 
 
 def _overwrite(source: Path, target: Path) -> bool:

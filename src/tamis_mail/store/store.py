@@ -139,6 +139,12 @@ class Store:
             f"the store {self.path} is damaged ({fault}): restore a backup (tamis store restore)"
         )
 
+    def data_version(self) -> int:
+        """Return a number that changes when another connection changes the store."""
+        with self._lock, explain_errors(self.path):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
     def setting(self, name: str) -> str | None:
         """Return the value of a setting; None if it is not set."""
         with self._lock, explain_errors(self.path):

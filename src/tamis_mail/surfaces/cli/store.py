@@ -1,23 +1,30 @@
 """`tamis store`: backup, restore, export, import, merge, prune, decay, compact and check."""
 
+import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from gzip import GzipFile
 from importlib import import_module
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from tamis.progress import Line
 from tamis_mail.files import IrregularFileError, open_regular, replace_file
+from tamis_mail.mailbox import Source, SourceError
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
-from tamis_mail.surfaces.cli.sources import open_sources
+from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
 from tamis_mail.surfaces.cli.status import size
+
+if TYPE_CHECKING:
+    from tamis_mail.sieve.upgrading import Upgrade
 
 __all__ = ["ACTIONS", "configure", "run"]
 
@@ -32,6 +39,7 @@ ACTIONS = {
     "prune": "drop features of little weight, to save space",
     "decay": "halve the weight of everything learned so far",
     "compact": "return unused space to the disk",
+    "upgrade": "learn the mail of an older store again, under the present tokens",
     "check": "look for damage; exit with 3 if there is any",
 }
 
@@ -158,6 +166,27 @@ def _configure_prune(parser: Parser) -> None:
     ]
 
 
+def _configure_upgrade(parser: Parser) -> None:
+    parser.description = (
+        "Learn the mail of an older store again, so that it counts the tokens of this tamis. An older store "
+        "works as before until then.\n\n"
+        "All remembered messages are looked for in the mailboxes that they were learned from, and in the "
+        "given PATHs. Labels, weights and times stay. If a message is not found, the store stays as it is. "
+        "Counts of another filter and the results of tamis tune belong to the old tokens and are dropped. "
+        "The old store is kept beside the new one, as a backup."
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="mail, where mailboxes have moved")
+    parser.add_argument(
+        "--partial",
+        action="store_true",
+        help="drop messages that are not found, and counts of another filter",
+    )
+    parser.examples = [
+        ("tamis store upgrade", "from the mailboxes that were learned"),
+        ("tamis store upgrade ~/Mail ~/old-archive.mbox", "mailboxes have moved"),
+    ]
+
+
 def _configure_decay(parser: Parser) -> None:
     parser.description = (
         "Halve the weight of everything learned so far, so that newer mail counts more. Messages can "
@@ -187,6 +216,7 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     "prune": _configure_prune,
     "decay": _configure_decay,
     "compact": _with_examples([("tamis store compact", "after forgetting much mail")]),
+    "upgrade": _configure_upgrade,
     "check": _with_examples(
         [("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]
     ),
@@ -299,6 +329,79 @@ def _compact(options: Namespace) -> Outcome:
     return [f"{_path(options)} is now {size(bytes_after)}"], 0
 
 
+def _upgrade(options: Namespace) -> Outcome:
+    upgrading = import_module("tamis_mail.sieve.upgrading")
+    sources = open_sources(options.paths) if options.paths else []
+    with _open(options) as store:
+        if not upgrading.is_upgradable(store):
+            return [f"{_path(options)} counts the present tokens: there is nothing to do"], 0
+        imported = sum(label.lent for label in store.labels())
+        if imported and not options.partial:
+            raise StoreError(
+                f"the store {_path(options)} has counts of another filter, which cannot be learned again: "
+                "give --partial to drop them, then import them again, or keep the store as it is"
+            )
+        backup = Path(f"{store.path.resolve()}.before-upgrade")
+        had_rule = bool(store.setting("rule"))
+        with upgrading.begin_upgrade(store) as upgrade:
+            sources += _open_known_sources(upgrade.list_sources(), options.paths)
+            tasks = (
+                Task(source, partial(_relearn, upgrade), ("learned", "known", "unknown"))
+                for source in sources
+                if not upgrade.is_complete()
+            )
+            run_tasks(
+                sys.stdout, "store upgrade", options, tasks, "the store is unchanged, messages found so far"
+            )
+            missing = upgrade.count_missing()
+            if missing and not options.partial:
+                raise StoreError(_describe_missing(missing, upgrade.messages, _path(options)))
+            messages = upgrade.messages - missing.total()
+            upgrade.finish(backup)
+    lines = [
+        f"{_path(options)} has learned {messages:,} messages again; the old store is {printable(str(backup))}"
+    ]
+    if missing:
+        lines.append(f"{missing.total():,} messages were not found, and are dropped")
+    if imported:
+        lines.append("the counts of another filter are dropped: import them again (tamis store import)")
+    if had_rule:
+        lines.append("the weights that tamis tune had fitted are dropped: run tamis tune again")
+    return lines, 0
+
+
+def _relearn(upgrade: "Upgrade", reader: SourceReader) -> Counter[str]:
+    return upgrade.learn(reader.contents(), reader.advance)
+
+
+def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> list[Source]:
+    """Open the mailboxes that the journal names, if they are still there and not among the given paths."""
+    given = [os.path.realpath(path) for path in paths]
+    sources = []
+    for name in names:
+        place = os.path.realpath(name)
+        is_given = any(place == path or place.startswith(path + os.sep) for path in given)
+        if Path(name).is_absolute() and not is_given:
+            with suppress(SourceError):  # its messages are reported as missing
+                sources += open_sources([name])
+    return sources
+
+
+def _describe_missing(missing: Counter[str], messages: int, path: str) -> str:
+    """Describe in one line which messages were not found, and what to do.
+
+    >>> _describe_missing(Counter({"/mail/a": 2, "stdin": 1}), 9, "store")  # doctest: +ELLIPSIS
+    '3 of 9 messages were not found (2 of /mail/a, 1 of stdin), so the store store stays as it is: give …
+    """
+    most = [f"{number:,} of {printable(name) or 'no name'}" for name, number in missing.most_common(3)]
+    if len(missing) > len(most):
+        most.append(f"others of {len(missing) - len(most):,} more")
+    return (
+        f"{missing.total():,} of {messages:,} messages were not found ({', '.join(most)}), so the store "
+        f"{path} stays as it is: give the paths where they are now, or --partial to drop them"
+    )
+
+
 def _check(options: Namespace) -> Outcome:
     with _open(options, readonly=True) as store, _progress("check", options) as progress:
         faults = maintenance.check(store, progress)
@@ -317,6 +420,7 @@ _RUN: dict[str, Callable[[Namespace], Outcome]] = {
     "prune": _prune,
     "decay": _decay,
     "compact": _compact,
+    "upgrade": _upgrade,
     "check": _check,
 }
 

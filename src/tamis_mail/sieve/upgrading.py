@@ -1,0 +1,80 @@
+"""A store of older tokens, and the mail that it has learned → a store of the present tokens.
+
+The counts of older tokens cannot be converted: each remembered message is found in the mailboxes by its
+digest, and learned into a new file with its label, weight, time and source. The contents of the new file then
+replace those of the store in one transaction, so that after a kill the old or the new contents are there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tamis_mail import tokens
+from tamis_mail.files import temporary_beside
+from tamis_mail.sieve.sieve import Progress, Sieve
+from tamis_mail.store import Entry, Store, StoreError, maintenance, saving
+
+__all__ = ["Upgrade", "begin_upgrade", "is_upgradable"]
+
+
+def is_upgradable(store: Store) -> bool:
+    """Whether the store counts older tokens."""
+    return any(version < tokens.VERSION for version in maintenance.versions(store))
+
+
+class Upgrade:
+    """Learns the messages of an older store into a new file; `finish` replaces the contents of the store."""
+
+    def __init__(self, store: Store, sieve: Sieve) -> None:
+        self._store = store
+        self._sieve = sieve
+        with store.snapshot():
+            self._state = store.data_version()
+            self._entries: dict[bytes, Entry] = {entry.digest: entry for entry in store.entries()}
+            epoch = store.integer_setting("epoch")
+        with sieve.store.transaction() as writer:
+            writer.write_setting("epoch", epoch)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages that the store remembers."""
+        return len(self._entries)
+
+    def is_complete(self) -> bool:
+        """Whether all messages were found."""
+        return sum(label.messages for label in self._sieve.store.labels()) == self.messages
+
+    def list_sources(self) -> list[str]:
+        """List the sources that the journal names, in order."""
+        return sorted({entry.source for entry in self._entries.values()})
+
+    def count_missing(self) -> Counter[str]:
+        """Return the number of messages that were not found, by their source in the journal."""
+        missing = (digest for digest in self._entries if self._sieve.store.find_entry(digest) is None)
+        return Counter(self._entries[digest].source for digest in missing)
+
+    def learn(self, messages: Iterable[bytes], progress: Progress | None = None) -> Counter[str]:
+        """Learn those messages that the store remembers; return how many were found, known or others."""
+        return self._sieve.relearn_many(messages, self._entries, progress=progress)
+
+    def finish(self, backup: Path) -> None:
+        """Save the old store, and replace its contents in one transaction."""
+        path = self._sieve.store.path
+        self._sieve.close()
+        saving.backup(self._store, backup)
+        saving.replace_contents(self._store, path, self._state)
+
+
+@contextmanager
+def begin_upgrade(store: Store) -> Iterator[Upgrade]:
+    """Begin an upgrade; without `Upgrade.finish`, the store stays as it is."""
+    path = store.path.resolve()
+    with ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(temporary_beside(path))
+        except OSError as error:
+            raise StoreError(
+                f"{path.parent} cannot be written ({error.strerror}): check its permissions"
+            ) from error
+        yield Upgrade(store, stack.enter_context(Sieve.open(temporary.path)))
