@@ -1,0 +1,153 @@
+"""Header fields → when the message arrived: seconds since 1970, or None.
+
+The first `Received` field with a readable date was written by the recipient's own server, on arrival. `Date`
+was written by the sender, who may lie, so it is used only where no `Received` field has a date. The result
+depends on the message alone, not on the clock or the time zone of this computer.
+
+A date without a zone, or with an unknown one, is taken as UTC. A date before 1971 comes from a clock that was
+not set, and is not readable. A date in the future is returned as it is.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from tamis_mail.message.canonical import canonical
+from tamis_mail.message.fields import read_fields
+
+__all__ = ["date_of", "parse_date", "read_date"]
+
+_LONGEST: Final = 300  # characters of a value that are searched; a date with its comments has at most 60
+_RECEIVED: Final = (
+    20  # fields that are read; real mail has at most a few without a date above one with a date
+)
+_HEADER: Final = (
+    1 << 17
+)  # bytes of a message that are searched for its header; real headers have 50 kB at most
+_EARLIEST: Final = 1971  # years
+_LATEST: Final = 9999
+_DAY = 86_400  # seconds
+
+_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# Hours east of Greenwich. RFC 5322 defines the first eleven; the others are the most frequent in real mail.
+_ZONES = {
+    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6,
+    "pst": -8, "pdt": -7, "ast": -4, "adt": -3, "bst": 1, "wet": 0, "west": 1, "cet": 1, "cest": 2, "met": 1,
+    "mest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "msk": 3, "jst": 9, "kst": 9, "hkt": 8, "sgt": 8,
+}  # fmt: skip
+
+_DAY_OF_MONTH = r"(?<![0-9])(?P<day>[0-9]{1,2})"
+_MONTH = rf"(?<![a-z])(?P<month>{'|'.join(_MONTH_NAMES)})[a-z]*+\.?"
+_YEAR = r"(?P<year>[0-9]{4})(?![0-9])"
+_TIME = (
+    r"(?P<hour>[0-9]{1,2})[:.](?P<minute>[0-9]{1,2})"
+    r"(?:[:.](?P<second>[0-9]{1,2})(?:[.,][0-9]++)?)?(?![0-9:])"
+)
+_ZONE = (
+    r"(?:(?:gmt|utc?)?(?P<sign>[+-])(?P<offset>[0-9]{1,2}:?[0-9]{2}|[0-9]{2})(?![0-9])"
+    r"|(?P<zone>[a-z]{1,5})(?![a-z]))"
+)
+_SPACE = r"[ \t]++"
+_LAST_ZONE = rf"(?:[ \t]*+{_ZONE})?"
+_FORMS = tuple(
+    re.compile(form, re.ASCII | re.IGNORECASE)
+    for form in (
+        # RFC 5322: "Fri, 23 Aug 2002 23:10:22 +0800"
+        rf"{_DAY_OF_MONTH}[ \t-]++{_MONTH}[ \t,-]++(?P<year>[0-9]{{2,4}})[ \t,]++{_TIME}{_LAST_ZONE}",
+        # C's ctime: "Fri Aug 23 23:10:22 2002"
+        rf"{_MONTH}{_SPACE}{_DAY_OF_MONTH}{_SPACE}{_TIME}{_SPACE}{_YEAR}{_LAST_ZONE}",
+        # the command `date`: "Fri Aug 23 23:10:22 CEST 2002"
+        rf"{_MONTH}{_SPACE}{_DAY_OF_MONTH}{_SPACE}{_TIME}{_SPACE}{_ZONE}{_SPACE}{_YEAR}",
+        # ISO 8601: "2002-08-23T23:10:22+08:00"
+        rf"(?<![0-9])(?P<year>[0-9]{{4}})-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})[ t]{_TIME}{_LAST_ZONE}",
+    )
+)
+
+
+def read_date(headers: Iterable[tuple[str, str]]) -> int | None:
+    """Return when a message arrived, in seconds since 1970; None if no field has a readable date.
+
+    `headers` are the fields of a parsed message: names in lower case, and values.
+
+    >>> read_date([("subject", "hello"), ("date", "Fri, 23 Aug 2002 23:10:22 +0800")])
+    1030115422
+    """
+    n_received = 0
+    sent: int | None = None
+    for name, value in headers:
+        if name == "received":
+            n_received += 1
+            if n_received <= _RECEIVED and (arrival := parse_date(value[-_LONGEST:])) is not None:
+                return arrival
+        elif name == "date" and sent is None:
+            sent = parse_date(value[:_LONGEST])
+    return sent
+
+
+def date_of(raw: bytes) -> int | None:
+    """Return when a message arrived, in seconds since 1970, from its first 128 kB; None if unknown.
+
+    >>> date_of(b"Date: Fri, 23 Aug 2002 23:10:22 +0800\\r\\n\\r\\nbody")
+    1030115422
+    """
+    header = canonical(raw[:_HEADER])
+    return read_date(read_fields(header, 0, len(header), set())[0])
+
+
+def parse_date(text: str) -> int | None:
+    """Parse the last date in a text, in seconds since 1970; None if there is none.
+
+    >>> parse_date("by mail.example.org; Fri, 23 Aug 2002 23:10:22 +0800 (CST)")
+    1030115422
+    >>> parse_date("Fri, 31 Feb 2002 23:10:22 +0800") is None
+    True
+    """
+    for form in _FORMS:
+        if matches := list(form.finditer(text)):
+            return _seconds_since_1970(matches[-1])
+    return None
+
+
+def _seconds_since_1970(date: re.Match[str]) -> int | None:
+    year, day, hour, minute = (int(date[name]) for name in ("year", "day", "hour", "minute"))
+    second = int(date["second"] or 0)
+    month = _MONTHS.get(date["month"].lower()) or int(date["month"])
+    year = _expand_year(year)
+    if not (
+        _EARLIEST <= year <= _LATEST and 1 <= month <= 12 and hour <= 24 and minute <= 59 and second <= 60
+    ):
+        return None
+    is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and is_leap_year):
+        return None
+    return (
+        _days_since_1970(year, month, day) * _DAY + hour * 3600 + minute * 60 + second - _seconds_east(date)
+    )
+
+
+def _expand_year(year: int) -> int:
+    """Expand a short year by RFC 5322: 49 is 2049, 50 is 1950, and 102, which counts from 1900, is 2002."""
+    if year < 50:
+        return year + 2000
+    return year + 1900 if year < 1000 else year
+
+
+def _days_since_1970(year: int, month: int, day: int) -> int:
+    """Count days in the Gregorian calendar."""
+    before = year - 1  # the last complete year
+    days = before * 365 + before // 4 - before // 100 + before // 400 + sum(_MONTH_DAYS[: month - 1]) + day
+    is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return days + (month > 2 and is_leap_year) - 719_163
+
+
+def _seconds_east(date: re.Match[str]) -> int:
+    """Return the seconds by which local time is ahead of UTC; 0 for an unknown or impossible zone."""
+    if date["sign"]:
+        digits = date["offset"].replace(":", "")
+        hours, minutes = (int(digits), 0) if len(digits) == 2 else (int(digits[:-2]), int(digits[-2:]))
+        if hours > 24 or minutes > 59:
+            return 0
+        return (hours * 3600 + minutes * 60) * (-1 if date["sign"] == "-" else 1)
+    return _ZONES.get((date["zone"] or "").lower(), 0) * 3600
