@@ -29,6 +29,8 @@ def commands(tree: Path, missing: Path, other: Path) -> Iterator[list[str | Path
     yield ["learn", "--spam", spam, "--ham", tree, "--store", store]
     for given in (tree, spam, missing, other):
         yield ["learn", "--ham", given, "--store", store]
+        yield ["learn", given, "--since", "2y", "--store", store]
+        yield ["learn", given, "--since", NAME]
         yield ["learn", "--unlabelled", given, "--store", store]
         yield ["relabel", "work", given, "--store", store]
         yield ["relabel", given]

@@ -176,14 +176,14 @@ def describe_oversize(name: str) -> str:
     return f"{name} is larger than {LARGEST // 10**6} MB: only its first {LARGEST // 10**6} MB count"
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Join some names.
+def join_names(names: Sequence[str], limit: int = _NAMED) -> str:
+    """Join the first names, and say how many there are beyond the limit.
 
     >>> join_names(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + suffix
+    suffix = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + suffix
 
 
 def format_bar(command: str, read: int, share: float, seconds: float) -> str:
