@@ -1,5 +1,6 @@
 """`tamis sort --move`: spam leaves the inbox, all other mail stays, and no message is lost or doubled."""
 
+import errno
 import json
 import os
 import random
@@ -176,9 +177,33 @@ def test_a_mistake_is_one_line_and_moves_nothing(
 def test_a_folder_without_permission_is_one_line(typed: Type, inbox: Path, tmp_path: Path) -> None:
     (inbox / "cur").chmod(0o500)
     answer = typed("sort", "--move", tmp_path / "Junk", inbox)
+    dry_run = typed("sort", "--dry-run", "--move", tmp_path / "Junk", inbox)
     (inbox / "cur").chmod(0o700)
     assert answer.status == 3
-    assert "could not be moved" in answer.err
+    assert "has messages that cannot be moved (no permission to write in cur)" in answer.err
+    assert not (tmp_path / "Junk").exists()
+    assert dry_run.status == 0
+
+
+def test_an_error_in_the_middle_says_how_many_were_moved(
+    typed: Type, inbox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def fill_disk(self: Path, target: Path) -> Path:
+        if self.name == "50.host":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fill_disk)
+    answer = typed("sort", "--move", tmp_path / "Junk", inbox)
+    assert answer.status == 3
+    assert answer.err.splitlines()[-1] == (
+        f"tamis sort: new/50.host of {inbox} could not be moved to {tmp_path}/Junk (No space left on "
+        "device), 3 were moved before it: check permissions and free space, and run it again"
+    )
+    assert files(tmp_path / "Junk") == SPAM_FILES[:3]
+    assert (inbox / "new" / "50.host").exists()
 
 
 def test_a_reader_who_stops_does_not_stop_the_moves(inbox: Path, tmp_path: Path) -> None:

@@ -42,9 +42,15 @@ def resolve_target(path: str, maildir: str) -> str:
     return os.path.join(maildir, name) if is_subfolder else name  # noqa: PTH118 (it stays as it was given)
 
 
-def refuse_unless_maildir(path: str, kind: str) -> None:
-    """Raise SourceError for a source of another kind than a Maildir, from which no file can be moved."""
+def refuse_unless_maildir(path: str, kind: str, *, is_read_only: bool = False) -> None:
+    """Raise SourceError for a source of another kind than a Maildir, or from which no file may be moved."""
     if kind == "maildir":
+        for name in ("cur", "new"):
+            if not is_read_only and not os.access(f"{path}/{name}", os.W_OK | os.X_OK):
+                raise SourceError(
+                    f"{printable(path)} has messages that cannot be moved (no permission to write in "
+                    f"{name}), expected a Maildir in which you may write: check its permissions"
+                )
         return
     maildirs = [e.name for e in list_folder(path) if is_maildir(e.path)] if kind == "folder" else []
     if maildirs:

@@ -40,7 +40,7 @@ class Moves:
 
     def __init__(self, path: str, options: Namespace) -> None:
         self.source = open_source(path)
-        refuse_unless_maildir(path, self.source.kind)
+        refuse_unless_maildir(path, self.source.kind, is_read_only=options.dry_run)
         self._is_quiet: bool = options.quiet
         self._is_dry_run: bool = options.dry_run
         self._targets: dict[str, MaildirTarget] = {}
