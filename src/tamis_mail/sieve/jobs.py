@@ -21,9 +21,11 @@ Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose cou
 _FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
 
 
-def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
+def count(
+    messages: Sequence[bytes], changes: Sequence[Change], labels: int, token_version: int
+) -> CountTable:
     """Sum the changes of counts of messages in canonical form."""
-    features = extract_features(messages)
+    features = extract_features(messages, token_version)
     messages_by_change: dict[Change, list[int]] = defaultdict(list)
     for number, change in enumerate(changes):
         messages_by_change[change].append(number)
@@ -40,8 +42,8 @@ def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> 
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
-    features = extract_features([canonical(raw) for raw in messages])
     with Store(path, readonly=True) as store, store.snapshot():
+        features = extract_features([canonical(raw) for raw in messages], store.token_version())
         return judge_features(features, store)
 
 
@@ -59,18 +61,20 @@ def judge_features(
     return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.message_weight())
 
 
-def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
+def digest_messages(
+    messages: Sequence[bytes], token_version: int
+) -> tuple[list[bytes], list[arrays.Numbers]]:
     """Return the digest and the features of each message."""
     plain = [canonical(raw) for raw in messages]
-    return [digest(raw) for raw in plain], extract_features(plain)
+    return [digest(raw) for raw in plain], extract_features(plain, token_version)
 
 
-def extract_features(messages: Sequence[bytes]) -> list[arrays.Numbers]:
+def extract_features(messages: Sequence[bytes], token_version: int) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form."""
     features: list[arrays.Numbers] = []
     for start in range(0, len(messages), _FEATURE_BATCH):
         batch = arrays.hash_tokens(
-            [tokens.read(parse(raw)) for raw in messages[start : start + _FEATURE_BATCH]]
+            [tokens.read(parse(raw), token_version) for raw in messages[start : start + _FEATURE_BATCH]]
         )
         features += np.split(batch.keys, batch.starts[1:-1])
     return features

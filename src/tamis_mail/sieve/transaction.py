@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tamis_mail import tokens
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve.executor import RunJobs
@@ -43,6 +42,7 @@ class Transaction:
         self._writer = writer
         self._source = source
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
+        self._token_version = store.token_version()
         self._now = int(time.time())
         self._work: list[tuple[bytes, Change]] = []
         self._bytes = 0  # of the messages that wait to be counted
@@ -59,9 +59,7 @@ class Transaction:
             self._subtract(plain, old)
         self._add(
             plain,
-            Entry(
-                name, label, self._message_weight, 0, tokens.VERSION, self._prunings, self._source, self._now
-            ),
+            self._entry(name, label, self._message_weight, 0),
         )
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
 
@@ -71,10 +69,7 @@ class Transaction:
         likelier = int(weights[0] < weights[1])
         label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
         name = digest(plain)
-        self._add(
-            plain,
-            Entry(name, label, weight, other_weight, tokens.VERSION, self._prunings, self._source, self._now),
-        )
+        self._add(plain, self._entry(name, label, weight, other_weight))
 
     def forget(self, raw: bytes) -> Receipt:
         """Record that a message is forgotten."""
@@ -86,6 +81,18 @@ class Transaction:
         self._subtract(plain, old)
         return Receipt("forgotten", None, old.label, name)
 
+    def _entry(self, name: bytes, label: str, weight: int, other_weight: int) -> Entry:
+        return Entry(
+            name,
+            label,
+            weight,
+            other_weight,
+            self._token_version,
+            self._prunings,
+            self._source,
+            self._now,
+        )
+
     def _add(self, plain: bytes, entry: Entry) -> None:
         self._writer.record(entry)
         self._bytes += len(plain)
@@ -94,10 +101,10 @@ class Transaction:
         )
 
     def _subtract(self, plain: bytes, old: Entry) -> None:
-        if old.token_version != tokens.VERSION:
+        if old.token_version != self._token_version:
             raise StoreError(
-                f"the store {self._store.path} knows this message by tokens of version {old.token_version}, "
-                f"which this tamis, of version {tokens.VERSION}, cannot subtract: "
+                f"the store {self._store.path} knows this message by tokens of version {old.token_version} "
+                f"and counts tokens of version {self._token_version}, so it cannot be subtracted: "
                 "learn your mail into a new store"
             )
         self._writer.remove(old.digest)
@@ -110,7 +117,7 @@ class Transaction:
         """Process the steps one by one while workers count; return the receipts."""
         receipts: list[Receipt] = []
 
-        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int, int]]":
             for receipt in steps:
                 receipts.append(receipt)
                 if len(self._work) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
@@ -118,7 +125,7 @@ class Transaction:
             while self._work:
                 yield self._job(self._work)
 
-        def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+        def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int, int]]":
             while self._pruned:
                 yield self._job(self._pruned)
 
@@ -131,8 +138,9 @@ class Transaction:
                 )
         return receipts
 
-    def _job(self, changes: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int]":
+    def _job(self, changes: "list[tuple[bytes, Change]]") -> "tuple[list[bytes], list[Change], int, int]":
         part = changes[:JOB_MESSAGES]
         del changes[:JOB_MESSAGES]
         self._bytes = 0
-        return [plain for plain, _ in part], [change for _, change in part], self._writer.n_labels
+        messages, its_changes = [plain for plain, _ in part], [change for _, change in part]
+        return messages, its_changes, self._writer.n_labels, self._token_version

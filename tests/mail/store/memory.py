@@ -8,6 +8,7 @@ import numpy as np
 
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.tables import CountTable, FeatureKeys
+from tamis_mail.tokens import VERSION
 
 Memory = dict[str, Counter[int]]  # the counts of features, by label
 
@@ -49,7 +50,7 @@ def learn(
                 label,
                 store.message_weight(),
                 rest,
-                1,
+                VERSION,
                 store.prunings(),
                 source,
                 1_700_000_000 + number,
