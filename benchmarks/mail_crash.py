@@ -134,11 +134,13 @@ class Auditor:
             labels = {label.name: label.id for label in store.labels()}
             work = list(entries.items())
             said = CountTable.total(list(store.count_slices()), len(labels))
+            store_version = store.token_version()
         expected_counts = (
             count(
                 [self._mail[number] for number, _ in work],
                 [tuple((labels[name], units) for name, units in entry.label_weights) for _, entry in work],
                 len(labels),
+                store_version,
             )
             if work
             else CountTable.total([], len(labels))

@@ -107,7 +107,9 @@ def _hashed(ranks: NDArray[np.float64]) -> Numbers:
 
 def measured(mail: Sequence[Mail]) -> tuple[Growth, list[tuple[int, int]]]:
     """The growth of a corpus, and how many distinct features its first messages have."""
-    found: list[Numbers] = extract_features([canonical(one.raw) for one in ordered(mail, "random")])
+    found: list[Numbers] = extract_features(
+        [canonical(one.raw) for one in ordered(mail, "random")], tokens.VERSION
+    )
     ends = sorted({*(size for size in (100, 300, 1_000, 2_000, 4_000) if size < len(found)), len(found)})
     seen = np.empty(0, np.uint64)
     steps = []

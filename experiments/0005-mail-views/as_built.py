@@ -14,14 +14,16 @@ from scipy.stats import rankdata
 
 from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.message import canonical
-from tamis_mail.verdict import RULE
+from tamis_mail.verdict import RULES
+
+RULE = RULES[1]
 
 DATA = sys.argv[1] if len(sys.argv) > 1 else "/tmp/data"
 
 
 class Corpus:
     def __init__(self, raws, labels):
-        found = extract_features([canonical(raw) for raw in raws])
+        found = extract_features([canonical(raw) for raw in raws], 1)
         self.y = np.array(labels)
         self.starts = np.cumsum([0, *map(len, found)])
         keys, self.ids = np.unique(np.concatenate(found), return_inverse=True)

@@ -8,7 +8,9 @@ import scipy.sparse
 from scipy.stats import rankdata
 
 from streams import VIEWS, Stream
-from tamis_mail.verdict import RULE
+from tamis_mail.verdict import RULES
+
+RULE = RULES[1]
 
 PRIOR, POOLED, RELUCTANCE = (
     np.array([*(getattr(view, name) for view in RULE.views), last], dtype=float)

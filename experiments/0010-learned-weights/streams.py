@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tamis_mail import tokens
 from relations import relations
 from tamis_mail.message import canonical, parse
 from tamis_mail.sieve.jobs import extract_features
@@ -56,7 +55,7 @@ def date_of(raw: bytes) -> float:
 
 def make_corpus(messages: list[tuple[bytes, int]], cache: Path) -> Corpus:
     """Read messages, or take them from the cache if they were read by this version of tokens before."""
-    mark = hashlib.sha256(f"{tokens.VERSION} {hashlib.sha256(Path(relations.__code__.co_filename).read_bytes()).hexdigest()}".encode())
+    mark = hashlib.sha256(f"1 {hashlib.sha256(Path(relations.__code__.co_filename).read_bytes()).hexdigest()}".encode())
     for raw, label in messages:
         mark.update(hashlib.sha256(raw).digest() + bytes([label]))
     path = cache / f"{mark.hexdigest()[:24]}.pickle"
@@ -64,7 +63,7 @@ def make_corpus(messages: list[tuple[bytes, int]], cache: Path) -> Corpus:
         return pickle.loads(path.read_bytes())
     plain = [canonical(raw) for raw, _ in messages]
     rows = []
-    for message, old in zip(plain, extract_features(plain), strict=True):
+    for message, old in zip(plain, extract_features(plain, 1), strict=True):
         new = [int.from_bytes(hashlib.blake2b(token.encode("utf-8", "replace"), digest_size=6).digest(), "little") for token in relations(parse(message))]
         rows.append(np.concatenate([old, np.array(sorted(set(new)), np.uint64) | np.uint64(1 << 60)]))
     keys, places = np.unique(np.concatenate(rows), return_inverse=True)

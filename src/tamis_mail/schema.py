@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tamis_mail.features import KEY_BITS
+from tamis_mail.features import KEY_BITS, VIEWS_OF
 from tamis_mail.labels import GUESSED_LABELS, check_label
 
 __all__ = [
@@ -222,7 +222,6 @@ _RULE: dict[str, Real | Truth] = {
     "ham": Real(0, 1),
     "guessed": Real(0, 1e3),
 }
-_VIEWS = 4
 
 
 def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
@@ -259,8 +258,10 @@ def find_setting_fault(name: object, value: object) -> str | None:
     return None
 
 
-def parse_rule(text: str) -> dict[str, Any]:
+def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
     """Read a rule from JSON; all of its numbers must be present, finite and in range.
+
+    It has the views of a version of the tokens, or of any version if none is given.
 
     >>> parse_rule("[NaN]")
     Traceback (most recent call last):
@@ -275,8 +276,10 @@ def parse_rule(text: str) -> dict[str, Any]:
     _refuse_other_keys(rule, ("views", *_RULE), "rule")
     _refuse_values(rule, _RULE, "")
     views = rule["views"]
-    if not isinstance(views, list) or len(views) != _VIEWS:
-        raise ValueError(f"views is {_short(views)}, expected a list of {_VIEWS}")
+    sizes = [len(names) for version, names in VIEWS_OF.items() if token_version in (None, version)]
+    if not isinstance(views, list) or len(views) not in sizes:
+        given = f"a list of {len(views)}" if isinstance(views, list) else _short(views)
+        raise ValueError(f"views is {given}, expected a list of {' or '.join(map(str, sizes))}")
     for number, view in enumerate(views):
         _refuse_other_keys(view, _VIEW, "view")
         _refuse_values(view, _VIEW, f"views[{number}].")

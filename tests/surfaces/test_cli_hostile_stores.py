@@ -33,7 +33,7 @@ def change(store: Path, statement: str, *values: str) -> None:
 
 
 def test_a_rule_of_nan_does_not_let_mail_through_as_ham(typed: Type, store: Path) -> None:
-    rule = RULE.with_scales((math.nan, 1, 1, 1)).to_json()
+    rule = RULE.with_scales((math.nan, 1, 1, 1, 1)).to_json()
     change(store, "INSERT INTO setting VALUES ('rule', ?)", rule)
     answer = typed("sort", stdin=NEW_SPAM)
     assert refused(answer)

@@ -29,12 +29,16 @@ def commands(tree: Path, missing: Path, other: Path) -> Iterator[list[str | Path
     yield ["learn", "--spam", spam, "--ham", tree, "--store", store]
     for given in (tree, spam, missing, other):
         yield ["learn", "--ham", given, "--store", store]
+        yield ["learn", given, "--since", "2y", "--store", store]
+        yield ["learn", given, "--since", NAME]
         yield ["learn", "--unlabelled", given, "--store", store]
         yield ["relabel", "work", given, "--store", store]
         yield ["relabel", given]
         yield ["sort", given, "--store", store]
         yield ["sort", "--json", given, "--store", store]
         yield ["sort", "--dialect", "bogofilter", given, "--store", store]
+        yield ["sort", "--move", given, given / "Maildir", "--store", store]
+        yield ["sort", "--move", given / NAME, tree / "Maildir", "--store", store]
         yield ["explain", given, "--store", store]
         yield ["report", "--no-html", given]
         yield ["report", "--html", given / "page.html", "--spam", spam, "--ham", ham]
@@ -67,6 +71,8 @@ def test_no_command_lets_a_path_act_on_the_terminal(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAMIS_STORE", str(tmp_path / f"{NAME}default"))
     tree = folder_of(tmp_path / NAME, {"Junk": SPAM, "Inbox": HAM})
+    for name in ("Maildir/cur", "Maildir/new"):
+        folder_of(tree, {name: SPAM})
     (tree / "Inbox" / f"{NAME}.gz").write_bytes(b"\x1f\x8b\x08 damaged")
     (tree / "Inbox" / f"{NAME}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (tree / "Inbox" / f"{NAME}link").symlink_to("/etc/hostname")

@@ -1,12 +1,12 @@
 """tokens → the set of features of a message, each a 48-bit number.
 
-A feature is a token under one of four views; its number is a hash of the token's bytes with the view in the
-two lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of
-the format of a store: it never changes without `tokens.VERSION`. Two forms give the same numbers:
-`hashing`, in plain Python, for one message in a process that has just started, and `arrays`, in NumPy, for
-many messages at once. `tests/mail/features` compares them.
+A feature is a token under one of the views; its number is a hash of the token's bytes with the view in the
+lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of the
+format of a store: it never changes without `tokens.VERSION`. Version 1 has four views in two bits, version 2
+has five in three. Two forms give the same numbers: `hashing`, in plain Python, for one message in a process
+that has just started, and `arrays`, in NumPy, for many messages at once. `tests/mail/features` compares them.
 
-With 46 bits of hash and a hundred million features known, one new token in 700,000 meets another's number.
+With 45 bits of hash and a hundred million features known, one new token in 350,000 meets another's number.
 """
 
 from tamis_mail.features.hashing import (
@@ -14,13 +14,15 @@ from tamis_mail.features.hashing import (
     HEADERS,
     KEY_BITS,
     PAIRS,
-    VIEW_BITS,
+    RELATIONS,
     VIEWS,
+    VIEWS_OF,
     WORDS,
     hash_tokens,
     key,
     name_features,
     view,
+    view_mask,
 )
 
 __all__ = [
@@ -28,11 +30,13 @@ __all__ = [
     "HEADERS",
     "KEY_BITS",
     "PAIRS",
+    "RELATIONS",
     "VIEWS",
-    "VIEW_BITS",
+    "VIEWS_OF",
     "WORDS",
     "hash_tokens",
     "key",
     "name_features",
     "view",
+    "view_mask",
 ]

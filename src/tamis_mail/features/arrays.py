@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import hashing
-from tamis_mail.features.hashing import GRAMS, HEADERS, KEY_BITS, PAIRS, WORDS
-from tamis_mail.tokens import Tokens
+from tamis_mail.features.hashing import GRAMS, HEADERS, KEY_BITS, PAIRS, RELATIONS, WORDS
+from tamis_mail.tokens import VERSION, Tokens
 
 Numbers = NDArray[np.uint64]
 
@@ -33,25 +33,29 @@ class FeatureBatch:
         return len(self.starts) - 1
 
 
-def views(keys: Numbers) -> NDArray[np.intp]:
+def views(keys: Numbers, version: int = VERSION) -> NDArray[np.intp]:
     """Compute `hashing.view` of each key."""
-    return (keys & np.uint64((1 << hashing.VIEW_BITS) - 1)).astype(np.intp)
+    return (keys & np.uint64(hashing.view_mask(version))).astype(np.intp)
 
 
 def hash_tokens(messages: Sequence[Tokens]) -> FeatureBatch:
-    """The features of at most MAX_MESSAGES messages."""
+    """The features of at most MAX_MESSAGES messages, whose tokens are of one version."""
     if len(messages) >= MAX_MESSAGES:
         raise ValueError(f"a batch has at most {MAX_MESSAGES - 1} messages, not {len(messages)}")
     if not messages:
         return FeatureBatch(np.empty(0, np.uint64), np.zeros(1, np.intp))
-    keys = np.concatenate([_grams(messages), *_words(messages)])
+    versions = {tokens.version for tokens in messages}
+    if len(versions) > 1:
+        raise ValueError(f"a batch has tokens of one version, not of {sorted(versions)}")
+    bits = hashing.view_bits(*versions)
+    keys = np.concatenate([_grams(messages, bits), *_words(messages, bits)])
     keys.sort()
     distinct = keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
     boundaries = np.arange(len(messages) + 1, dtype=np.uint64) << np.uint64(KEY_BITS)
     return FeatureBatch(distinct & _KEY, np.searchsorted(distinct, boundaries))
 
 
-def _grams(messages: Sequence[Tokens]) -> Numbers:
+def _grams(messages: Sequence[Tokens], bits: int) -> Numbers:
     heads = [tokens.head for tokens in messages]
     text = b"".join((*heads, _ROOM))
     sizes = np.array([len(head) for head in heads], np.intp)
@@ -66,15 +70,16 @@ def _grams(messages: Sequence[Tokens]) -> Numbers:
     )
     places = np.flatnonzero((states & np.uint64(1)).astype(bool) & is_complete)
     return (
-        _numbers(states[places], GRAMS)
+        _numbers(states[places], GRAMS, bits)
         | np.searchsorted(ends, places, side="right").astype(np.uint64) << _OWNER
     )
 
 
-def _words(messages: Sequence[Tokens]) -> Iterator[Numbers]:
-    """Yield the features of headers, marks and words, which one pass finds, and of pairs."""
+def _words(messages: Sequence[Tokens], bits: int) -> Iterator[Numbers]:
+    """Yield the features of headers, relations, marks and words, which one pass finds, and of pairs."""
     count = len(messages)
     documents = [tokens.headers for tokens in messages]
+    documents += [tokens.relations for tokens in messages]
     documents += [tokens.marks for tokens in messages]
     documents += [tokens.words for tokens in messages]
     text = b"\n".join((b"", *documents, _ROOM))
@@ -85,22 +90,27 @@ def _words(messages: Sequence[Tokens]) -> Iterator[Numbers]:
     bounds = np.cumsum([len(document) + 1 for document in documents], dtype=np.intp)
     place = np.searchsorted(bounds, starts, side="left")
     owners = (place % count).astype(np.uint64) << _OWNER
-    first_mark, first_word = np.searchsorted(starts, bounds[[count - 1, 2 * count - 1]]).tolist()
+    ends_of_kinds = bounds[[count - 1, 2 * count - 1, 3 * count - 1]]
+    first_relation, first_mark, first_word = np.searchsorted(starts, ends_of_kinds).tolist()
     salts = np.full(len(starts), hashing.SALTS[WORDS], np.uint64)
-    salts[:first_mark] = hashing.SALTS[HEADERS]
+    salts[:first_relation] = hashing.SALTS[HEADERS]
+    salts[first_relation:first_mark] = hashing.SALTS[RELATIONS]
     states = _states(_blocks(text), starts, ends - starts, salts)
-    yield _numbers(states[:first_mark], HEADERS) | owners[:first_mark]
-    yield _numbers(states[first_mark:], WORDS) | owners[first_mark:]
+    for kind, part in (
+        (HEADERS, slice(first_relation)),
+        (RELATIONS, slice(first_relation, first_mark)),
+        (WORDS, slice(first_mark, None)),
+    ):
+        yield _numbers(states[part], kind, bits) | owners[part]
     states, owners, starts = states[first_word:], owners[first_word:], starts[first_word:]
-    lines = np.searchsorted(
-        np.flatnonzero(letters[bounds[2 * count - 1] :] == _BREAK) + bounds[2 * count - 1], starts
-    )
+    words_begin = ends_of_kinds[-1]
+    lines = np.searchsorted(np.flatnonzero(letters[words_begin:] == _BREAK) + words_begin, starts)
     for distance in range(1, hashing.PAIR_DISTANCE + 1):
         pairs = np.flatnonzero(lines[:-distance] == lines[distance:])
         pair_states = (states[pairs] ^ np.uint64(hashing.DISTANCE_SALTS[distance])) * _MULTIPLIER + states[
             pairs + distance
         ]
-        yield _numbers(pair_states, PAIRS) | owners[pairs]
+        yield _numbers(pair_states, PAIRS, bits) | owners[pairs]
 
 
 def _states(blocks: Numbers, starts: NDArray[np.intp], sizes: NDArray[np.intp], salts: Numbers) -> Numbers:
@@ -122,10 +132,10 @@ def _mix(blocks: Numbers, states: Numbers | np.uint64) -> Numbers:
     return product
 
 
-def _numbers(states: Numbers, view: int) -> Numbers:
+def _numbers(states: Numbers, view: int, bits: int) -> Numbers:
     numbers = (states ^ states >> np.uint64(29)) * _FINAL_MULTIPLIER
-    numbers >>= np.uint64(hashing.SHIFT)
-    numbers <<= np.uint64(hashing.VIEW_BITS)
+    numbers >>= np.uint64(64 - KEY_BITS + bits)
+    numbers <<= np.uint64(bits)
     numbers |= np.uint64(view)
     return numbers
 

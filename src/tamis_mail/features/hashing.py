@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from tamis_mail.tokens import Tokens
+from tamis_mail.tokens import VERSION, Tokens
 
-VIEWS = ("grams", "headers", "words", "pairs")
-GRAMS, HEADERS, WORDS, PAIRS = range(4)
-VIEW_BITS = 2
+VIEWS = ("grams", "headers", "words", "pairs", "relations")
+GRAMS, HEADERS, WORDS, PAIRS, RELATIONS = range(5)
+VIEWS_OF = {1: VIEWS[:4], 2: VIEWS}  # by version of the tokens
 KEY_BITS = 48
 
 GRAM_SIZE = 5  # bytes of a gram: experiments/0005-mail-views
@@ -17,7 +17,6 @@ MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
 FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
 SALTS = tuple(MULTIPLIER * (2 * kind + 1) & MASK for kind in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
-SHIFT = 64 - (KEY_BITS - VIEW_BITS)
 SPACE = 32  # bytes up to this one separate tokens
 _GAPS = bytes(max(code, SPACE) for code in range(256))
 BLOCK = 8  # bytes of a token that are mixed in at once
@@ -32,38 +31,57 @@ def hash_tokens(tokens: Tokens) -> set[int]:
     >>> len(numbers), max(numbers) < 2**48
     (9, True)
     """
-    numbers = {_number(state, GRAMS) for state in _grams(tokens.head)}
-    numbers.update(key(token, HEADERS) for token in set(_split(tokens.headers)))
-    numbers.update(key(token, WORDS) for token in set(_split(tokens.marks)))
+    bits = view_bits(tokens.version)
+    numbers = {_number(state, GRAMS, bits) for state in _grams(tokens.head)}
+    for document, kind in (
+        (tokens.headers, HEADERS),
+        (tokens.marks, WORDS),
+        (tokens.relations, RELATIONS),
+    ):
+        numbers.update(_number(_state(token, kind), kind, bits) for token in set(_split(document)))
     states = {word: _state(word, WORDS) for word in set(_split(tokens.words))}
-    numbers.update(_number(state, WORDS) for state in states.values())
+    numbers.update(_number(state, WORDS, bits) for state in states.values())
     numbers.update(
-        _pair(states[left], states[right], distance) for left, right, distance in _pairs(tokens.words)
+        _number(_pair(states[left], states[right], distance), PAIRS, bits)
+        for left, right, distance in _pairs(tokens.words)
     )
     return numbers
 
 
 def name_features(tokens: Tokens) -> dict[int, str]:
     """Compute the features of a message, each with a readable name."""
-    names = {_number(state, GRAMS): _readable(gram) for state, gram in _grams(tokens.head).items()}
+    version = tokens.version
+    bits = view_bits(version)
+    names = {_number(state, GRAMS, bits): _readable(gram) for state, gram in _grams(tokens.head).items()}
     # A hostile message repeats one token 100,000 times: each distinct token is hashed once.
-    names.update(_name_tokens(dict.fromkeys(_split(tokens.headers)), HEADERS))
-    names.update(_name_tokens(dict.fromkeys(_split(tokens.words) + _split(tokens.marks)), WORDS))
+    names.update(_name_tokens(dict.fromkeys(_split(tokens.headers)), HEADERS, version))
+    names.update(_name_tokens(dict.fromkeys(_split(tokens.words) + _split(tokens.marks)), WORDS, version))
+    names.update(_name_tokens(dict.fromkeys(_split(tokens.relations)), RELATIONS, version))
     for left, right, distance in _pairs(tokens.words):
         separator = " … " if distance > 1 else " "
         name = _readable(left) + separator + _readable(right)
-        names[_pair(_state(left, WORDS), _state(right, WORDS), distance)] = name
+        names[_number(_pair(_state(left, WORDS), _state(right, WORDS), distance), PAIRS, bits)] = name
     return names
 
 
-def key(token: bytes, kind: int) -> int:
-    """Compute the number of a token under a view."""
-    return _number(_state(token, kind), kind)
+def key(token: bytes, kind: int, version: int = VERSION) -> int:
+    """Compute the number of a token under a view, for a version of the tokens."""
+    return _number(_state(token, kind), kind, view_bits(version))
 
 
-def view(number: int) -> int:
-    """Return the view that a feature belongs to."""
-    return number & ((1 << VIEW_BITS) - 1)
+def view(number: int, version: int = VERSION) -> int:
+    """Return the view that a feature belongs to, for a version of the tokens."""
+    return number & view_mask(version)
+
+
+def view_bits(version: int) -> int:
+    """Return the number of the lowest bits of a feature that hold its view."""
+    return (len(VIEWS_OF[version]) - 1).bit_length()
+
+
+def view_mask(version: int) -> int:
+    """Return the mask of the bits of a feature that hold its view."""
+    return (1 << view_bits(version)) - 1
 
 
 def _split(document: bytes) -> list[bytes]:
@@ -87,8 +105,8 @@ def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
     return pairs
 
 
-def _name_tokens(tokens: Iterable[bytes], kind: int) -> dict[int, str]:
-    return {key(token, kind): _readable(token) for token in tokens}
+def _name_tokens(tokens: Iterable[bytes], kind: int, version: int) -> dict[int, str]:
+    return {key(token, kind, version): _readable(token) for token in tokens}
 
 
 def _readable(token: bytes) -> str:
@@ -106,9 +124,10 @@ def _state(token: bytes, view: int) -> int:
 
 
 def _pair(left: int, right: int, distance: int) -> int:
-    return _number(((left ^ DISTANCE_SALTS[distance]) * MULTIPLIER + right) & MASK, PAIRS)
+    """Return the hash state of a pair, given those of its words."""
+    return ((left ^ DISTANCE_SALTS[distance]) * MULTIPLIER + right) & MASK
 
 
-def _number(state: int, view: int) -> int:
+def _number(state: int, view: int, bits: int) -> int:
     state = (state ^ state >> 29) * FINAL_MULTIPLIER & MASK
-    return state >> SHIFT << VIEW_BITS | view
+    return state >> 64 - KEY_BITS + bits << bits | view

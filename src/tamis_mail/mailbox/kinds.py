@@ -4,7 +4,7 @@ Mail begins with a header field or a postmark. A text without any header is also
 Pictures, programs, databases, archives and binary data are not mail.
 """
 
-__all__ = ["HEAD", "describe_non_mail"]
+__all__ = ["HEAD", "begins_with_field", "describe_non_mail"]
 
 HEAD = 4096  # bytes that are examined
 
@@ -42,14 +42,14 @@ def describe_non_mail(head: bytes, *, is_delivered: bool = False) -> str | None:
             return description
     if head.startswith(*_TAR):
         return "an archive (tar)"
-    if is_delivered or _begins_with_field(head):
+    if is_delivered or begins_with_field(head):
         return None
     head = head[:HEAD]
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return "binary data" if controls > max(_FEW, _SHARE * len(head)) else None
 
 
-def _begins_with_field(head: bytes) -> bool:
+def begins_with_field(head: bytes) -> bool:
     """Whether a line before the first blank line is a postmark or a header field."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").replace(b"\r\n", b"\n")
     if head.lstrip(b">").startswith(b"From "):

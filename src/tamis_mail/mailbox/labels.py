@@ -1,24 +1,44 @@
-"""A tree of folders → the mailboxes in it whose names imply a label."""
+"""A tree of folders → the mailboxes in it whose names imply a label, and those whose names do not."""
 # pathlib would cost a cold process 8 ms.
-# ruff: noqa: PTH116
+# ruff: noqa: PTH116, PTH120
 
 import os
 
-from tamis_mail.mailbox import folders
+from tamis_mail.mailbox import folders, kinds, mbox
 from tamis_mail.mailbox.names import guess_label, is_neither
 from tamis_mail.mailbox.source import is_mbox_file
+from tamis_mail.mailbox.stream import File, Text
 
-__all__ = ["find_labelled_folders"]
+__all__ = ["find_labelled_folders", "survey_folders"]
+
+_EXAMINED = 100  # files of a folder without a label that are opened, to find out whether it holds mail
+_NOT_INCOMING = "its name says that it is not incoming mail"
+_UNKNOWN = "its name says neither spam nor ham"
 
 
-def find_labelled_folders(root: str | os.PathLike[str]) -> list[tuple[str, str]]:
+LabelledPaths = list[tuple[str, str]]  # paths of mailboxes and their labels
+PathsLeftOut = list[tuple[str, str]]  # paths of mailboxes without a label, and the reasons
+
+
+def find_labelled_folders(root: str | os.PathLike[str]) -> LabelledPaths:
     """Find the mailboxes in a tree, including its root, whose names imply a label: paths and labels.
 
     The root of a Maildir tree is the inbox, whatever its name. Sent, Drafts and Trash are skipped with all
     their subfolders. Everything below a plain folder with a label has that label.
     """
-    mailboxes: list[tuple[str, str]] = []
+    return _survey(root, is_complete=False)[0]
+
+
+def survey_folders(root: str | os.PathLike[str]) -> tuple[LabelledPaths, PathsLeftOut]:
+    """Find the mailboxes in a tree as `find_labelled_folders` does, and what it leaves out, with reasons."""
+    return _survey(root, is_complete=True)
+
+
+def _survey(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[LabelledPaths, PathsLeftOut]:
+    mailboxes: LabelledPaths = []
+    left_out: dict[str, str] = {}
     visited: set[tuple[int, int]] = set()
+    examined: dict[str, int] = {}  # files that were opened, by folder
     start = os.fspath(root)
     stack = [start]
     while stack:
@@ -30,8 +50,15 @@ def find_labelled_folders(root: str | os.PathLike[str]) -> list[tuple[str, str]]
         except NotADirectoryError:
             if label and is_mbox_file(path):
                 mailboxes.append((path, label))
+            elif not label and is_complete:
+                folder = path if path == start else os.path.dirname(path)
+                examined[folder] = examined.get(folder, 0) + 1
+                if examined[folder] <= _EXAMINED and (mailbox := _find_mailbox(path, folder)):
+                    left_out.setdefault(mailbox, _reason(mailbox))
             continue
-        except OSError:
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                left_out[path] = f"it cannot be read ({error.strerror})"
             continue
         if (status.st_dev, status.st_ino) in visited:
             continue
@@ -42,13 +69,38 @@ def find_labelled_folders(root: str | os.PathLike[str]) -> list[tuple[str, str]]
                 label = label or "ham"
             if label:
                 mailboxes.append((path, label))
+            else:
+                left_out[path] = _reason(path)
             entries = [e for e in entries if e.name not in ("cur", "new", "tmp") and folders.is_folder(e)]
         elif label and (path != start or kind == "mh"):
             mailboxes.append((path, label))
             continue
         else:
             entries = [e for e in entries if not e.name.startswith(".")]
-        stack += [entry.path for entry in entries if not is_neither(entry.path)]
+        for entry in entries:
+            if not is_neither(entry.path):
+                stack.append(entry.path)
+            elif is_complete and (folders.is_folder(entry) or is_mbox_file(entry.path)):
+                left_out[entry.path] = _NOT_INCOMING
     if not mailboxes and visited and (label := guess_label(start)):
         mailboxes.append((start, label))
-    return sorted(mailboxes)
+        left_out.pop(start, None)
+    return sorted(mailboxes), sorted(left_out.items())
+
+
+def _reason(path: str) -> str:
+    if guess_label(path):
+        return "folders in it have labels of their own"
+    return _NOT_INCOMING if is_neither(path) else _UNKNOWN
+
+
+def _find_mailbox(path: str, folder: str) -> str | None:
+    """Return the mailbox that a file without a label belongs to: itself if it is an mbox, or its folder."""
+    try:
+        with File(path) as file:
+            head = Text(file).peek(kinds.HEAD)
+    except (OSError, ValueError):  # a ValueError: a damaged compressed file
+        return None
+    if mbox.is_mbox(head):
+        return path
+    return folder if kinds.begins_with_field(head) else None

@@ -6,16 +6,19 @@ is left unclosed. No tree is built: a short stack of marks records the elements 
 
 import re
 from functools import cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 from tamis_mail.message.entities import decode_entities
 from tamis_mail.message.styles import WHITE, Colour, effect_of, is_same_colour
 from tamis_mail.message.values import Page
 
+EDITION: Final = 2  # the newest way of reading a page; `tokens` keeps the older ones for older stores
 TAGS: Final = 50_000  # tags that are interpreted; later ones are removed and their text is kept
 LINKS: Final = 500
 ADDRESS: Final = 2000  # characters of an address
 _LONGEST: Final = 1 << 21  # characters of a page
+_REST: Final = 60_000  # characters after the last interpreted tag that are read as text
 _MARKS: Final = 30  # elements within each other that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
@@ -58,6 +61,7 @@ class _Patterns(NamedTuple):
     data: re.Pattern[str]
     split: re.Pattern[str]
     attribute: re.Pattern[str]
+    address: re.Pattern[str]
     host: re.Pattern[str]
 
 
@@ -72,6 +76,12 @@ def _patterns() -> _Patterns:
         re.compile(r"<(?<=[A-Za-z]<)(?:([a-zA-Z]{1,12})[^<>]{0,100}></\1>)(?=[A-Za-z])"),
         re.compile(
             r"""(?<![a-zA-Z:_-])([a-zA-Z:_-]++)\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s"'>]++))""", re.ASCII
+        ),
+        # It always matches once it has reached the value, so that no value is read again.
+        re.compile(
+            r"<(a|area|form|frame|iframe|img|input)(?=[\s/])[^<>]{0,2000}?"
+            r"[\s\"'/](href|action|src)\s*+=\s*+(?:\"([^\"]*+)|'([^']*+)|([^\s\"'>]*+))",
+            re.IGNORECASE | re.ASCII,
         ),
         re.compile(
             r"(?:https?://)?(?:[^\s/@<>]{0,100}@)?((?:[a-z0-9_-]{1,63}\.){1,10}[a-z]{2,20})(?=[/:?#\s]|$)",
@@ -90,8 +100,10 @@ def _actions() -> dict[str, int]:
     return actions | dict.fromkeys(_POINTS, _POINTS_AT) | {"/a": _POINTS_AT}
 
 
-def read_html(text: str, tags: int = TAGS) -> Page:
+def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     """Read a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
+
+    Edition 1 does not read the links of that rest.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
@@ -99,7 +111,7 @@ def read_html(text: str, tags: int = TAGS) -> Page:
     >>> page.visible, page.hidden, page.links, page.tricks
     ('viagra here', 'ham', ('http://x.example/',), ('hidden-text', 'split-words'))
     """
-    reader = _PageReader()
+    reader = _PageReader(edition)
     patterns = _patterns()
     text = text[:_LONGEST].replace("\n", " ").replace("\0", "")
     if "data:" in text:
@@ -116,7 +128,8 @@ def read_html(text: str, tags: int = TAGS) -> Page:
 class _PageReader:
     """The state of a page while it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, edition: int) -> None:
+        self.edition = edition
         self.visible: list[str] = []
         self.hidden: list[str] = [""]
         self.links: list[str] = []
@@ -173,7 +186,7 @@ class _PageReader:
         rest = pieces[-1]
         if len(pieces) > 4 * tags:
             self.tricks.add("many-tags")
-            pieces[-1] = patterns.tag.sub(" ", rest)
+            pieces[-1] = patterns.tag.sub(" ", rest if self.edition == 1 else rest[:_REST])
         out, marks = self.visible, self.marks
         out.append(pieces[0])
         for name, attributes, end_sign, after in zip(
@@ -206,6 +219,8 @@ class _PageReader:
                 out.append(after)
                 if out is self.hidden and not after.isspace():
                     self.note_hidden()
+        if len(pieces) > 4 * tags and self.edition > 1:
+            self.point_all(rest)
         return self.finish()
 
     def follow(self, name: str) -> None:
@@ -275,12 +290,22 @@ class _PageReader:
         for match in _patterns().attribute.finditer(attributes):
             if match[1].lower() == attribute:
                 address = _clean(match[2] or match[3] or match[4] or "")
-                places = self.images if name in ("img", "input") else self.links
-                if address and len(places) < LINKS:
-                    places.append(address)
+                self.record(name, address)
                 if name == "a":
                     self.link = (address, len(self.visible))
                 break
+
+    def point_all(self, text: str) -> None:
+        """Record the addresses of all tags of a text."""
+        for match in islice(_patterns().address.finditer(text), 4 * LINKS):
+            name = match[1].lower()
+            if match[2].lower() == _POINTS[name]:
+                self.record(name, _clean(match[3] or match[4] or match[5] or ""))
+
+    def record(self, name: str, address: str) -> None:
+        places = self.images if name in ("img", "input") else self.links
+        if address and len(places) < LINKS:
+            places.append(address)
 
     def finish(self) -> Page:
         visible, has_hidden_letters = decode_entities("".join(self.visible))

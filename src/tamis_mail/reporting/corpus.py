@@ -15,6 +15,7 @@ from tamis_mail.features.arrays import views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.sieve.executor import Executor, batches
+from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.arrays import log_odds, scores
 from tamis_mail.verdict.rule import Rule, sides
 
@@ -41,6 +42,7 @@ class Corpus:
     digests: tuple[bytes, ...]
     again: int  # duplicates under the same label
     disputed: int  # messages that are among spam and among ham
+    token_version: int
 
     def __len__(self) -> int:
         return len(self.is_spam)
@@ -84,7 +86,7 @@ class Corpus:
         self, messages: Numbers, weight: NDArray[np.float64], counts: NDArray[np.float64], rule: Rule
     ) -> NDArray[np.float64]:
         ids, owners = self._occurrences(messages)
-        kinds = views(self.keys)
+        kinds = views(self.keys, self.token_version)
         spam, ham = sides(labels_of(weight), SPAM, [HAM], 1, rule.guessed)
         return scores(
             kinds[ids], ids.astype(np.intp), owners, len(messages), kinds, counts.T, rule, spam, ham
@@ -120,6 +122,7 @@ def labels_of(weight: NDArray[np.float64]) -> list[Label]:
 def read(
     messages: LabelledMessages,
     *,
+    token_version: int = VERSION,
     processes: int | None = None,
     seen: Callable[[RawMessage], None] = lambda _: None,
 ) -> Corpus:
@@ -136,7 +139,9 @@ def read(
     features: list[NDArray[np.uint64]] = []
     executor = Executor()
     chosen, work = executor.prepare(read_raw(), processes)
-    for names, found in work("digest_messages", ((part,) for part in batches(chosen, _JOB, _BYTES))):
+    for names, found in work(
+        "digest_messages", ((part, token_version) for part in batches(chosen, _JOB, _BYTES))
+    ):
         digests += names
         features += found
     executor.close()
@@ -158,4 +163,5 @@ def read(
         tuple(digests[place] for place in places),
         len(digests) - quarrel - len(places),
         quarrel,
+        token_version,
     )

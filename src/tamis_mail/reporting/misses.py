@@ -59,11 +59,14 @@ def misses(
             for number in in_fold:
                 keys, rows = corpus.features_of(number)
                 counts = dict(zip(keys.tolist(), counts_of_all[rows].tolist(), strict=True))
-                read = tokens.read(parse(canonical(raw_messages[number].raw)))
+                message = parse(canonical(raw_messages[number].raw))
+                read = tokens.read(message, corpus.token_version)
                 verdict = judge(counts, labels, study.rule, 1, lambda read=read: features.name_features(read))  # type: ignore[misc]
                 verdicts[number] = raw_messages[number], verdict
     return [
-        _miss(*verdicts[number], bool(corpus.is_spam[number])) for number in numbers if number in verdicts
+        _miss(*verdicts[number], bool(corpus.is_spam[number]), corpus.token_version)
+        for number in numbers
+        if number in verdicts
     ]
 
 
@@ -94,9 +97,9 @@ def _read_again(
     return raw_messages
 
 
-def _miss(message: RawMessage, verdict: Verdict, is_spam: bool) -> Miss:
+def _miss(message: RawMessage, verdict: Verdict, is_spam: bool, token_version: int) -> Miss:
     evidence = verdict.evidence
-    views = dict.fromkeys(features.VIEWS, 0.0)
+    views = dict.fromkeys(features.VIEWS_OF[token_version], 0.0)
     for one in evidence:
         views[one.view] += one.contribution
     readable = [one for one in evidence if is_readable(one) and one.contribution]

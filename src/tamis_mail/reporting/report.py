@@ -95,7 +95,7 @@ class Report:
                 "unused": study.unused,
             },
             "measures": {**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy},
-            "rule": asdict(study.rule),
+            "rule": study.rule.as_dict(),
             "smoothings": [
                 {"prior": prior, "scale": scale, "log_loss": loss} for prior, scale, loss in study.tried
             ],

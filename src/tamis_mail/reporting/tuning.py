@@ -19,7 +19,7 @@ from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.measures import Measures, log_losses, measure, probabilities
 from tamis_mail.reporting.study import shuffle_stratified
 from tamis_mail.verdict.arrays import log_odds
-from tamis_mail.verdict.rule import RULE, Rule
+from tamis_mail.verdict.rule import RULES, Rule
 
 __all__ = ["Fit", "Tuning", "fit", "tune", "with_thresholds"]
 
@@ -64,8 +64,10 @@ class Tuning:
         return self.gain > self.chance
 
 
-def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0) -> Tuning:
+def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0) -> Tuning:
     """Fit the scales to a corpus, and check by folds whether that helps."""
+    default = RULES[corpus.token_version]
+    before = before or default
     spams = int(corpus.is_spam.sum())
     if min(spams, len(corpus) - spams) < _LEAST:
         raise ValueError(
@@ -73,7 +75,7 @@ def tune(corpus: Corpus, before: Rule = RULE, seed: int = 0) -> Tuning:
             f"{_LEAST} of each to tune by: name more mail"
         )
     scores = corpus.leave_one_out(before)
-    centre = np.array([view.scale for view in RULE.views])
+    centre = np.array([view.scale for view in default.views])
     posterior = fit(scores, corpus.is_spam, centre)
     held_out = np.empty(len(corpus))
     for part in np.array_split(shuffle_stratified(corpus.is_spam, seed), _FOLDS):

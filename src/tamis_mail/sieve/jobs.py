@@ -40,11 +40,15 @@ class CountedMessages:
 
 
 def count_and_pack(
-    messages: Sequence[bytes], changes: Sequence[Change], labels: int, are_added: Sequence[bool]
+    messages: Sequence[bytes],
+    changes: Sequence[Change],
+    labels: int,
+    token_version: int,
+    are_added: Sequence[bool],
 ) -> CountedMessages:
     """Sum the changes of counts of messages in canonical form, and pack the features of those to be added."""
     dates: list[int | None] = []
-    features = extract_features(messages, dates)
+    features = extract_features(messages, token_version, dates)
     added = [keys for keys, is_added in zip(features, are_added, strict=True) if is_added]
     bundles = [Bundle.of(added[begin:end]) for begin, end in divide([len(keys) for keys in added])]
     if len(bundles) == 1 and len(added) == len(features) and len(set(changes)) == 1:
@@ -57,9 +61,11 @@ def count_and_pack(
     return CountedMessages(table, [(len(bundle), _pack(bundle)) for bundle in bundles], added_dates)
 
 
-def count(messages: Sequence[bytes], changes: Sequence[Change], labels: int) -> CountTable:
+def count(
+    messages: Sequence[bytes], changes: Sequence[Change], labels: int, token_version: int
+) -> CountTable:
     """Sum the changes of counts of messages in canonical form."""
-    return CountTable.of_messages(extract_features(messages), changes, labels)
+    return CountTable.of_messages(extract_features(messages, token_version), changes, labels)
 
 
 def _pack(bundle: Bundle) -> bytes | None:
@@ -68,8 +74,8 @@ def _pack(bundle: Bundle) -> bytes | None:
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
-    features = extract_features([canonical(raw) for raw in messages])
     with Store(path, readonly=True) as store, store.snapshot():
+        features = extract_features([canonical(raw) for raw in messages], store.token_version())
         return judge_features(features, store)
 
 
@@ -87,14 +93,16 @@ def judge_features(
     return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.message_weight())
 
 
-def digest_messages(messages: Sequence[bytes]) -> tuple[list[bytes], list[arrays.Numbers]]:
+def digest_messages(
+    messages: Sequence[bytes], token_version: int
+) -> tuple[list[bytes], list[arrays.Numbers]]:
     """Return the digest and the features of each message."""
     plain = [canonical(raw) for raw in messages]
-    return [digest(raw) for raw in plain], extract_features(plain)
+    return [digest(raw) for raw in plain], extract_features(plain, token_version)
 
 
 def extract_features(
-    messages: Sequence[bytes], dates: list[int | None] | None = None
+    messages: Sequence[bytes], token_version: int, dates: list[int | None] | None = None
 ) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form, and append its date to `dates`, if given."""
     features: list[arrays.Numbers] = []
@@ -102,6 +110,6 @@ def extract_features(
         parsed = [parse(raw) for raw in messages[start : start + _FEATURE_BATCH]]
         if dates is not None:
             dates += [read_date(message.headers) for message in parsed]
-        batch = arrays.hash_tokens([tokens.read(message) for message in parsed])
+        batch = arrays.hash_tokens([tokens.read(message, token_version) for message in parsed])
         features += np.split(batch.keys, batch.starts[1:-1])
     return features

@@ -34,7 +34,7 @@ def prune(
     max_weight = bound / sum(abs(rule.views[kind].scale) for kind in (WORDS, PAIRS))
 
     def select_negligible(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
-        kinds = views(table.keys)
+        kinds = views(table.keys, rule.token_version)
         is_negligible: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (
             table.counts.sum(axis=1) <= message_weight
         )

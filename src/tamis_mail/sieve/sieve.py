@@ -74,9 +74,10 @@ class Sieve:
 
     def sort(self, raw: bytes) -> Verdict:
         """Judge a message."""
-        read = tokens.read(parse(canonical(raw)))
+        message = parse(canonical(raw))
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
+            read = tokens.read(message, self.store.token_version())
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
             counts = self.store.counts(features.hash_tokens(read))
         return judge(counts, labels, rule, message_weight, lambda: features.name_features(read))
@@ -189,8 +190,9 @@ class Sieve:
             candidates = [
                 plain for plain, old in entries.items() if old is None or old.label in GUESSED_LABELS
             ]
+            version = self.store.token_version()
             jobs = (
-                (candidates[start : start + JOB_MESSAGES],)
+                (candidates[start : start + JOB_MESSAGES], version)
                 for start in range(0, len(candidates), JOB_MESSAGES)
             )
             features = [

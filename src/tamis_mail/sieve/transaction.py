@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tamis_mail import tokens
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.sieve.executor import RunJobs
@@ -48,6 +47,7 @@ class Transaction:
         self._writer = writer
         self._source = source
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
+        self._token_version = store.token_version()
         self._now = int(time.time())
         self._work: list[Item] = []  # to be counted
         self._bytes = 0  # of the messages that wait to be counted
@@ -68,9 +68,7 @@ class Transaction:
             self._subtract(plain, old)
         self._add(
             plain,
-            Entry(
-                name, label, self._message_weight, 0, tokens.VERSION, self._prunings, self._source, self._now
-            ),
+            self._entry(name, label, self._message_weight, 0),
         )
         return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
 
@@ -83,7 +81,7 @@ class Transaction:
             return Receipt("unknown", None, None, name)
         if self._store.find_entry(name) is not None:
             return Receipt("known", entry.label, entry.label, name)
-        self._add(plain, replace(entry, token_version=tokens.VERSION, prunings=self._prunings))
+        self._add(plain, replace(entry, token_version=self._token_version, prunings=self._prunings))
         return Receipt("learned", entry.label, None, name)
 
     def guess(self, plain: bytes, spam_units: int) -> None:
@@ -92,10 +90,7 @@ class Transaction:
         likelier = int(weights[0] < weights[1])
         label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
         name = digest(plain)
-        self._add(
-            plain,
-            Entry(name, label, weight, other_weight, tokens.VERSION, self._prunings, self._source, self._now),
-        )
+        self._add(plain, self._entry(name, label, weight, other_weight))
 
     def forget(self, raw: bytes) -> Receipt:
         """Record that a message is forgotten."""
@@ -106,6 +101,18 @@ class Transaction:
             return Receipt("unknown", None, None, name)
         self._subtract(plain, old)
         return Receipt("forgotten", None, old.label, name)
+
+    def _entry(self, name: bytes, label: str, weight: int, other_weight: int) -> Entry:
+        return Entry(
+            name,
+            label,
+            weight,
+            other_weight,
+            self._token_version,
+            self._prunings,
+            self._source,
+            self._now,
+        )
 
     def forget_digest(self, name: bytes) -> Receipt:
         """Record that a message, known by its digest, is forgotten."""
@@ -162,10 +169,10 @@ class Transaction:
         self._writer.remove(old.digest)
 
     def _refuse_other_tokens(self, old: Entry) -> None:
-        if old.token_version != tokens.VERSION:
+        if old.token_version != self._token_version:
             raise StoreError(
-                f"the store {self._store.path} knows this message by tokens of version {old.token_version}, "
-                f"which this tamis, of version {tokens.VERSION}, cannot subtract: "
+                f"the store {self._store.path} knows this message by tokens of version {old.token_version} "
+                f"and counts tokens of version {self._token_version}, so it cannot be subtracted: "
                 "learn your mail into a new store"
             )
 
@@ -185,7 +192,7 @@ class Transaction:
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
 
-        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int, list[bool]]]":
+        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int, int, list[bool]]]":
             for receipt in steps:
                 receipts.append(receipt)
                 if len(self._work) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
@@ -193,10 +200,15 @@ class Transaction:
             while self._work:
                 yield self._counting_job(digests)
 
-        def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int]]":
+        def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int, int]]":
             while self._pruned:
                 part = self._take(self._pruned)
-                yield [plain for _, plain, _ in part], [change for *_, change in part], self._writer.n_labels
+                yield (
+                    [plain for _, plain, _ in part],
+                    [change for *_, change in part],
+                    self._writer.n_labels,
+                    self._token_version,
+                )
 
         added: list[CountTable] = []
         for counted in run_jobs("count_and_pack", jobs()):
@@ -216,7 +228,7 @@ class Transaction:
 
     def _counting_job(
         self, digests: deque[list[bytes]]
-    ) -> "tuple[list[bytes], list[Change], int, list[bool]]":
+    ) -> "tuple[list[bytes], list[Change], int, int, list[bool]]":
         part = self._take(self._work)
         self._bytes = 0
         digests.append([name for name, _, _ in part if name is not None])
@@ -224,6 +236,7 @@ class Transaction:
             [plain for _, plain, _ in part],
             [change for *_, change in part],
             self._writer.n_labels,
+            self._token_version,
             [name is not None for name, _, _ in part],
         )
 

@@ -60,7 +60,7 @@ class ImportSummary:
 
 def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
     """Import the output of `bogoutil -d wordlist.db`: lines of a token, spam count, ham count and date."""
-    buffer = _CountBuffer()
+    buffer, version = _CountBuffer(), store.token_version()
     total: tuple[int, int] | None = None
     tokens = matched = malformed = 0
     digest = hashlib.sha256()
@@ -73,7 +73,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
             total = int(match[2]), int(match[3])
         elif not match[1].startswith(b"."):
             tokens += 1
-            feature = bogofilter_feature(match[1])
+            feature = bogofilter_feature(match[1], version)
             if feature is not None:
                 matched += 1
                 buffer.add(feature, int(match[2]), int(match[3]))
@@ -81,7 +81,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
         raise StoreError(
             f"there is no .MSG_COUNT among {tokens} tokens: give all that `bogoutil -d wordlist.db` writes"
         )
-    features = _add_counts(store, "bogofilter", digest.hexdigest(), total, buffer.table())
+    features = _add_counts(store, version, "bogofilter", digest.hexdigest(), total, buffer.table())
     return ImportSummary(*total, tokens, matched, features, malformed)
 
 
@@ -128,7 +128,7 @@ class _CountBuffer:
         return self._table
 
 
-def bogofilter_feature(token: bytes) -> int | None:
+def bogofilter_feature(token: bytes, version: int = VERSION) -> int | None:
     """Return the feature that is equivalent to a token of bogofilter, or None.
 
     Tokens after `head:` and `mime:` have no equivalent, because their field is unknown.
@@ -153,7 +153,7 @@ def bogofilter_feature(token: bytes) -> int | None:
         )
     elif prefix == "rcvd" and (_HOST.fullmatch(value) or _NUMBERS.fullmatch(value)):
         name = f"received:{value}"
-    return key(name.encode(), kind) if name else None
+    return key(name.encode(), kind, version) if name else None
 
 
 def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes]) -> ImportSummary:
@@ -189,14 +189,15 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
         )
     total = totals[b"num_spam"], totals[b"num_nonspam"]
     features: dict[int, int] = {}
+    version = store.token_version()
     for word in words:
         for name, token in _spamassassin_tokens(word.lower()):
             if token in token_counts:
-                features[key(name, WORDS)] = token
+                features[key(name, WORDS, version)] = token
     buffer = _CountBuffer()
     for feature, token in features.items():
         buffer.add(feature, token_counts[token] >> _COUNT_BITS, token_counts[token] & (1 << _COUNT_BITS) - 1)
-    number = _add_counts(store, "spamassassin", digest.hexdigest(), total, buffer.table())
+    number = _add_counts(store, version, "spamassassin", digest.hexdigest(), total, buffer.table())
     return ImportSummary(*total, len(token_counts), len(set(features.values())), number, malformed)
 
 
@@ -211,13 +212,15 @@ def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
     ]
 
 
-def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], totals: CountTable) -> int:
+def _add_counts(
+    store: Store, version: int, name: str, digest: str, total: tuple[int, int], totals: CountTable
+) -> int:
     """Add counts, at most one per message, because several tokens may have become one feature."""
     with store.transaction() as writer:
-        if versions(store) not in ([], [VERSION]):
+        if versions(store) not in ([], [version]):  # another process may have learned the first mail
             raise StoreError(
                 f"the store {store.path} counts tokens of version {versions(store)}, "
-                f"and these would be of version {VERSION}: import into a new store"
+                f"and these would be of version {version}: import into a new store"
             )
         setting = f"imported {digest}"
         if store.setting(setting) is not None:
@@ -238,5 +241,5 @@ def _add_counts(store: Store, name: str, digest: str, total: tuple[int, int], to
         for label, messages in zip(LABELS, total, strict=True):
             writer.add_imported(label, messages * message_weight)
         writer.write_setting(setting, name)
-        writer.write_setting("tokens", VERSION)
+        writer.write_setting("tokens", version)
     return len(table.keys)

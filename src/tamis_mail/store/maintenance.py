@@ -597,9 +597,9 @@ def compare_features(store: Store) -> list[str]:
 
 
 def _has_all_features(store: Store) -> bool:
-    """Whether the counts are the sum of the stored features: nothing is imported, pruned or not stored."""
-    (missing,) = store.connection.execute(
-        "SELECT count(*) FROM journal "
-        "WHERE digest NOT IN (SELECT digest FROM message WHERE bundle IS NOT NULL)"
+    """Whether counts should be the sum of the stored features: nothing is imported, pruned or not stored."""
+    messages, missing = store.connection.execute(
+        "SELECT count(*), total(bundle IS NULL) FROM journal LEFT JOIN message USING (digest)"
     ).fetchone()
-    return not missing and not store.prunings() and not any(label.lent for label in store.labels())
+    is_changed = store.prunings() or any(label.lent for label in store.labels())
+    return bool(messages and not missing and not is_changed)

@@ -37,6 +37,7 @@ from tamis_mail.store.database import (
     snapshot,
     transaction,
 )
+from tamis_mail.tokens import VERSION, VERSIONS
 
 if TYPE_CHECKING:
     from tamis.stats import Tally
@@ -121,6 +122,23 @@ class Store:
     def message_weight(self) -> int:
         """Return the weight of a message that is learned now under a label that is not guessed."""
         return 1 << self.integer_setting("epoch")  # the number of decays
+
+    def token_version(self) -> int:
+        """Return the version of the tokens that are counted here; a store without counts has the newest."""
+        version: object = self.integer_setting("tokens")  # of imported counts
+        if not version:
+            with self._lock, explain_errors(self.path):
+                row = self._connection.execute("SELECT version FROM journal LIMIT 1").fetchone()
+            version = VERSION if row is None else row[0]
+        if fault := find_row_fault("journal", {"version": version}):
+            raise self._damage_error(fault)
+        if version not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
+            raise StoreError(
+                f"the store {self.path} counts tokens of version {version}, and this tamis knows {known}: "
+                f"use a tamis that knows tokens of version {version}"
+            )
+        return version
 
     def prunings(self) -> int:
         """Return how often the store has been pruned."""

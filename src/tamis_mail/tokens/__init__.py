@@ -1,4 +1,4 @@
-"""a message → its tokens, as bytes, in four documents.
+"""a message → its tokens, as bytes, in five documents.
 
 - `head`: the first bytes of the header block, cleaned; its n-grams are a view of their own, which needs no
   parsing.
@@ -7,20 +7,23 @@
 - `words`: the words of the body in order, one line per paragraph-like piece, so that neighbours can be
   paired.
 - `marks`: other properties of the body: hosts, file names, the shape of the MIME tree, hidden words, tricks.
+- `relations`: whether the parts of a message agree: `links:other-domain`, `dkim:own-domain`.
 
 Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
-store counts these tokens, so VERSION changes whenever the tokens of any message change; `tests/mail/tokens`
-keeps golden files.
+store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
+with an older version keeps it. `tests/mail/tokens` keeps golden files of every version. Version 1 has no
+relations, and reads the pages of a message in another way (`body`).
 """
 
 from dataclasses import dataclass
 
 from tamis_mail.message import Message
-from tamis_mail.tokens import body, head, headers
+from tamis_mail.tokens import body, head, headers, relations
 
-__all__ = ["VERSION", "Tokens", "read"]
+__all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
 
-VERSION = 1
+VERSIONS = (1, 2)
+VERSION = VERSIONS[-1]  # of new stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,12 @@ class Tokens:
     headers: bytes
     words: bytes
     marks: bytes
+    relations: bytes = b""
+    version: int = VERSION
 
 
-def read(message: Message) -> Tokens:
-    """Compute the tokens of a message.
+def read(message: Message, version: int = VERSION) -> Tokens:
+    """Compute the tokens of a message, as a version defines them.
 
     >>> from tamis_mail.message import parse
     >>> tokens = read(parse(b"Subject: Cheap watches!!\\n\\nBuy at http://shop.example/watch now"))
@@ -43,10 +48,14 @@ def read(message: Message) -> Tokens:
     >>> tokens.headers.split()[:3]
     [b'subject:cheap', b'subject:watches!!', b'subject:!!']
     """
-    words, marks = body.read(message)
+    if version not in VERSIONS:
+        raise ValueError(f"version is {version}, expected one of {', '.join(map(str, VERSIONS))}")
+    content = body.read(message, version)
     return Tokens(
         head.read(message.raw),
         headers.read(message.headers).encode("utf-8", "replace"),
-        words,
-        marks.encode("utf-8", "replace"),
+        content.words,
+        content.marks.encode("utf-8", "replace"),
+        relations.read(message, content).encode("utf-8", "replace") if version > 1 else b"",
+        version,
     )

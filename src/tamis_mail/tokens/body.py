@@ -1,20 +1,25 @@
-"""the parts of a message → its words in order, and marks: hosts, files, shape, hidden words and tricks."""
+"""the parts of a message → its words in order, and marks: hosts, files, shape, hidden words and tricks.
+
+Version 1 interprets pages differently (`message.html`), up to a smaller bound, and reads the links of their
+beginning only.
+"""
 
 import re
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tamis_mail.message import Message, Page, Part, fold_text, read_html
 from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, split
 
-__all__ = ["read"]
+__all__ = ["Body", "read"]
 
 _TEXT = (
     12_000  # characters of a message whose words are read: more add little information and enlarge the store
 )
 _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and tags take time
-_PAGE = 60_000  # characters of a page that are read
+_PAGES = {1: 60_000, 2: 240_000}  # characters of a page that are read, by version
 _HIDDEN = 200  # hidden words that are read
-_LINKS = 60
+_LINKS = {1: 60, 2: 120}  # links of a part that are read, by version
 _LONG = 300  # characters of a link that are read
 _PARTS = 40
 
@@ -25,8 +30,21 @@ _PATH_WORD = re.compile(r"[a-z]{3,30}")
 _NAME_WORD = re.compile(r"[^\W_]{2,40}")
 
 
-def read(message: Message) -> tuple[bytes, str]:
-    """Return the words of all parts, because mail programs differ in which they show, and the marks."""
+@dataclass(slots=True)
+class Body:
+    """The words and the marks of all parts, and the addresses that the parts refer to."""
+
+    words: bytes = b""
+    marks: str = ""
+    links: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    hidden: int = 0
+    """Characters of hidden text."""
+
+
+def read(message: Message, version: int) -> Body:
+    """Read all parts, because mail programs differ in which they show."""
+    body = Body()
     marks = [f"shape:{message.shape[:100]}", f"size~{len(message.raw).bit_length()}"]
     marks += [f"fault~{fault}" for fault in message.faults]
     documents: list[bytes] = []
@@ -38,27 +56,32 @@ def read(message: Message) -> tuple[bytes, str]:
         if part.name:
             marks += _file(part)
         if part.text and room > 0:
-            text, text_marks = _text(part)
+            text, text_marks = _text(part, body, version)
             marks += text_marks
             documents.append(separate_words(text[:room]))
             room -= len(text)
-    return b"\n".join(documents).strip(), "\0".join(marks).replace(" ", "_").replace("\0", " ")
+    body.words = b"\n".join(documents).strip()
+    body.marks = "\0".join(marks).replace(" ", "_").replace("\0", " ")
+    return body
 
 
-def _text(part: Part) -> tuple[str, list[str]]:
-    """Return the folded text of a part, and its marks."""
+def _text(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
+    """Return the folded text of a part, and its marks; add its links and images to the body."""
     links: tuple[str, ...] = ()
     marks: list[str] = []
     text = part.text[:_TEXT]
     if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
-        page = read_html(part.text[:_PAGE], _TAGS)
+        page = read_html(part.text[: _PAGES[version]], _TAGS, version)
         text, links = page.visible[:_TEXT], page.links
-        marks = _page(page)
+        marks = _page(page, version)
+        body.images += page.images
+        body.hidden += len(page.hidden)
     folded, tricks = fold_text(text)
     marks += [f"trick~{trick}" for trick in tricks]
     if "http" in folded or "www." in folded:
         links += tuple(_LINK.findall(folded))
-    for link in list(dict.fromkeys(links))[:_LINKS]:
+    body.links += links
+    for link in list(dict.fromkeys(links))[: _LINKS[version]]:
         marks += _link(link[:_LONG].lower())
     if "@" in folded:
         marks += [
@@ -67,11 +90,11 @@ def _text(part: Part) -> tuple[str, list[str]]:
     return folded, marks
 
 
-def _page(page: Page) -> list[str]:
+def _page(page: Page, version: int) -> list[str]:
     marks = [f"trick~{trick}" for trick in page.tricks]
     marks.append(f"images~{len(page.images).bit_length()}")
     marks.append(f"links~{len(page.links).bit_length()}")
-    for image in page.images[:_LINKS]:
+    for image in page.images[: _LINKS[version]]:
         marks += [f"image:{mark}" for mark in _link(image[:_LONG].lower())[:4]]
     if page.hidden:
         folded, _ = fold_text(page.hidden[:5000])

@@ -12,7 +12,7 @@ from functools import lru_cache
 from tamis_mail.message import fold_text
 from tamis_mail.tokens.words import LONGEST, hosts, networks, split
 
-__all__ = ["read"]
+__all__ = ["find_addresses", "read", "remove_addresses"]
 
 _FIELDS = 200  # fields of a message that are read
 _WORDS = 40  # words of a field that are read
@@ -133,17 +133,31 @@ def _field(name: str, value: str) -> str:
 def _address(name: str, value: str, tokens: list[str]) -> None:
     value = value.lower() if value.isascii() else fold_text(value)[0]
     value = value[:_LONG]
-    addresses = [value[start:end] for start, end in _addresses(value)]
+    addresses = find_addresses(value)
     if len(addresses) != 1:
         tokens.append(f"{name}~{len(addresses).bit_length()}")
     for address in addresses[:_ADDRESSES]:
         tokens.append(f"{name}:{address}")
         tokens += [f"{name}:@{host}" for host in hosts(address.rpartition("@")[2])]
-    words = _NAME_WORD.findall(_remove_addresses(value[:1000]))
+    words = _NAME_WORD.findall(remove_addresses(value[:1000]))
     tokens += [f"{name}:{word}" for word in words[:_WORDS]]
 
 
-def _addresses(value: str) -> list[tuple[int, int]]:
+def find_addresses(value: str) -> list[str]:
+    """Return the addresses in a value."""
+    return [value[start:end] for start, end in _places(value)]
+
+
+def remove_addresses(value: str) -> str:
+    """Return a value with a space in place of each address."""
+    pieces, last = [], 0
+    for start, end in _places(value):
+        pieces.append(value[last:start])
+        last = end
+    return " ".join([*pieces, value[last:]])
+
+
+def _places(value: str) -> list[tuple[int, int]]:
     """Return the start and end of each address in a value.
 
     A pattern for a complete address would scan a long word again from each letter, to find an at sign. Here
@@ -159,14 +173,6 @@ def _addresses(value: str) -> list[tuple[int, int]]:
                 end = domain.end()
                 places.append((place - len(local), end))
     return places
-
-
-def _remove_addresses(value: str) -> str:
-    pieces, last = [], 0
-    for start, end in _addresses(value):
-        pieces.append(value[last:start])
-        last = end
-    return " ".join([*pieces, value[last:]])
 
 
 def _subject(name: str, value: str, tokens: list[str]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.features import HEADERS, VIEWS
+from tamis_mail.features import HEADERS
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negative, shrinkage
@@ -29,7 +29,7 @@ def judge_many(
 ) -> list[Judgement]:
     """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j]."""
     other_labels = list_other_labels(labels)
-    kinds = views(keys)
+    kinds = views(keys, rule.token_version)
     distinct = np.zeros(len(counts), np.intp)
     distinct[rows] = kinds
     owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -98,14 +98,15 @@ def _scores(
     refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
     weights = np.zeros(len(s))
     is_known = s + h > 0
-    shrinkages = [shrinkage(a, b, rule) for a, b in zip(spams, hams, strict=True)]
+    n_views = len(rule.views)
+    shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
     for kind, view in enumerate(rule.views):
         if shrinkages[kind]:
             selected = np.flatnonzero((distinct == kind) & is_known)
             weights[selected] = weigh(view, s[selected], h[selected], spams[kind], hams[kind])
-    place = owners * len(VIEWS) + kinds
-    sums = np.bincount(place, weights[rows], messages * len(VIEWS)).reshape(messages, len(VIEWS))
-    sizes = np.bincount(place, minlength=messages * len(VIEWS)).reshape(messages, len(VIEWS))
+    place = owners * n_views + kinds
+    sums = np.bincount(place, weights[rows], messages * n_views).reshape(messages, n_views)
+    sizes = np.bincount(place, minlength=messages * n_views).reshape(messages, n_views)
     familiar = np.bincount(owners, (is_known & (distinct <= HEADERS))[rows], messages)
     familiarity = familiar / (familiar + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, isfinite
 
-from tamis_mail.features import GRAMS, HEADERS, VIEWS, view
+from tamis_mail.features import GRAMS, HEADERS, VIEWS, view, view_mask
 from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
@@ -44,7 +44,7 @@ def judge(
         evidence = [
             Evidence(
                 names_of_keys[key],
-                VIEWS[view(key)],
+                VIEWS[view(key, rule.token_version)],
                 contribution,
                 spam.count(counts[key]),
                 rest.count(counts[key]),
@@ -124,9 +124,10 @@ def _contributions(
     `counts` holds the messages of either side that have each feature; `spams` and `hams` are all messages of
     either side, by view.
     """
-    sizes = [0] * len(VIEWS)
+    sizes = [0] * len(rule.views)
+    mask = view_mask(rule.token_version)
     for key in counts:
-        sizes[view(key)] += 1
+        sizes[key & mask] += 1
     scales = [
         view_rule.scale * shrinkage(spams[kind], hams[kind], rule)
         for kind, view_rule in enumerate(rule.views)
@@ -137,7 +138,7 @@ def _contributions(
     contributions = {}
     familiar = 0
     for key, (s, h) in counts.items():
-        kind = view(key)
+        kind = key & mask
         case = (kind, s, h)
         if case not in cache:
             view_rule = rule.views[kind]

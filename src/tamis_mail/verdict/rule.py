@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from math import log
-from typing import Protocol
+from typing import Any, Protocol
 
+from tamis_mail.features import HEADERS, VIEWS, WORDS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, SPAM, Label
 from tamis_mail.schema import parse_rule
+from tamis_mail.tokens import VERSION
 
-__all__ = ["RULE", "Rule", "RuleError", "Side", "View", "questions", "sides"]
+__all__ = ["RULE", "RULES", "Rule", "RuleError", "Side", "View", "questions", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +54,44 @@ class View:
 class Rule:
     """All parameters of the verdict."""
 
-    views: tuple[View, View, View, View]
+    views: tuple[View, ...]  # as `features.VIEWS_OF[token_version]`
     patience: float
     acquaintance: float
     spam: float  # minimum probability of a verdict of spam
     ham: float  # maximum probability of a verdict of ham
     guessed: float  # weight of a message with a guessed label, relative to a labelled one
+    token_version: int = VERSION
 
     @classmethod
     def of(cls, store: "Settings") -> "Rule":
-        """Read the rule that was tuned for a store, or return the default."""
-        text = store.setting("rule")
+        """Read the rule that was tuned for a store, or return the default for its tokens."""
+        text, version = store.setting("rule"), store.token_version()
         if not text:
-            return RULE
+            return RULES[version]
         try:
-            fields = parse_rule(text)
+            fields = parse_rule(text, version)
         except ValueError as error:
             raise RuleError(
                 f"the rule that was tuned for this store cannot be used ({error}): "
                 "tamis tune --reset goes back to the default"
             ) from error
-        one, two, three, four = (View(**view) for view in fields.pop("views"))
-        return cls((one, two, three, four), **fields)
+        views = tuple(View(**view) for view in fields.pop("views"))
+        return cls(views, **fields, token_version=version)
 
     def to_json(self) -> str:
-        """Write the rule in the form that `of` reads."""
-        return str(import_module("json").dumps(asdict(self)))
+        """Write the rule in the form that `of` reads; the version of the tokens is that of the store."""
+        return str(import_module("json").dumps(self.as_dict()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters, without the version of the tokens."""
+        fields = asdict(self)
+        del fields["token_version"]
+        return fields
 
     def with_scales(self, scales: Sequence[float]) -> "Rule":
         """Return the rule with other scales of the views."""
-        one, two, three, four = (replace(view, scale=s) for view, s in zip(self.views, scales, strict=True))
-        return replace(self, views=(one, two, three, four))
+        views = (replace(view, scale=scale) for view, scale in zip(self.views, scales, strict=True))
+        return replace(self, views=tuple(views))
 
 
 class RuleError(Exception):
@@ -94,13 +103,15 @@ class Settings(Protocol):
 
     def setting(self, name: str, /) -> str | None: ...
 
+    def token_version(self) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """One side of a comparison: its columns of counts with the value of a unit, and its messages by view."""
 
     columns: tuple[tuple[int, float], ...]
-    messages: tuple[float, float, float, float]
+    messages: tuple[float, ...]  # by view, as `features.VIEWS`
 
     def count(self, counts: Sequence[int]) -> float:
         return sum(worth * counts[column] for column, worth in self.columns)
@@ -120,7 +131,7 @@ class OneVersusRest:
 
     name: str
     own: Side
-    rest: tuple[float, float, float, float]  # messages of the others, by view
+    rest: tuple[float, ...]  # messages of the others, by view
 
 
 def one_versus_rest(
@@ -138,8 +149,8 @@ def one_versus_rest(
     comparisons = []
     for name in names:
         own = _side([by_name[name]], {name}, "", unit, 0.0)
-        one, two, three, four = (a - b for a, b in zip(all_labels.messages, own.messages, strict=True))
-        comparisons.append(OneVersusRest(name, own, (one, two, three, four)))
+        rest = tuple(a - b for a, b in zip(all_labels.messages, own.messages, strict=True))
+        comparisons.append(OneVersusRest(name, own, rest))
     return all_labels, comparisons
 
 
@@ -166,19 +177,26 @@ def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guess
         columns.append((label.id, worth))
         weight += worth * label.weight
         imported += worth * label.lent
-    return Side(tuple(columns), (weight, weight + imported, weight + imported, weight))
+    messages = (weight + imported if kind in _IMPORTED_VIEWS else weight for kind in range(len(VIEWS)))
+    return Side(tuple(columns), tuple(messages))
 
 
-RULE = Rule(
-    views=(
-        View(scale=1.6, prior=0.01, pooled=True, reluctance=100, tilt=1.0625, doubt=-1.9375),  # grams
-        View(scale=1.0, prior=0.01, pooled=True, reluctance=10),  # headers
-        View(scale=6.0, prior=0.1, pooled=False, reluctance=10),  # words
-        View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
-    ),
-    patience=2,
-    acquaintance=10,
-    spam=0.95,
-    ham=0.1,
-    guessed=1.0,
+_IMPORTED_VIEWS = (HEADERS, WORDS)  # another filter has counted no others
+_FIRST_VIEWS = (
+    View(scale=1.6, prior=0.01, pooled=True, reluctance=100, tilt=1.0625, doubt=-1.9375),  # grams
+    View(scale=1.0, prior=0.01, pooled=True, reluctance=10),  # headers
+    View(scale=6.0, prior=0.1, pooled=False, reluctance=10),  # words
+    View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
 )
+_FIRST = Rule(
+    views=_FIRST_VIEWS, patience=2, acquaintance=10, spam=0.95, ham=0.1, guessed=1.0, token_version=1
+)
+RULES = {  # the default, by version of the tokens
+    1: _FIRST,
+    2: replace(
+        _FIRST,
+        views=(*_FIRST_VIEWS, View(scale=2.0, prior=0.3, pooled=True, reluctance=3)),  # relations
+        token_version=2,
+    ),
+}
+RULE = RULES[VERSION]

@@ -86,7 +86,7 @@ def test_there_is_a_process_for_each_core_unless_a_number_is_given(crew: Executo
 
 def test_processes_stay_when_enough_is_had_and_go_at_an_error(crew: Executor) -> None:
     _, work = crew.prepare([b"x"] * 200, 2)
-    results = work("digest_messages", (([b"Subject: a\n\nb"],) for _ in range(3)))
+    results = work("digest_messages", (([b"Subject: a\n\nb"], 2) for _ in range(3)))
     next(results)
     results.close()  # type: ignore[attr-defined]
     workers = crew._pool._workers if crew._pool else []

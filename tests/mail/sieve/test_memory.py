@@ -20,6 +20,7 @@ from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import maintenance
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import CountTable
+from tamis_mail.tokens import VERSION
 
 SAMPLE = [one.raw for one in messages()]
 SMALL = [f"Subject: note {n}\n\n{'word ' * (n % 7)} number {n % 11} of {n}\n".encode() for n in range(30)]
@@ -28,7 +29,7 @@ MAIL = (
 )
 BAGS = {
     digest(canonical(raw)): keys
-    for raw, keys in zip(MAIL, extract_features([canonical(raw) for raw in MAIL]), strict=True)
+    for raw, keys in zip(MAIL, extract_features([canonical(raw) for raw in MAIL], VERSION), strict=True)
 }
 PROBES = SAMPLE[:3] + SMALL[:2]
 NUMBERS = st.integers(0, len(MAIL) - 1)

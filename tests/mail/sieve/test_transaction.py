@@ -1,25 +1,28 @@
 """What a transaction answers, and how its work is divided."""
 
 import inspect
+import io
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tamis_mail import Receipt, Sieve, tokens
+from tamis_mail import Receipt, Sieve, features, tokens
 from tamis_mail.features import PAIRS, WORDS
 from tamis_mail.features.arrays import views
-from tamis_mail.message import canonical, digest
+from tamis_mail.message import canonical, digest, parse
 from tamis_mail.sample import messages
 from tamis_mail.sieve import jobs, sieve, transaction
 from tamis_mail.sieve.executor import run_locally
 from tamis_mail.sieve.pruning import prune
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Transaction
-from tamis_mail.store import StoreError, bundle_arrays, maintenance
+from tamis_mail.store import Entry, Store, StoreError, bundle_arrays, exchange, maintenance
 from tamis_mail.store.tables import CountTable
-from tamis_mail.verdict import Rule
+from tamis_mail.tokens import VERSION
+from tamis_mail.verdict import RULES, Rule, judge
 from tamis_mail.verdict.judging import list_other_labels
 from tamis_mail.verdict.rule import questions, sides
 
@@ -53,7 +56,7 @@ def test_a_message_known_by_other_tokens_is_not_taken_back(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened.learn(LUNCH, "ham")
-    monkeypatch.setattr(tokens, "VERSION", tokens.VERSION + 1)
+    monkeypatch.setattr(opened.store, "token_version", lambda: 1)
     with pytest.raises(StoreError, match="learn your mail into a new store"):
         opened.learn(LUNCH, "spam")
     remove_features(opened)
@@ -69,9 +72,95 @@ def test_a_message_known_by_other_tokens_is_forgotten_by_its_stored_features(
     opened: Sieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened.learn(LUNCH, "ham")
-    monkeypatch.setattr(tokens, "VERSION", tokens.VERSION + 1)
+    monkeypatch.setattr(opened.store, "token_version", lambda: 1)
     assert opened.forget(LUNCH).before == "ham"
     assert [(label.messages, label.features) for label in opened.store.labels()] == [(0, 0)]
+
+
+def learn_as_before(store: Store, raw: bytes, label: str) -> None:
+    """Learn a message as a tamis did that knew tokens of version 1 only."""
+    plain = canonical(raw)
+    with store.transaction() as writer:
+        writer.record(Entry(digest(plain), label, 1, 0, 1, 0, "", 0))
+        change: jobs.Change = ((writer.ensure_column(label), 1),)
+        writer.add(jobs.count([plain], [change], writer.n_labels, 1))
+
+
+@pytest.fixture
+def old(opened: Sieve) -> Sieve:
+    """A store of version 1."""
+    for one in [*messages()][::12]:
+        learn_as_before(opened.store, one.raw, one.label)
+    return opened
+
+
+def test_a_new_store_counts_the_newest_tokens(opened: Sieve) -> None:
+    assert opened.store.token_version() == VERSION
+    opened.learn(LUNCH, "ham")
+    assert maintenance.versions(opened.store) == [VERSION]
+
+
+def test_a_store_keeps_the_version_of_its_tokens(old: Sieve) -> None:
+    export = io.BytesIO()
+    exchange.export(old.store, export)
+    assert old.store.token_version() == 1
+    new = [one for one in SAMPLE if old.store.find_entry(digest(canonical(one))) is None][:300]
+    assert old.learn(new[0], "spam").action == "learned"
+    assert old.learn_many(new[1:], "spam", processes=2) == {"learned": len(new) - 1}
+    assert maintenance.versions(old.store) == [1]
+    assert maintenance.check(old.store) == []
+    assert old.forget_many(new, processes=2) == {"forgotten": len(new)}
+    again = io.BytesIO()
+    exchange.export(old.store, again)
+    assert again.getvalue() == export.getvalue()
+
+
+def test_a_store_of_version_1_judges_by_its_own_tokens_and_rule(old: Sieve) -> None:
+    rule, labels = RULES[1], old.store.labels()
+    for raw in SAMPLE[5:400:40]:
+        read = tokens.read(parse(canonical(raw)), 1)
+        counts = old.store.counts(features.hash_tokens(read))
+        expected = judge(counts, labels, rule, 1, partial(features.name_features, read))
+        verdict = old.sort(raw)
+        assert verdict.log_odds == expected.log_odds
+        assert verdict.evidence == expected.evidence
+        assert "relations" not in {one.view for one in verdict.evidence}
+        (judged,) = jobs.judge(str(old.store.path), [raw])
+        assert judged.log_odds == pytest.approx(expected.log_odds)
+
+
+def test_guesses_of_a_store_of_version_1_are_counted_by_its_tokens(old: Sieve) -> None:
+    actions = old.learn_unlabelled(SAMPLE, processes=1)
+    assert actions["guessed"]
+    assert maintenance.versions(old.store) == [1]
+    assert old.forget_many(SAMPLE, processes=1)["forgotten"] > actions["guessed"]
+    assert maintenance.check(old.store) == []
+    assert all(label.features == 0 for label in old.store.labels())
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_a_store_of_tokens_that_are_not_known_is_refused_in_one_line(opened: Sieve, version: int) -> None:
+    opened.learn(LUNCH, "ham")
+    opened.store.connection.execute("UPDATE journal SET version = ?", (version,))
+    uses = (
+        lambda: opened.sort(LUNCH),
+        lambda: opened.learn(SAMPLE[0], "spam"),
+        lambda: opened.forget(LUNCH),
+        lambda: list(opened.sort_many([LUNCH])),
+    )
+    for use in uses:
+        with pytest.raises(
+            StoreError, match=f"tokens of version {version}, and this tamis knows 1 and 2"
+        ) as error:
+            use()
+        assert "\n" not in str(error.value)
+
+
+def test_a_damaged_version_is_reported(opened: Sieve) -> None:
+    opened.learn(LUNCH, "ham")
+    opened.store.connection.execute("UPDATE journal SET version = 'two'")
+    with pytest.raises(StoreError, match=r"is damaged .*journal.version is 'two'"):
+        opened.sort(LUNCH)
 
 
 def job_sizes(opened: Sieve, raws: list[bytes]) -> list[int]:
@@ -123,13 +212,16 @@ def test_messages_that_are_taken_back_from_pruned_counts_make_jobs_too(opened: S
 
 def test_features_of_many_messages_are_those_of_each() -> None:
     plain = [canonical(raw) for raw in SAMPLE[: 2 * jobs._FEATURE_BATCH + 1]]
-    together, alone = jobs.extract_features(plain), [jobs.extract_features([raw])[0] for raw in plain]
+    together, alone = (
+        jobs.extract_features(plain, VERSION),
+        [jobs.extract_features([raw], VERSION)[0] for raw in plain],
+    )
     assert len(together) == len(plain)
     assert all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
-    digests, features = jobs.digest_messages(SAMPLE[:3])
+    digests, each = jobs.digest_messages(SAMPLE[:3], VERSION)
     assert digests == [digest(raw) for raw in plain[:3]]
-    assert all(np.array_equal(one, other) for one, other in zip(features, alone, strict=False))
-    assert jobs.extract_features([]) == []
+    assert all(np.array_equal(one, other) for one, other in zip(each, alone, strict=False))
+    assert jobs.extract_features([], VERSION) == []
 
 
 def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
@@ -137,18 +229,18 @@ def test_a_count_is_the_sum_of_what_each_message_changes() -> None:
     changes: list[jobs.Change] = [((0, 1),), ((1, 2),), ((0, 1),), ((0, 3), (2, -5)), ()]
     total: dict[int, list[int]] = {}
     for raw, change in zip(plain, changes, strict=True):
-        for key in jobs.extract_features([raw])[0].tolist():
+        for key in jobs.extract_features([raw], VERSION)[0].tolist():
             for column, units in change:
                 total.setdefault(key, [0, 0, 0])[column] += units
     for chosen, width in ((slice(None), 3), (slice(0, 1), 1), (slice(1, 2), 2)):
-        counted = jobs.count(plain[chosen], changes[chosen], width)
+        counted = jobs.count(plain[chosen], changes[chosen], width, VERSION)
         assert counted.counts.shape[1] == width
         if width == 3:
             rows = dict(zip(counted.keys.tolist(), counted.counts.tolist(), strict=True))
             assert {key: row for key, row in rows.items() if any(row)} == total
         else:
             assert counted.counts[:, width - 1].tolist() == [width] * len(
-                jobs.extract_features(plain[chosen])[0]
+                jobs.extract_features(plain[chosen], VERSION)[0]
             )
 
 
@@ -280,7 +372,7 @@ def test_nothing_is_pruned_before_both_kinds_are_known(opened: Sieve) -> None:
 
 def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
     opened.learn(LUNCH, "ham")
-    (keys,) = jobs.extract_features([canonical(LUNCH)])
+    (keys,) = jobs.extract_features([canonical(LUNCH)], VERSION)
     assert next(opened.store.count_slices()) == CountTable(np.sort(keys), np.ones((len(keys), 1), np.int64))
 
 
@@ -328,8 +420,8 @@ def memory(opened: Sieve) -> tuple[list[object], list[object]]:
 def test_learning_stores_the_features_of_each_message(opened: Sieve) -> None:
     opened.learn_many(SAMPLE[:140], "ham", processes=1)
     opened.learn(SAMPLE[140], "spam")
-    digests, features = jobs.digest_messages(SAMPLE[:141])
-    for name, keys in zip(digests, features, strict=True):
+    digests, features_of_messages = jobs.digest_messages(SAMPLE[:141], VERSION)
+    for name, keys in zip(digests, features_of_messages, strict=True):
         assert opened.store.find_features(name) == keys.tolist()
     assert len(opened.store.message_features()) == len(set(digests))
     assert maintenance.check(opened.store) == []

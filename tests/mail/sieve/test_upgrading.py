@@ -97,7 +97,7 @@ def test_what_another_process_learns_meanwhile_is_not_lost(older: Store, tmp_pat
         with Store(older.path) as other, other.transaction() as writer:
             writer.write_setting("something", "new")
         with pytest.raises(
-            StoreError, match="was changed by another process meanwhile.*run the command again"
+            StoreError, match=r"was changed by another process meanwhile.*run the command again"
         ):
             upgrade.finish(tmp_path / "backup")
     assert is_upgradable(older)

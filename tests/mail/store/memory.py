@@ -10,6 +10,7 @@ from tamis_mail.schema import MAX_BUNDLE_MESSAGES
 from tamis_mail.store import Entry, Store
 from tamis_mail.store.bundle_arrays import Bundle, pack
 from tamis_mail.store.tables import CountTable, FeatureKeys
+from tamis_mail.tokens import VERSION
 
 Memory = dict[str, Counter[int]]  # the counts of features, by label
 
@@ -59,7 +60,7 @@ def learn(
                 label,
                 store.message_weight(),
                 rest,
-                1,
+                VERSION,
                 store.prunings(),
                 source,
                 time + number,

@@ -60,6 +60,7 @@ BAD_RULES = {
     "a threshold beyond one": changed_rule(lambda rule: rule.update(spam=1.5)),
     "thresholds that cross": changed_rule(lambda rule: rule.update(spam=0.1, ham=0.9)),
     "three views": changed_rule(lambda rule: rule.update(views=[view(rule)] * 3)),
+    "six views": changed_rule(lambda rule: rule.update(views=[view(rule)] * 6)),
     "views by name": changed_rule(lambda rule: rule.update(views={"a": 1})),
     "something more": changed_rule(lambda rule: rule.update(more=1)),
     "something less": changed_rule(lambda rule: rule.pop("ham")),
@@ -103,7 +104,7 @@ def with_setting(text: bytes, name: str, value: str) -> bytes:
 
 
 @given(
-    st.lists(st.floats(0, 1e4), min_size=4, max_size=4),
+    st.lists(st.floats(0, 1e4), min_size=5, max_size=5),
     st.floats(1e-9, 1e6),
     st.floats(1e-9, 1e6),
     st.floats(-1e4, 1e4),
@@ -117,10 +118,10 @@ def test_every_rule_that_is_accepted_gives_finite_probabilities(
         replace(view, scale=scale, prior=prior, reluctance=reluctance, tilt=tilt, doubt=-tilt)
         for view, scale in zip(RULE.views, scales, strict=True)
     ]
-    rule = replace(RULE, views=tuple(views), acquaintance=acquaintance)  # type: ignore[arg-type]
-    parse_rule(rule.to_json())
+    rule = replace(RULE, views=tuple(views), acquaintance=acquaintance)
+    parse_rule(rule.to_json(), 2)
     labels = [Label(0, "spam", 9, 9, 0, MAX_COUNT), Label(1, "ham", 9, 9, 0, MAX_COUNT)]
-    for counts in ({}, {0: [1, 0], 1: [0, 0], 2: [0, MAX_COUNT], 3: [MAX_COUNT, 0]}):
+    for counts in ({}, {0: [1, 0], 1: [0, 0], 2: [0, MAX_COUNT], 3: [MAX_COUNT, 0], 4: [1, 9]}):
         verdict = judge(counts, labels, rule, 1, dict)
         assert math.isfinite(verdict.log_odds)
         assert 0 <= verdict.probability <= 1
@@ -241,8 +242,8 @@ def test_no_label_is_given_to_log_odds_that_are_no_number(log_odds: float) -> No
 
 def test_a_rule_is_read_as_it_was_written(store: Store) -> None:
     with store.transaction() as writer:
-        writer.write_setting("rule", RULE.with_scales((1, 2, 3, 4)).to_json())
-    assert Rule.of(store) == RULE.with_scales((1, 2, 3, 4))
+        writer.write_setting("rule", RULE.with_scales((1, 2, 3, 4, 5)).to_json())
+    assert Rule.of(store) == RULE.with_scales((1, 2, 3, 4, 5))
     assert maintenance.check(store) == []
 
 

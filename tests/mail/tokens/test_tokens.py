@@ -19,32 +19,44 @@ from tamis_mail.tokens import Tokens
 
 GOLDEN = Path(__file__).parent / "golden"
 TOOL = Path(__file__).parents[3] / "tools" / "golden_tokens"
-WRITTEN: Callable[[bytes], str] = runpy.run_path(str(TOOL))["written"]
+NAMES = runpy.run_path(str(TOOL))
+WRITTEN: Callable[[bytes, int], str] = NAMES["written"]
+ENDINGS: dict[int, str] = NAMES["ENDINGS"]
 
 
-def read(raw: bytes) -> Tokens:
-    return tokens.read(parse(canonical(raw)))
+def read(raw: bytes, version: int = tokens.VERSION) -> Tokens:
+    return tokens.read(parse(canonical(raw)), version)
 
 
+def test_every_version_has_golden_files() -> None:
+    assert tuple(ENDINGS) == tokens.VERSIONS
+
+
+@pytest.mark.parametrize("version", ENDINGS)
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.eml")), ids=lambda path: path.stem)
-def test_tokens_of_golden_messages_have_not_changed(path: Path) -> None:
-    expected = path.with_suffix(".tokens").read_text(encoding="utf-8")
-    assert WRITTEN(path.read_bytes()).split("\n") == expected.split("\n")
+def test_tokens_of_golden_messages_have_not_changed(path: Path, version: int) -> None:
+    expected = path.with_suffix(ENDINGS[version]).read_text(encoding="utf-8")
+    assert WRITTEN(path.read_bytes(), version).split("\n") == expected.split("\n")
+
+
+def test_a_version_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ValueError, match="version is 3, expected one of 1, 2"):
+        read(b"Subject: s", 3)
 
 
 def test_the_tool_writes_what_is_there(tmp_path: Path) -> None:
     for path in GOLDEN.glob("*.eml"):
         shutil.copy(path, tmp_path)
     subprocess.run([sys.executable, TOOL, tmp_path], check=True)
-    written = {path.name: path.read_bytes() for path in tmp_path.glob("*.tokens")}
-    assert written == {path.name: path.read_bytes() for path in GOLDEN.glob("*.tokens")}
+    written = {path.name: path.read_bytes() for path in tmp_path.glob("*.tokens*")}
+    assert written == {path.name: path.read_bytes() for path in GOLDEN.glob("*.tokens*")}
 
 
 @given(st.binary(max_size=3000))
 def test_any_bytes_have_tokens_without_space_in_them(raw: bytes) -> None:
     found = read(raw)
     assert len(found.head) <= 1500
-    for document in (found.headers, found.marks):
+    for document in (found.headers, found.marks, found.relations):
         assert b"\n" not in document
     assert not re.search(rb"[\t\r\x0b\x0c]", found.words)
 

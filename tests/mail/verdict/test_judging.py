@@ -76,8 +76,14 @@ def test_a_side_counts_messages_in_units_and_guessed_ones_by_their_worth() -> No
     guess = 0.5 / (2 * GUESS_UNITS)
     assert list(spam.columns) == [(0, 0.5), (2, guess)]
     assert list(ham.columns) == [(1, 0.5), (3, guess)]
-    assert list(spam.messages) == [4 + 1, 5 + 1, 5 + 1, 4 + 1]  # what was lent has no grams and no pairs
-    assert list(ham.messages) == [3.5] * 4
+    assert list(spam.messages) == [
+        4 + 1,
+        5 + 1,
+        5 + 1,
+        4 + 1,
+        4 + 1,
+    ]  # what was lent has headers and words only
+    assert list(ham.messages) == [3.5] * 5
     assert spam.count([2, 7, 8 * GUESS_UNITS, 7]) == 3.0
     assert ham.count([7, 2, 7, 4 * GUESS_UNITS]) == 2.0
     one, other = sides(known, "ham", ["work"], unit=2, guessed=0.5)
@@ -151,6 +157,7 @@ def test_the_default_rule_gives_the_log_odds_that_were_measured() -> None:
         '{"views": 3}',
         '{"views": [{}, {}, {}, {}]}',
         '{"views": [1, 2, 3, 4]}',
+        '{"views": [1, 2, 3, 4, 5]}',
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused_with_what_to_do(written: str) -> None:
@@ -158,11 +165,14 @@ def test_a_rule_that_makes_no_sense_is_refused_with_what_to_do(written: str) -> 
         def setting(self, name: str, /) -> str | None:
             return written if name == "rule" else None
 
+        def token_version(self) -> int:
+            return 2
+
     with pytest.raises(RuleError, match="tamis tune --reset"):
         Rule.of(Kept())
 
 
-@pytest.mark.parametrize("scales", [(1, 2, 3), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("scales", [(1, 2, 3, 4), (1, 2, 3, 4, 5, 6)])
 def test_scales_are_as_many_as_views(scales: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="zip"):
         RULE.with_scales(scales)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tamis_mail.features import KEY_BITS
+from tamis_mail.features import KEY_BITS, VIEWS, view
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE, judge
 from tamis_mail.verdict.arrays import judge_many
@@ -32,7 +32,9 @@ class Row(list[int]):
 def many(labels: int, features: int = 40) -> tuple[dict[int, Row], list[Label]]:
     rng = np.random.default_rng(1)
     rows = {
-        int(key): Row(rng.poisson(1.0, labels).tolist()) for key in rng.integers(0, 1 << KEY_BITS, features)
+        int(key): Row(rng.poisson(1.0, labels).tolist())
+        for key in rng.integers(0, 1 << KEY_BITS, 2 * features)
+        if view(int(key)) < len(VIEWS)
     }
     named = [Label(n, "spam" if not n else f"label {n}", 50, 50, 0, 1000) for n in range(labels)]
     return rows, named

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tamis_mail import features
 from tamis_mail.labels import Label
-from tamis_mail.verdict import RULE, Rule, judge
+from tamis_mail.verdict import RULE, RULES, Rule, judge
 from tamis_mail.verdict.arrays import judge_many
-from tamis_mail.verdict.rule import View
+from tamis_mail.verdict.rule import RuleError, View
 
 NAMES = ("spam", "ham", "work", "spam?", "ham?")
 
@@ -21,9 +21,8 @@ def labels(*weights: int, lent: int = 0) -> list[Label]:
     return [Label(i, name, w, w, lent, 0) for i, (name, w) in enumerate(zip(NAMES, weights, strict=False))]
 
 
-COUNTS = st.dictionaries(
-    st.integers(0, 2**48 - 1), st.lists(st.integers(0, 50), min_size=5, max_size=5), min_size=1, max_size=40
-)
+KEYS = st.integers(0, 2**48 - 1).filter(lambda key: features.view(key) < len(features.VIEWS))
+COUNTS = st.dictionaries(KEYS, st.lists(st.integers(0, 50), min_size=5, max_size=5), min_size=1, max_size=40)
 
 
 @given(COUNTS, st.lists(st.integers(50, 200), min_size=2, max_size=5), st.sampled_from([1, 4]))
@@ -134,22 +133,48 @@ def test_lent_mail_is_known_by_its_headers_and_words_and_not_by_grams_or_pairs()
         (features.HEADERS, 40),
         (features.WORDS, 40),
         (features.PAIRS, 10),
+        (features.RELATIONS, 10),
     ]:
         view = replace(RULE.views[kind], tilt=0.0, doubt=0.0)
-        one, two, three, four = (view if number == kind else other for number, other in enumerate(RULE.views))
-        rule = replace(RULE, views=(one, two, three, four), acquaintance=1e300)
+        views = (view if number == kind else other for number, other in enumerate(RULE.views))
+        rule = replace(RULE, views=tuple(views), acquaintance=1e300)
         verdict = judge({features.key(b"word", kind): [4, 1]}, labels(10, 10, lent=30), rule, 1, dict)
         weight = view.weigh(4, 1, counted, counted)
         expected = view.scale * weight / (1 + view.reluctance) * counted / (counted + 2)
         assert isclose(verdict.log_odds, expected, rel_tol=1e-9)
 
 
-def test_a_rule_survives_being_written() -> None:
+@pytest.mark.parametrize("version", RULES)
+def test_a_rule_survives_being_written(version: int) -> None:
+    rule = RULES[version].with_scales(range(1, len(features.VIEWS_OF[version]) + 1))
+
     class Kept:
         def setting(self, name: str, /) -> str | None:
-            return RULE.with_scales((1, 2, 3, 4)).to_json() if name == "rule" else None
+            return rule.to_json() if name == "rule" else None
 
-    assert Rule.of(Kept()) == RULE.with_scales((1, 2, 3, 4))
+        def token_version(self) -> int:
+            return version
+
+    assert Rule.of(Kept()) == rule
+
+
+def test_a_rule_for_other_tokens_than_those_of_the_store_is_refused() -> None:
+    class Kept:
+        def setting(self, name: str, /) -> str | None:
+            return RULES[1].to_json() if name == "rule" else None
+
+        def token_version(self) -> int:
+            return 2
+
+    with pytest.raises(RuleError, match="views is a list of 4, expected a list of 5"):
+        Rule.of(Kept())
+
+
+@pytest.mark.parametrize("version", RULES)
+def test_the_default_rule_has_the_views_of_its_tokens(version: int) -> None:
+    assert RULES[version].token_version == version
+    assert len(RULES[version].views) == len(features.VIEWS_OF[version])
+    assert RULES[version].views[:4] == RULES[1].views
 
 
 def test_probability_is_the_logistic_of_the_log_odds() -> None:

@@ -28,6 +28,7 @@ VIEW_TITLES = {
     "words": "words",
     "headers": "header fields",
     "pairs": "pairs of words",
+    "relations": "relations",
     "grams": "n-grams of bytes",
 }
 _HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made of
@@ -214,7 +215,7 @@ class _Page:
             return ["", f"{title}: nothing"]
         longest = max(abs(one.contribution) for one in evidence)
         numbers = 8 + 7 + 7  # weight, spam, ham
-        view = 9 if self._width >= 56 else 0
+        view = 10 if self._width >= 56 else 0
         bar = 12 if self._width >= 72 else 0
         token = max(8, self._width - numbers - view - (bar + 1 if bar else 0) - 1)
         heading = (
@@ -226,7 +227,9 @@ class _Page:
         for one in evidence:
             text = self._encodable(plain(one.token))
             line = (
-                pad(text, token, self._dots) + " " + (f"{clip(one.view, view - 1):<{view}}" if view else "")
+                pad(text, token, self._dots)
+                + " "
+                + (f"{clip(one.view, view - 1, self._dots):<{view}}" if view else "")
             )
             line += f"{_count(one.spam):>7}{_count(one.ham):>7}{one.contribution:>+8.3f}"
             lines.append(

@@ -10,12 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from tamis_mail.labels import check_label
+from tamis_mail.labels import HAM, SPAM, check_label
 from tamis_mail.mailbox import Source
 from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import Sieve
+from tamis_mail.surfaces.cli.folder_labels import open_labelled_folders
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.since import DateFilter, add_since_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 
 __all__ = ["add_mbox_option", "configure", "learn", "run"]
@@ -38,7 +40,12 @@ class _AppendLabelledPaths(argparse.Action):
 def configure(parser: Parser) -> None:
     """Add the options of `tamis learn`."""
     parser.description = (
-        "Learn messages. Without a PATH, or with -, one message is read from standard input.\n\n"
+        "Learn messages. Without a PATH after the label, or with -, one message is read from standard "
+        "input.\n\n"
+        "A PATH without a label is a folder of mail whose labels are guessed from the names of its folders: "
+        "Junk is spam; Inbox, Archive and a Maildir itself are ham; Sent, Drafts, Trash and names that say "
+        "neither are left out. What is taken for what is printed first, and nothing is learned unless there "
+        "is mail of both kinds.\n\n"
         "A message that was learned before is known and counts once; one that was learned under another "
         "label is moved. Learning can be interrupted at any time, and run again.\n\n"
         "A Maildir is read with its subfolders. Folders and mboxes below a PATH whose names contradict the "
@@ -46,6 +53,7 @@ def configure(parser: Parser) -> None:
         "outside; they are listed on stderr. To include one, give its own PATH."
     )
     add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="mail whose folders are named by their content")
     add(
         "--spam",
         nargs="*",
@@ -81,6 +89,7 @@ def configure(parser: Parser) -> None:
         const=UNLABELLED,
         help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
+    add_since_option(parser)
     add_mbox_option(parser)
     add_store_option(parser)
     add_quiet_option(parser)
@@ -94,6 +103,7 @@ def configure(parser: Parser) -> None:
             "tamis learn --label work ~/Mail/Work --label lists ~/Mail/Lists",
             "sort into more than two",
         ),
+        ("tamis learn --since 2y ~/Maildir", "all folders by their names, without old mail"),
         ("zcat old.mbox.gz | tamis learn --mbox --ham -", "many messages from a pipe"),
     ]
 
@@ -106,20 +116,46 @@ def add_mbox_option(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Learn the messages of all sources."""
     tasks: Sequence[LabelledPaths] = options.tasks or []
-    if not tasks:
-        options.parser.error("no label was given, expected --spam, --ham or --label NAME")
+    _refuse_unclear_labels(options, tasks)
+    work: Sequence[tuple[str | None, Source]]
+    if options.paths:
+        work = open_labelled_folders(out, options.paths, since=options.since, quiet=options.quiet)
+    else:
+        all_paths = [path for _, paths in tasks for path in paths]
+        work = [
+            (label, source)
+            for label, paths in tasks
+            for source in open_sources(paths, mbox=options.mbox, label=label, other_paths=all_paths)
+        ]
+        _refuse_mail_with_two_labels(work)
+    date_filter = None if options.since is None else DateFilter(options.since)
+    return learn(out, "learn", options, work, date_filter)
+
+
+def _refuse_unclear_labels(options: Namespace, tasks: Sequence[LabelledPaths]) -> None:
+    """Exit with a usage error for mail without a label, or with two."""
+    if not tasks and not options.paths:
+        options.parser.error(
+            "no label was given, expected --spam, --ham or --label NAME, or a PATH with folders such as Junk "
+            "and Inbox"
+        )
+    if options.paths:
+        first = printable(options.paths[0])
+        if tasks:
+            options.parser.error(
+                f"{first} was given without a label, and other mail with one: put {first} after --spam, "
+                "--ham or --label NAME, too"
+            )
+        if first in {SPAM, HAM}:
+            options.parser.error(f"got {first}, which is a label, expected a PATH: write --{first}")
+        if "-" in options.paths:
+            options.parser.error(
+                "standard input has no name from which a label could be guessed: add --spam or --ham"
+            )
     if sum(not paths or "-" in paths for _, paths in tasks) > 1:
         options.parser.error(
             "standard input is used twice, and can be read once: give one of the labels a PATH"
         )
-    all_paths = [path for _, paths in tasks for path in paths]
-    work = [
-        (label, source)
-        for label, paths in tasks
-        for source in open_sources(paths, mbox=options.mbox, label=label, other_paths=all_paths)
-    ]
-    _refuse_mail_with_two_labels(work)
-    return learn(out, "learn", options, work)
 
 
 def _refuse_mail_with_two_labels(work: Sequence[tuple[str | None, Source]]) -> None:
@@ -156,7 +192,13 @@ def _contains(outer: Source, inner: Source, label: str | None) -> bool:
     return True
 
 
-def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[str | None, Source]]) -> int:
+def learn(
+    out: TextIO,
+    command: str,
+    options: Namespace,
+    tasks: Sequence[tuple[str | None, Source]],
+    date_filter: DateFilter | None = None,
+) -> int:
     """Learn sources, each under its label; print one line per source."""
     for label, _ in tasks:
         if label is not UNLABELLED:
@@ -165,22 +207,27 @@ def learn(out: TextIO, command: str, options: Namespace, tasks: Sequence[tuple[s
         source_tasks = [
             Task(
                 source,
-                partial(_learn_source, sieve, label, source),
+                partial(_learn_source, sieve, label, source, date_filter),
                 ("learned", "moved", "known") if label else ("guessed", "unsure", "known"),
                 label or "unlabelled",
             )
             for label, source in tasks
         ]
         total, status = run_tasks(out, command, options, source_tasks, "learned so far")
-    if not total and not options.quiet:
+    if date_filter and not options.quiet:
+        out.write(date_filter.summary() + "\n")
+    elif not total and not options.quiet:
         sys.stderr.write(f"tamis {command}: there was no message\n")
     return status
 
 
-def _learn_source(sieve: Sieve, label: str | None, source: Source, reader: SourceReader) -> Counter[str]:
+def _learn_source(
+    sieve: Sieve, label: str | None, source: Source, date_filter: DateFilter | None, reader: SourceReader
+) -> Counter[str]:
+    messages = date_filter.select(reader.contents()) if date_filter else reader.contents()
     if label is UNLABELLED:
         actions: Counter[str] = sieve.learn_unlabelled(
-            reader.contents(), source=name_of(source), progress=reader.advance
+            messages, source=name_of(source), progress=reader.advance
         )
         return actions
-    return sieve.learn_many(reader.contents(), label, source=name_of(source), progress=reader.advance)
+    return sieve.learn_many(messages, label, source=name_of(source), progress=reader.advance)

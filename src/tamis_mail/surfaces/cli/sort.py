@@ -39,7 +39,12 @@ def configure(parser: Parser) -> None:
         "error; with --exit-zero, and for mailboxes, it is 0, or 3 after an error. "
         "Before anything was learned, every message is unsure: status 2, and a hint on stderr.\n\n"
         "With --passthrough, the message is written with the verdict in its header; after any error "
-        "it is written unchanged. A verdict never changes the store."
+        "it is written unchanged. A verdict never changes the store.\n\n"
+        "With --move, messages of a Maildir that are spam are moved to another Maildir, and those that are "
+        "unsure to that of --unsure. Names, flags and whether they were read stay the same; all other "
+        "messages, and the subfolders of the Maildir, are left alone. A folder that does not exist is "
+        "created; .Junk, without a slash, is the subfolder of the Maildir. Moving can be interrupted at any "
+        "time, and run again."
     )
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="mailboxes; one line is printed per message (-: stdin)"
@@ -65,6 +70,13 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line and message")
+    parser.add_argument(
+        "--move", metavar="PATH", help="move spam from the Maildirs to this Maildir; print what was moved"
+    )
+    parser.add_argument("--unsure", metavar="PATH", help="with --move: move unsure messages to this Maildir")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing"
+    )
     add_store_option(parser)
     add_quiet_option(parser)
     parser.examples = [
@@ -72,12 +84,16 @@ def configure(parser: Parser) -> None:
         ("tamis sort -p -e < message", "for procmail, fdm, maildrop: filter it"),
         ("tamis sort ~/Mail/Inbox | grep ^spam", "which messages are spam?"),
         ("tamis sort --json inbox.mbox.gz", "for programs"),
+        ("tamis sort --move .Junk --dry-run ~/Maildir", "what would be moved?"),
+        ("tamis sort --move ~/Mail/Junk --unsure ~/Mail/Unsure ~/Mail/Inbox", "move it"),
     ]
 
 
 def run(out: TextIO, options: Namespace) -> int:
     """Sort one message, or many."""
     _refuse_contradictions(options)
+    if options.move:
+        return _sort_and_move(out, options)
     if options.paths:
         return _sort_mailboxes(out, options)
     try:
@@ -95,6 +111,7 @@ def _refuse_contradictions(options: Namespace) -> None:
             conflicts = {
                 "a PATH": options.paths,
                 "--json": options.json,
+                "--move": options.move,
                 "--undo": option != "undo" and options.undo,
             }
             for conflict, is_given in conflicts.items():
@@ -102,6 +119,14 @@ def _refuse_contradictions(options: Namespace) -> None:
                     options.parser.error(
                         f"--{option} writes one message from standard input: leave {conflict} out"
                     )
+
+    for option in ("unsure", "dry_run"):
+        if getattr(options, option) and not options.move:
+            options.parser.error(f"--{option.replace('_', '-')} was given without --move PATH: add it")
+    if options.move is not None and not (options.move and options.paths and "-" not in options.paths):
+        options.parser.error(
+            "--move needs a Maildir to move to and one to sort: tamis sort --move PATH MAILDIR"
+        )
 
 
 def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
@@ -152,23 +177,56 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     unread = False
     with _open(options) as sieve:
         for source in all_sources:
-            notes: deque[dict[str, object]] = deque()
+            notes: deque[tuple[dict[str, object], str]] = deque()
             with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
-                out.writelines(_line(verdict, notes.popleft(), options) + "\n" for verdict in verdicts)
+                out.writelines(_line(verdict, notes.popleft()[0], options) + "\n" for verdict in verdicts)
             unread = unread or bool(source.unread)
     return _ERROR if unread else 0
 
 
+def _sort_and_move(out: TextIO, options: Namespace) -> int:
+    sources = import_module("tamis_mail.surfaces.cli.sources")
+    moves = import_module("tamis_mail.surfaces.cli.moves")
+    all_moves = moves.open_moves(options)
+    with _open(options, has_hint=False) as opened:
+        sieve = moves.refuse_unless_learned(opened, _store_path(options))
+        for move in all_moves:
+            notes: deque[tuple[dict[str, object], str]] = deque()
+            with sources.SourceReader(
+                "sort", move.source, quiet=options.quiet, draw=not out.isatty()
+            ) as reader:
+                messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
+                try:
+                    for verdict in sieve.sort_many(messages):
+                        note, path = notes.popleft()
+                        place = move.move(verdict.label, path, str(note["name"]))
+                        if options.json:
+                            move.write(out, _line(verdict, note | move.describe_place(place), options))
+                        elif place and not options.quiet:
+                            move.write(out, _line(verdict, note, options))
+                except KeyboardInterrupt:
+                    n_moved = sum(one.n_moved for one in all_moves)
+                    raise KeyboardInterrupt(
+                        f"interrupted; moved so far: {n_moved:,}; run again to go on"
+                    ) from None
+            if not options.quiet:
+                move.remark_on_subfolders()
+                if not options.json:
+                    move.write(out, move.summary())
+    return _ERROR if any(move.source.unread for move in all_moves) else 0
+
+
 def _read_and_note(
     messages: Iterable["RawMessage"],
-    notes: deque[dict[str, object]],
+    notes: deque[tuple[dict[str, object], str]],
     path_bytes: Callable[["RawMessage"], dict[str, str]],
 ) -> Iterator[bytes]:
-    """Yield the messages, and store their names and notes until their verdicts are known."""
+    """Yield the messages, and store their names, notes and paths until their verdicts are known."""
     for message in messages:
-        notes.append({"name": message.name, **path_bytes(message), **_size_note(message.raw)})
+        note = {"name": message.name, **path_bytes(message), **_size_note(message.raw)}
+        notes.append((note, message.path))
         yield message.raw
 
 
@@ -197,17 +255,22 @@ def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> st
     )
 
 
-def _open(options: Namespace) -> AbstractContextManager["Sieve | None"]:
+def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManager["Sieve | None"]:
     """Open the sieve; without a store, print a hint and return None."""
-    path = options.store or import_module("tamis_mail.settings").default_path()
+    path = _store_path(options)
     if not import_module("tamis_mail.files").is_there(path):
-        if not options.quiet:
+        if has_hint and not options.quiet:
             store_name: str = import_module("tamis_mail.mailbox.raw_message").printable(str(path))
             hint = f"nothing has been learned yet ({store_name}): start with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")
         return nullcontext()
     sieve: Sieve = import_module("tamis_mail.sieve").Sieve.open(path, create=False, readonly=True)
     return sieve
+
+
+def _store_path(options: Namespace) -> str | os.PathLike[str]:
+    path: str | os.PathLike[str] = options.store or import_module("tamis_mail.settings").default_path()
+    return path
 
 
 def _unsure_verdict() -> "Verdict":

@@ -21,6 +21,7 @@ __all__ = [
     "Task",
     "describe_oversize",
     "format_bar",
+    "join_names",
     "name_of",
     "open_sources",
     "path_bytes",
@@ -155,7 +156,7 @@ def summary(source: Source, actions: Counter[str], names: Sequence[str], label: 
 def remarks(source: Source) -> Iterator[str]:
     """Yield remarks on a source that was read: its subfolders, and what was left out."""
     if source.subfolders:
-        yield f"{printable(source.path)} was read with its subfolders {_join_names(source.subfolders)}"
+        yield f"{printable(source.path)} was read with its subfolders {join_names(source.subfolders)}"
     reasons: dict[str, list[str]] = {}
     for name, reason in source.left_out:
         reasons.setdefault(reason, []).append(name)
@@ -167,7 +168,7 @@ def remarks(source: Source) -> Iterator[str]:
             if reason.endswith("not mail")
             else "; name it to include it"
         )
-        yield f"left out, {_join_names(names)}: {reason}{advice}"
+        yield f"left out, {join_names(names)}: {reason}{advice}"
 
 
 def describe_oversize(name: str) -> str:
@@ -175,14 +176,14 @@ def describe_oversize(name: str) -> str:
     return f"{name} is larger than {LARGEST // 10**6} MB: only its first {LARGEST // 10**6} MB count"
 
 
-def _join_names(names: Sequence[str]) -> str:
-    """Join some names.
+def join_names(names: Sequence[str], limit: int = _NAMED) -> str:
+    """Join the first names, and say how many there are beyond the limit.
 
-    >>> _join_names(["a", "b", "c", "d", "e"])
+    >>> join_names(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    suffix = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + suffix
+    suffix = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + suffix
 
 
 def format_bar(command: str, read: int, share: float, seconds: float) -> str:

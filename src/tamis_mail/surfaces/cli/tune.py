@@ -7,7 +7,7 @@ from dataclasses import asdict
 from textwrap import wrap
 from typing import TextIO
 
-from tamis_mail.features import VIEWS
+from tamis_mail.features import VIEWS_OF
 from tamis_mail.files import is_there
 from tamis_mail.reporting.corpus import read
 from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
@@ -17,7 +17,8 @@ from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_opti
 from tamis_mail.surfaces.cli.layout import can_show
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.streams import text_width
-from tamis_mail.verdict import RULE, Rule
+from tamis_mail.tokens import VERSION
+from tamis_mail.verdict import RULE, RULES, Rule
 from tamis_mail.verdict.rule import RuleError
 
 __all__ = ["configure", "run"]
@@ -26,10 +27,10 @@ __all__ = ["configure", "run"]
 def configure(parser: Parser) -> None:
     """Add the options of `tamis tune`."""
     parser.description = (
-        "Fit the weights of words, pairs of words, header fields and n-grams of bytes to your own mail. Each "
-        "message is judged by all others, and the four scales are fitted to the scores (logistic regression, "
-        "with a prior around the default). If cross-validation shows an improvement, your store uses the new "
-        "scales from now on; if not, nothing changes. Learned counts are not changed either way."
+        "Fit the weights of words, pairs of words, header fields, relations and n-grams of bytes to your own "
+        "mail. Each message is judged by all others, and the scales are fitted to the scores (logistic "
+        "regression, with a prior around the default). If cross-validation shows an improvement, your store "
+        "uses the new scales from now on; if not, nothing changes. Learned counts are not changed either way."
     )
     add_mail_options(parser)
     add = parser.add_argument
@@ -68,13 +69,13 @@ def run(out: TextIO, options: Namespace) -> int:
         raise ValueError(
             f"there is no store yet ({path}) for the rule: start with tamis learn --help, or use --dry-run"
         )
-    before = RULE
+    before, token_version = RULE, VERSION
     if is_there(path):
         with Store(path, create=False, readonly=True) as store:
-            before = Rule.of(store)
+            before, token_version = Rule.of(store), store.token_version()
     mail = open_mail(options)
     with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
-        tuning = tune(read(mail, seen=reading), before, options.seed)
+        tuning = tune(read(mail, token_version=token_version, seen=reading), before, options.seed)
     after = tuning.after if tuning.is_better else tuning.before
     if options.thresholds:
         after = with_thresholds(after, tuning.offered)
@@ -105,7 +106,7 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
 
 def _is_tuned(store: Store) -> bool:
     try:
-        return Rule.of(store) != RULE
+        return Rule.of(store) != RULES[store.token_version()]
     except RuleError:
         return True
 
@@ -114,7 +115,13 @@ def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Na
     width = text_width()
     plus_minus = "±" if can_show(out, "±") else "+-"
     lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]
-    fitted = zip(VIEWS, tuning.before.views, tuning.fit.scales, tuning.fit.deviations, strict=True)
+    fitted = zip(
+        VIEWS_OF[after.token_version],
+        tuning.before.views,
+        tuning.fit.scales,
+        tuning.fit.deviations,
+        strict=True,
+    )
     lines += [
         f"{name:<10}{view.scale:>8.3g}{scale:>8.3g} {plus_minus} {deviation:.2g}"
         for name, view, scale, deviation in fitted
@@ -170,9 +177,9 @@ def _as_dict(tuning: Tuning, after: Rule, is_saved: bool) -> dict[str, object]:
         "kept": is_saved,
         "gain": tuning.gain,
         "standard_error": tuning.chance,
-        "scales": dict(zip(VIEWS, tuning.fit.scales.tolist(), strict=True)),
-        "deviations": dict(zip(VIEWS, tuning.fit.deviations.tolist(), strict=True)),
+        "scales": dict(zip(VIEWS_OF[after.token_version], tuning.fit.scales.tolist(), strict=True)),
+        "deviations": dict(zip(VIEWS_OF[after.token_version], tuning.fit.deviations.tolist(), strict=True)),
         "thresholds": dict(zip(("spam", "ham"), tuning.offered, strict=True)),
-        "before": {"rule": asdict(tuning.before), **asdict(tuning.was)},
-        "after": {"rule": asdict(after), **asdict(tuning.would_be)},
+        "before": {"rule": tuning.before.as_dict(), **asdict(tuning.was)},
+        "after": {"rule": after.as_dict(), **asdict(tuning.would_be)},
     }

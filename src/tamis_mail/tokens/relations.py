@@ -1,0 +1,282 @@
+"""a message and its links → tokens that say whether its parts agree with each other.
+
+A sender can choose every word of a message, but not so easily that links, images, signatures, the return path
+and the name all belong to one domain. Domains are compared by the part that somebody registered
+(`find_domain`); the domain of From is the message's own domain.
+
+The last part of a token is one of a few words:
+
+- `none`: there is no such address. `own-domain`: all of them belong to the domain of From. `other-domain`:
+  none of them does. `mixed`: some do.
+- `8+`: a size of at least 8 and less than 16.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tamis_mail.message import Message, fold_text
+from tamis_mail.tokens.body import Body
+from tamis_mail.tokens.headers import find_addresses, remove_addresses
+
+__all__ = ["find_domain", "read"]
+
+_FIELDS = 200  # fields of a message that are read
+_LONG = 2000  # characters of a field that are read
+_REPEATED = 5  # fields of one name that are read
+_LINKS = 300
+_ADDRESS = 300  # characters of a link that are read
+_PARTS = 20
+_PAGE = 60_000  # characters of a page that are searched for style sheets
+_LONGEST_LINE = 100
+_RAW = 100_000  # bytes of the message that are searched for quoted-printable lines
+
+# A name of one of these below a top-level domain of two letters is no domain that somebody registered: co.uk.
+_SECOND_LEVEL_NAMES = """
+ac asn co com edu firm gen go gob gouv gov gv id ind info ltd me mil ne net nic nom or org plc sch web
+"""
+# Each customer has a domain of his own below these.
+_SHARED_NAMES = """
+amazonaws.com appspot.com azurewebsites.net blogspot.com cloudfront.net firebaseapp.com github.io gitlab.io
+glitch.me googleapis.com herokuapp.com myshopify.com netlify.app onrender.com pages.dev r2.dev repl.co
+sharepoint.com vercel.app web.app weebly.com windows.net wixsite.com wordpress.com workers.dev
+"""
+# Anybody can have an address there: below any top-level domain, and these only.
+_FREE_NAMES = "aol gmail gmx googlemail hotmail icloud live msn outlook protonmail yahoo yandex"
+_FREE_DOMAIN_NAMES = """
+126.com 163.com 21cn.com bk.ru freenet.de inbox.ru laposte.net libero.it list.ru mac.com mail.com mail.ru
+me.com naver.com orange.fr posteo.de proton.me qq.com rediffmail.com sina.com t-online.de web.de wp.pl
+ymail.com zoho.com
+"""
+_SECOND_LEVEL = frozenset(_SECOND_LEVEL_NAMES.split())
+_SHARED = frozenset(_SHARED_NAMES.split())
+_FREE = frozenset(_FREE_NAMES.split())
+_FREE_DOMAINS = frozenset(_FREE_DOMAIN_NAMES.split())
+_ADDRESS_FIELDS = ("reply-to", "return-path", "sender", "message-id", "errors-to")
+_PRESENT = ("feedback-id", "list-id", "mime-version", "precedence", "user-agent", "x-mailer", "x-priority")
+_STYLES = ("@media", "@import", "@font-face", "mso-", "!doctype", "xmlns", "<script", "<form")
+_REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
+
+_NAME_WORD = re.compile(r"[^\W\d_]{3,30}")
+_SIGNER = re.compile(r"\bd\s?=\s?([\w.\-]{1,200}+)")
+_COMMENT = re.compile(r"\([^()]*+\)|\"[^\"]*+\"")
+_RESULT = re.compile(r"\s*+(spf|dkim|dmarc|arc|iprev)\s?=\s?([a-z]{2,12})")
+_HOST_END = re.compile(r"[/?#\\]")
+_LOWER_CASE_ESCAPE = re.compile(rb"=(?:[0-9][a-f]|[a-f][0-9a-f])")
+
+
+def read(message: Message, body: Body) -> str:
+    """Return the tokens, separated by spaces.
+
+    >>> from tamis_mail.message import parse
+    >>> message = parse(b"From: Example Shop <a@example.org>\\nReply-To: b@gmail.com\\n\\nhi")
+    >>> read(message, Body(links=["http://evil.example/"])).split()[:4]
+    ['from:tld=org', 'name:like-domain', 'reply-to:other-domain', 'reply-to:free-mail']
+    """
+    fields: dict[str, list[str]] = {}
+    for name, value in message.headers[:_FIELDS]:
+        values = fields.setdefault(name, [])
+        if len(values) < _REPEATED:
+            values.append(value[:_LONG])
+    own, tokens = _describe_sender(fields)
+    tokens += _compare_addresses(fields, own)
+    tokens += _describe_authentication(fields, own)
+    tokens += _describe_recipients(fields, own)
+    tokens += [f"has:{name}" for name in _PRESENT if name in fields]
+    tokens += _describe_parts(message, body)
+    tokens += _describe_links(body, own)
+    tokens += _describe_encoding(message.raw[:_RAW])
+    return " ".join(dict.fromkeys(token.replace(" ", "_") for token in tokens))
+
+
+def find_domain(host: str) -> str:
+    """Return the part of a host that somebody registered: two labels, or three below co.uk and the like.
+
+    >>> find_domain("mail.shop.example.co.uk"), find_domain("www.example.com")
+    ('example.co.uk', 'example.com')
+    """
+    labels = host.lower().strip(".").split(".")[-4:]
+    if labels[-1].isdecimal():
+        return ".".join(labels)  # a numeric address
+    if ".".join(labels[-2:]) in _SHARED or (
+        len(labels[-1]) == 2 and labels[-2:-1] and labels[-2] in _SECOND_LEVEL
+    ):
+        return ".".join(labels[-3:])
+    return ".".join(labels[-2:])
+
+
+def _find_domains(values: Iterable[str]) -> list[str]:
+    addresses = [address for value in values for address in find_addresses(value)]
+    return [find_domain(address.rpartition("@")[2]) for address in addresses]
+
+
+def _compare(name: str, domains: Sequence[str], own: str) -> str:
+    same = domains.count(own)
+    relation = (
+        "none"
+        if not domains
+        else "own-domain"
+        if same == len(domains)
+        else "mixed"
+        if same
+        else "other-domain"
+    )
+    return f"{name}:{relation}"
+
+
+def _is_free(domain: str) -> bool:
+    return domain in _FREE_DOMAINS or domain.partition(".")[0] in _FREE
+
+
+def _describe_size(number: int) -> str:
+    """Return the largest power of two that is not above a number, with a plus sign.
+
+    >>> _describe_size(0), _describe_size(1), _describe_size(13)
+    ('0', '1+', '8+')
+    """
+    return f"{1 << number.bit_length() - 1}+" if number else "0"
+
+
+def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
+    """Return the domain of From, and tokens of From."""
+    sender = fold_text(fields.get("from", [""])[0])[0]
+    domains = _find_domains([sender])
+    own = domains[-1] if domains else ""
+    tokens = [f"from:tld={own.rpartition('.')[2][:20]}" if own else "from:no-domain"]
+    words = _NAME_WORD.findall(remove_addresses(sender))
+    stem = own.partition(".")[0]
+    if not words:
+        tokens.append("name:none")
+    elif any(len(word) > 3 and word in stem for word in words) or (len(stem) > 3 and stem in "".join(words)):
+        tokens.append("name:like-domain")
+    else:
+        tokens.append("name:unlike-domain")
+    if len(domains) > 1:  # the name is an address, too
+        tokens.append(_compare("name-address", domains[:-1], own))
+    if _is_free(own):
+        tokens.append("from:free-mail")
+    return own, tokens
+
+
+def _compare_addresses(fields: dict[str, list[str]], own: str) -> list[str]:
+    tokens = []
+    for name in _ADDRESS_FIELDS:
+        domains = _find_domains(fields.get(name, ()))
+        tokens.append(_compare(name, domains, own))
+        if name == "reply-to" and not _is_free(own) and any(map(_is_free, domains)):
+            tokens.append("reply-to:free-mail")
+    unsubscribe = " ".join(fields.get("list-unsubscribe", ())).replace("<", " ").replace(">", " ").lower()
+    domains = _find_domains([unsubscribe])
+    domains += [find_domain(host) for host in map(_find_host, unsubscribe.split()) if host]
+    tokens.append(_compare("unsubscribe", domains, own))
+    if "list-unsubscribe-post" in fields:
+        tokens.append("unsubscribe:one-click")
+    return tokens
+
+
+def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str]:
+    """Return tokens of the signatures, and of the results that the user's own server wrote.
+
+    That server adds its results at the top. Results further down may be those of anybody, even the sender's.
+    """
+    signers = [
+        find_domain(domain)
+        for value in fields.get("dkim-signature", ())
+        for domain in _SIGNER.findall(value.lower())
+    ]
+    tokens = [_compare("dkim", signers, own)]
+    if own in signers:
+        tokens.append("dkim:some-own-domain")
+    # Comments and quoted strings may hold text of the sender.
+    results = _COMMENT.sub(" ", fields.get("authentication-results", [""])[0].lower())
+    matches = map(_RESULT.match, results.split(";")[1:20])
+    return tokens + ([f"auth:{match[1]}={match[2]}" for match in matches if match] or ["auth:none"])
+
+
+def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
+    recipients = [
+        address
+        for name in ("to", "cc")
+        for value in fields.get(name, ())
+        for address in find_addresses(value.lower())
+    ]
+    tokens = [f"recipients:{_describe_size(len(recipients))}"]
+    if own in _find_domains(recipients):
+        tokens.append("recipients:own-domain")
+    subject = fold_text(fields.get("subject", [""])[0])[0]
+    local_parts = {address.rpartition("@")[0] for address in recipients[:5]}
+    if any(len(local) > 2 and local in subject for local in local_parts):
+        tokens.append("subject:names-recipient")
+    if subject.startswith(_REPLIES):
+        is_reply = "references" in fields or "in-reply-to" in fields
+        tokens.append("subject:answers-message" if is_reply else "subject:answers-nothing")
+    if any("\u2190" <= letter <= "\u2bff" or letter >= "\U0001f000" for letter in subject):
+        tokens.append("subject:symbols")
+    return tokens
+
+
+def _describe_parts(message: Message, body: Body) -> list[str]:
+    tokens = []
+    sizes = {"text/plain": 0, "text/html": 0}
+    for part in message.parts[:_PARTS]:
+        if part.encoding:
+            tokens.append(f"encoding:{part.kind[:20]}={part.encoding[:16]}")
+        if part.kind in sizes:
+            sizes[part.kind] += len(part.text)
+        if part.kind == "text/html":
+            page = part.text[:_PAGE].lower()
+            tokens += [f"page:{style.strip('<-')}" for style in _STYLES if style in page]
+    plain, html = sizes.values()
+    if plain and html:
+        tokens.append(f"plain-text:{8 * plain // (plain + html)}/8")
+    tokens.append(f"hidden-text:{_describe_size(body.hidden)}")
+    return tokens
+
+
+def _find_host(link: str) -> str:
+    """Return the host of a link; empty if it has none."""
+    scheme, colon, rest = link[:_ADDRESS].partition("://")
+    if not colon or not scheme.isalpha():
+        return ""
+    return _HOST_END.split(rest, maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
+
+
+def _describe_links(body: Body, own: str) -> list[str]:
+    links = [link.lower() for link in body.links[:_LINKS]]
+    hosts = [host for host in map(_find_host, links) if host]
+    domains = [find_domain(host) for host in hosts]
+    tokens = [_compare("links", domains, own), f"link-domains:{_describe_size(len(set(domains)))}"]
+    if domains:
+        ((most, _),) = Counter(domains).most_common(1)
+        tokens += [f"links:tld={most.rpartition('.')[2][:20]}", _compare("most-links", [most], own)]
+        if own in domains:
+            tokens.append("links:some-own-domain")
+        if any(host.replace(".", "").isdecimal() for host in hosts):
+            tokens.append("links:numeric-address")
+        unencrypted = sum(link.startswith("http:") for link in links)
+        if unencrypted:
+            tokens.append("links:all-http" if unencrypted == len(hosts) else "links:some-http")
+    images = body.images[:_LINKS]
+    image_domains = [find_domain(host) for host in (_find_host(image.lower()) for image in images) if host]
+    tokens.append(_compare("images", image_domains, own))
+    if image_domains and domains:
+        tokens.append("images:as-links" if set(image_domains) & set(domains) else "images:elsewhere")
+    if any(image[:4].lower() == "cid:" for image in images):
+        tokens.append("images:attached")
+    return tokens
+
+
+def _describe_encoding(raw: bytes) -> list[str]:
+    """Return how lines were broken and escapes were written, which differs from program to program."""
+    start = raw.lower().find(b"quoted-printable")
+    if start < 0:
+        return []
+    lines = [line for line in raw[start:].split(b"\n") if line[-1:] == b"="]
+    tokens = [
+        f"quoted-printable:lines={min(max(map(len, lines)), _LONGEST_LINE)}"
+        if lines
+        else "quoted-printable:short-lines"
+    ]
+    if _LOWER_CASE_ESCAPE.search(raw, start):
+        tokens.append("quoted-printable:lower-case")
+    return tokens
