@@ -276,6 +276,19 @@ def _change_values(dice: random.Random, data: bytearray, folder: Path) -> bytear
     return _with_statements(data, folder, statements)
 
 
+def _change_features(dice: random.Random, data: bytearray, folder: Path) -> bytearray:
+    """Change bytes of stored features of messages."""
+    statements: list[tuple[str, tuple[object, ...]]] = []
+    for _ in range(dice.choice((1, 1, 3))):
+        at = dice.choice((dice.randrange(1, 14), dice.randrange(1, 400), dice.randrange(1, 40_000)))
+        new = bytes(dice.choice((0, 1, 127, 255, dice.randrange(256))) for _ in range(dice.choice((1, 4))))
+        changed = "substr(data, 1, ?1 - 1) || ?2 || substr(data, ?1 + length(?2))"
+        statements.append((f"UPDATE bundle SET data = CAST({changed} AS BLOB)", (at, new)))
+    if dice.random() < 0.2:
+        statements.append(("UPDATE bundle SET data = zeroblob(?)", (dice.choice((9, 80_000, 5_000_000)),)))
+    return _with_statements(data, folder, statements)
+
+
 def _with_statements(
     data: bytearray, folder: Path, statements: Sequence[tuple[str, tuple[object, ...]]]
 ) -> bytearray:
@@ -298,7 +311,7 @@ def _with_statements(
 
 def change_store(dice: random.Random, data: bytes, folder: Path) -> bytes:
     """A store file that somebody has changed."""
-    change = dice.choice((_change_pages, _change_objects, _change_values, _change_values))
+    change = dice.choice((_change_pages, _change_objects, _change_values, _change_values, _change_features))
     return bytes(change(dice, bytearray(data), folder))
 
 
@@ -364,6 +377,10 @@ def _use_store(data: bytes, folder: Path, probes: Sequence[bytes]) -> str:
             "export": lambda: exchange.export(sieve.store, io.BytesIO()),
             "learn": lambda: sieve.learn(b"Subject: new\n\nmail", "ham"),
             "forget": lambda: sieve.forget(probes[0]),
+            "features": lambda: sieve.store.message_features(guessed=True),
+            "forget_digest": lambda: sieve.forget_digest(next(sieve.store.entries()).digest),
+            "relabel_digest": lambda: sieve.relabel_digest([*sieve.store.entries()][-1].digest, "work"),
+            "merge": lambda: _merge(folder / "merged", sieve.store),
             "compact": lambda: maintenance.compact(sieve.store),
             "prune": lambda: maintenance.prune(sieve.store, 0),
         }
@@ -375,6 +392,11 @@ def _use_store(data: bytes, folder: Path, probes: Sequence[bytes]) -> str:
     return "damaged"
 
 
+def _merge(path: Path, other: Store) -> None:
+    with Store(path) as store:
+        maintenance.merge(store, other)
+
+
 def _refuse_unsound(sieve: Sieve, probes: Sequence[bytes]) -> None:
     faults = maintenance.check(sieve.store)
     assert faults == [], f"accepted, but check says {faults[:3]}"
@@ -382,6 +404,7 @@ def _refuse_unsound(sieve: Sieve, probes: Sequence[bytes]) -> None:
     text = io.BytesIO()
     exchange.export(sieve.store, text)
     maintenance.status(sieve.store)
+    sieve.store.message_features(guessed=True)
 
 
 def _finite(sieve: Sieve, probes: Sequence[bytes]) -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tamis_mail.store import Store
 from tamis_mail.surfaces.cli.store import ACTIONS
+from tamis_mail.tokens import VERSION
 from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some
 
 
@@ -145,3 +147,71 @@ def test_status_warns_if_spam_and_wanted_mail_are_of_different_times(
     else:
         assert lines == []
     assert '"periods": {"spam": [' in typed("status", "--json", *place).text
+
+
+@pytest.fixture
+def older(store: Path) -> Path:
+    """The store, as a tamis of older tokens wrote it."""
+    with Store(store) as opened, opened.transaction():
+        opened.connection.execute("UPDATE journal SET version = ?", (VERSION - 1,))
+        opened.connection.execute("DELETE FROM message")
+        opened.connection.execute("DELETE FROM bundle")
+    return store
+
+
+def test_an_older_store_is_upgraded_from_its_mailboxes(typed: Type, older: Path) -> None:
+    assert "tamis store upgrade" in typed("status").text
+    answer = typed("store", "upgrade")
+    assert (answer.status, answer.err) == (0, "")
+    assert f"has learned 24 messages again; the old store is {older}.before-upgrade" in answer.text
+    assert "tamis store upgrade" not in typed("status").text
+    assert typed("store", "check").status == 0
+    assert typed("store", "upgrade").text == f"{older} counts the present tokens: there is nothing to do\n"
+    assert typed("store", "check", "--store", f"{older}.before-upgrade").status == 0
+
+
+def test_an_upgrade_says_which_mail_is_missing_and_what_to_do(
+    typed: Type, older: Path, tmp_path: Path
+) -> None:
+    before = typed("store", "export").out
+    (tmp_path / "mail").rename(tmp_path / "moved")
+    answer = typed("store", "upgrade")
+    assert answer.status == 3
+    assert len(answer.err.splitlines()) == 1
+    assert "24 of 24 messages were not found" in answer.err
+    assert "give the paths where they are now, or --partial" in answer.err
+    assert typed("store", "export").out == before
+    assert not Path(f"{older}.before-upgrade").exists()
+    assert typed("store", "upgrade", tmp_path / "nowhere").status == 3
+    answer = typed("store", "upgrade", "--partial", tmp_path / "moved" / "junk")
+    assert answer.status == 0
+    assert "has learned 12 messages again" in answer.text
+    assert "12 messages were not found, and are dropped" in answer.text
+    assert typed("store", "check").status == 0
+
+
+def test_an_upgrade_drops_imported_counts_only_if_told_to(typed: Type, older: Path) -> None:
+    with Store(older) as opened, opened.transaction() as writer:
+        writer.add_imported("ham", 9)
+    answer = typed("store", "upgrade")
+    assert (answer.status, len(answer.err.splitlines())) == (3, 1)
+    assert "give --partial to drop them, then import them again" in answer.err
+    answer = typed("store", "upgrade", "--partial")
+    assert answer.status == 0
+    assert "import them again" in answer.text
+
+
+def test_a_merge_says_how_many_messages_were_in_both_stores(typed: Type, tmp_path: Path) -> None:
+    other = tmp_path / "other.tamis"
+    typed("store", "backup", other)
+    typed("relabel", "work", stdin=SPAM[0])
+    with Store(other) as opened:
+        opened.connection.execute("UPDATE journal SET time = 0")
+    answer = typed("store", "merge", other)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.text.splitlines()[1:] == [
+        "24 messages were in both stores, and count once",
+        "1 of them had different labels: the label that was learned later is kept",
+    ]
+    assert "work      1 message" in typed("status").text
+    assert typed("store", "check").status == 0

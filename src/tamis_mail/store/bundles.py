@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.schema import MAX_BUNDLE_FEATURES
+from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.database import StoreError
 
 __all__ = ["LONG_GAP", "LOW_BYTES", "Layout", "bundle_error", "read_layout", "read_message", "refuse_place"]
@@ -58,6 +58,8 @@ def read_layout(data: object) -> Layout:
     messages, keys, low_bytes = HEAD.unpack_from(data)
     if low_bytes not in LOW_BYTES:
         raise bundle_error(f"the low part of a key has {low_bytes} bytes, expected 3, 4 or 5")
+    if messages > MAX_BUNDLE_MESSAGES:
+        raise bundle_error(f"a bundle has {messages} messages, expected at most {MAX_BUNDLE_MESSAGES}")
     lows = HEAD.size + 4 * messages
     highs = lows + low_bytes * keys
     gaps = highs + (keys + (1 << KEY_BITS - 8 * low_bytes) + 7) // 8

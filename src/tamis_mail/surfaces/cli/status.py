@@ -13,6 +13,7 @@ from tamis_mail.store import Store
 from tamis_mail.store.maintenance import Status
 from tamis_mail.store.maintenance import status as ask
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
+from tamis_mail.tokens import VERSION
 
 __all__ = ["configure", "run", "size"]
 
@@ -79,7 +80,7 @@ def _as_text(status: Status, path: str) -> str:
         lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
     for number, (name, count) in enumerate(status.sources):
         lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
-    return "\n".join([*lines, *_advice(status), *_advise_on_age(status)]) + "\n"
+    return "\n".join([*lines, *_advice(status), *_advise_on_age(status), *_advise_on_tokens(status)]) + "\n"
 
 
 def _advice(status: Status) -> list[str]:
@@ -115,6 +116,13 @@ def _advise_on_age(status: Status) -> list[str]:
         advice = "recent spam (tamis learn --spam PATH)"
     periods = f"the wanted mail is of {_format_period(wanted)} and the spam of {_format_period(spam)}"
     return [f"advice    {periods}, so {danger}: learn {advice}"]
+
+
+def _advise_on_tokens(status: Status) -> list[str]:
+    if any(version < VERSION for version in status.versions):
+        advice = "to use the present ones, learn its mail again (tamis store upgrade)"
+        return [f"advice    this store counts the tokens of an older tamis, and works as before; {advice}"]
+    return []
 
 
 def _format_period(period: tuple[int, int]) -> str:
