@@ -185,7 +185,7 @@ def _sealed(lines: Sequence[bytes]) -> list[bytes]:
     """An export with the right last line, so that more than the checksum is tried."""
     body = [line for line in lines if not line.startswith(b"end ")]
     kinds = Counter(line.partition(b" ")[0] for line in body)
-    numbers = " ".join(str(kinds[kind]) for kind in (b"setting", b"label", b"message", b"count"))
+    numbers = " ".join(str(kinds[kind]) for kind in (b"setting", b"row", b"label", b"message", b"count"))
     return [*body, f"end {numbers} {hashlib.sha256(b''.join(body)).hexdigest()}\n".encode()]
 
 

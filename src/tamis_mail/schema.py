@@ -3,6 +3,10 @@
 Every reader of a store or of a part of one (`open`, `check`, `restore`, `import`, the rule of the verdict)
 validates against this module. The tables are created by the migrations (`store.database`);
 `tests/mail/store/test_schema.py` compares the two.
+
+To add a table, add a migration that creates it, its columns in TABLES, and, if its rows stand for themselves,
+its name in LISTS. Then older files get the table when they are opened, `check` finds invalid values in it,
+backups, exports and imports carry it, and `merge` adds the rows that a store does not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +18,7 @@ from tamis_mail.features import KEY_BITS, VIEWS_OF
 from tamis_mail.labels import GUESSED_LABELS, check_label
 
 __all__ = [
+    "LISTS",
     "MAX_COUNT",
     "MAX_DECAYS",
     "MAX_LABELS",
@@ -96,6 +101,22 @@ class Bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Nullable:
+    """A value of another kind, or NULL."""
+
+    kind: Integer | Text | Bytes
+
+    def __str__(self) -> str:
+        return f"{self.kind}, or NULL"
+
+    def accepts(self, value: object) -> bool:
+        return value is None or self.kind.accepts(value)
+
+    def violation(self, column: str) -> str:
+        return f"({column} IS NOT NULL AND {self.kind.violation(column)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Real:
     """A finite number in a range."""
 
@@ -125,7 +146,7 @@ _SUM = Integer(
 )  # of counts: a negative sum is damage, which `check` reports with its feature
 _WEIGHT = Integer(0, MAX_COUNT)
 
-TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
+TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
     "migration": {"name": Text(200), "time": Integer(_FIRST_SECOND, _LAST_SECOND)},
     "setting": {"name": Text(200), "value": Text(_MAX_SETTING_LENGTH)},
     "label": {
@@ -158,6 +179,9 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes]] = {
     },
     "shelf": {"id": Integer(0, MAX_COUNT), "data": Bytes(1, 1 << 31)},
 }
+
+# Tables whose rows refer to nothing else. Their columns are integers and text, the first of them the key.
+LISTS: tuple[str, ...] = ()
 
 _INTEGER_SETTINGS = {
     "epoch": Integer(0, MAX_DECAYS),

@@ -37,7 +37,8 @@ _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NU
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
 # Each migration is applied once, in this order, and never changed after a release. A change of the schema is
-# a new entry at the end.
+# a new entry at the end. A migration after the first one only creates tables, so that a store without write
+# permission is read as if they were there and empty.
 MIGRATIONS: dict[str, str] = {
     "0001-counts-and-journal": """
         CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -186,6 +187,8 @@ def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool
             refuse_other_objects(connection, path)
             if writable:
                 _upgrade(connection, path)
+            else:
+                _create_temporary_tables(connection)
             if readonly:
                 connection.execute("PRAGMA query_only = ON")
         except BaseException:
@@ -314,6 +317,16 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
                 for statement in _statements(statements):
                     connection.execute(statement)
                 connection.execute("INSERT INTO migration VALUES (?, ?)", (name, int(time.time())))
+
+
+def _create_temporary_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables that an older store, which cannot be written, does not have: empty and in memory."""
+    applied = _list_applied(connection)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    for name, script in MIGRATIONS.items():
+        if applied and name not in applied:
+            for statement in _statements(script):
+                connection.execute(statement.replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -5,12 +5,15 @@ text. The history of a store does not change its text. Names are strings of JSON
 its index among the label lines, from 0. The rest of a message is its weight under the other guessed label;
 its era is the number of prunings before it was learned.
 
-    tamis-store 1 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
+    tamis-store 2 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
+    row ["table", "key", 1]                   by table and key: a row of one of the lists (`schema.LISTS`)
     label 0 "ham"                             by name; the weight imported from another filter
     message 9f…e2 0 1 0 1 0 1700000000 "a"    by digest: its label, weight, rest, tokens, era, time and source
     count 00a1b2c3d4e5 3 0                    by feature: a count for each label
-    end 0 2 17 4711 ab…01                     the number of each, and the SHA-256 of all lines before
+    end 0 0 2 17 4711 ab…01                   the number of each, and the SHA-256 of all lines before
+
+Format 1 has no rows, and no number of them in its last line. It is read, too.
 """
 
 import hashlib
@@ -25,8 +28,10 @@ import numpy as np
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.schema import (
+    LISTS,
     MAX_DECAYS,
     MAX_LABELS,
+    TABLES,
     find_label_fault,
     find_row_fault,
     find_setting_fault,
@@ -39,11 +44,12 @@ from tamis_mail.tokens import VERSION
 
 __all__ = ["export", "load"]
 
-FORMAT = 1
+FORMAT = 2
 _BATCH_COUNTS = 1 << 19  # counts that are written at once
 _MAX_SETTINGS = 10_000  # each import from another filter makes one
+_MAX_ROWS = 1_000_000  # of lists, all together
 _MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
-_KINDS = (b"setting", b"label", b"message", b"count", b"end")
+_KINDS = (b"setting", b"row", b"label", b"message", b"count", b"end")
 
 _HEADER = re.compile(
     rb"tamis-store (\d{1,9}) tokens (\d{1,9}(?:,\d{1,9})*|-) epoch (\d{1,9}) era (\d{1,9})\n"
@@ -52,7 +58,7 @@ _MESSAGE = re.compile(
     rb'message ([0-9a-f]{2,128}) (\d{1,9}) (\d{1,18}) (\d{1,18}) (\d{1,9}) (\d{1,9}) (-?\d{1,18}) (".*")\n'
 )
 _COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,18})+)\n" % (KEY_BITS // 4))
-_END = re.compile(rb"end (\d{1,18}) (\d{1,18}) (\d{1,18}) (\d{1,18}) ([0-9a-f]{64})\n")
+_END = re.compile(rb"end ((?:\d{1,18} )+)([0-9a-f]{64})\n")
 
 
 def export(store: Store, file: IO[bytes]) -> None:
@@ -80,6 +86,13 @@ def _lines(store: Store) -> Iterator[str]:
             raise StoreError(f"the store {store.path} cannot be exported ({fault}): see tamis store check")
         if name not in ("epoch", "era"):
             yield f"setting {json.dumps(name)} {json.dumps(value)}\n"
+    for name in sorted(LISTS):
+        for values in store.connection.execute(f"SELECT * FROM {name} ORDER BY 1"):
+            if fault := find_row_fault(name, dict(zip(TABLES[name], values, strict=True))):
+                raise StoreError(
+                    f"the store {store.path} cannot be exported ({fault}): see tamis store check"
+                )
+            yield f"row {json.dumps([name, *values])}\n"
     labels = sorted(store.labels(), key=lambda label: label.name)
     for label in labels:
         yield f"label {label.lent} {json.dumps(label.name)}\n"
@@ -98,7 +111,7 @@ def _lines(store: Store) -> Iterator[str]:
 def load(store: Store, file: IO[bytes]) -> int:
     """Read an export into an empty store; return the number of messages."""
     with store.transaction() as writer:
-        for table in ("label", "journal", "run"):
+        for table in ("label", "journal", "run", *LISTS):
             if store.connection.execute(f"SELECT 1 FROM {table}").fetchone():
                 raise StoreError(
                     f"the store {store.path} is not empty: load into a new one and merge (tamis store merge)"
@@ -115,6 +128,7 @@ class _Reader:
         self._writer = writer
         self._file = file
         self._line = 0
+        self._format = FORMAT
         self._digest = hashlib.sha256()
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
         self._versions: set[int] = set()  # of the tokens
@@ -130,7 +144,9 @@ class _Reader:
             line = self._read_line()
             kind = line.partition(b" ")[0]
             if kind not in _KINDS:
-                self._refuse(f"begins with {kind[:20]!r}, not with setting, label, message, count or end")
+                self._refuse(
+                    f"begins with {kind[:20]!r}, not with setting, row, label, message, count or end"
+                )
             if _KINDS.index(kind) < stage:
                 self._refuse(f"a {kind.decode()} comes after a {_KINDS[stage].decode()}")
             if _KINDS.index(kind) > stage:
@@ -141,6 +157,7 @@ class _Reader:
             self._digest.update(line)
             {
                 b"setting": self._read_setting,
+                b"row": self._read_row,
                 b"label": self._read_label,
                 b"message": self._read_message,
                 b"count": self._read_count,
@@ -173,8 +190,9 @@ class _Reader:
             self._refuse(
                 "is not the first line of a store in text: give a file that `tamis store export` wrote"
             )
-        if int(match[1]) > FORMAT:
-            self._refuse(f"the format is {int(match[1])}, and this tamis reads {FORMAT}: upgrade it")
+        self._format = int(match[1])
+        if self._format > FORMAT:
+            self._refuse(f"the format is {self._format}, and this tamis reads {FORMAT}: upgrade it")
         self._versions = set() if match[2] == b"-" else {int(number) for number in match[2].split(b",")}
         if max(self._versions, default=0) > VERSION:
             self._refuse(
@@ -214,6 +232,24 @@ class _Reader:
             self._refuse(f"there are more than {_MAX_SETTINGS} settings")
         self._previous = name.encode()
         self._writer.write_setting(name, value)
+
+    def _read_row(self, line: bytes) -> None:
+        values: object = None
+        with suppress(ValueError, RecursionError):
+            values = json.loads(line.partition(b" ")[2])
+        if not isinstance(values, list) or not values or values[0] not in LISTS:
+            self._refuse(f"a row needs one of the lists ({', '.join(LISTS)}) and its values, in JSON")
+        if self._numbers[b"row"] > _MAX_ROWS:
+            self._refuse(f"there are more than {_MAX_ROWS} rows")
+        table, *row = values
+        if len(row) != len(TABLES[table]) or not all(
+            _is_text(value) for value in row if isinstance(value, str)
+        ):
+            self._refuse(f"a row of {table} needs {', '.join(TABLES[table])}")
+        if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
+            self._refuse(fault)
+        if not self._writer.add_row(table, row):
+            self._refuse(f"the list {table} has two rows of one key")
 
     def _read_label(self, line: bytes) -> None:
         _, lent, name = [*line.split(b" ", 2), b"", b""][:3]
@@ -275,12 +311,15 @@ class _Reader:
 
     def _read_end(self, line: bytes) -> None:
         match = _END.fullmatch(line)
-        numbers = tuple(self._numbers.values())
-        if not match or tuple(map(int, match.groups()[:4])) != numbers:
-            self._refuse(
-                f"does not say {numbers} settings, labels, messages, features, as there are: get it again"
-            )
-        if match[5].decode() != self._digest.hexdigest():
+        numbers = {
+            kind.decode(): number
+            for kind, number in self._numbers.items()
+            if self._format > 1 or kind != b"row"
+        }
+        if not match or list(map(int, match[1].split())) != list(numbers.values()):
+            expected = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
+            self._refuse(f"does not say {expected}, as there are: get it again")
+        if match[2].decode() != self._digest.hexdigest():
             self._refuse("the checksum differs: the file was changed in transfer, get it again")
         if self._file.read(1):
             self._refuse("something follows the last line")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
-from tamis_mail.schema import MAX_COUNT, MAX_DECAYS, TABLES, find_setting_fault
+from tamis_mail.schema import LISTS, MAX_COUNT, MAX_DECAYS, TABLES, find_row_fault, find_setting_fault
 from tamis_mail.store import runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
 from tamis_mail.store.store import Store
@@ -258,6 +258,11 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
         writer.write_setting("era", max(store.prunings(), other.prunings()))
         for name, value in _list_imports(other).items():
             writer.write_setting(name, value)
+        for table in LISTS:
+            for row in other.connection.execute(f"SELECT * FROM {table} ORDER BY 1"):
+                if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
+                    raise StoreError(f"the store {other.path} is damaged ({fault}): see tamis store check")
+                writer.add_row(table, row)
     return messages
 
 

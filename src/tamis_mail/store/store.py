@@ -8,7 +8,7 @@ messages. So no count is ever rounded, and forgetting subtracts exactly what lea
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -344,6 +344,12 @@ class Writer:
     def write_setting(self, name: str, value: object) -> None:
         """Write a setting."""
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
+
+    def add_row(self, table: str, row: Sequence[object]) -> bool:
+        """Add a row to one of the lists of `schema.LISTS`; return False if its key is there."""
+        places = ", ".join("?" * len(row))
+        cursor = self._connection.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", tuple(row))
+        return cursor.rowcount > 0
 
     def _refuse_overflow(self, total: int) -> None:
         if abs(total) >= MAX_COUNT:

@@ -136,6 +136,31 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
         assert store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'test'").fetchone() is None
 
 
+def test_an_older_store_without_write_permission_is_read_as_if_later_tables_were_empty(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = open_folder / "store"
+    with Store(path) as store:
+        learn(store, [1])
+    before = path.read_bytes()
+    more = {**database.MIGRATIONS, "9999-a-test": "CREATE TABLE test (a INTEGER PRIMARY KEY) WITHOUT ROWID;"}
+    monkeypatch.setattr(database, "MIGRATIONS", more)
+    path.chmod(0o444)
+    open_folder.chmod(0o555)
+
+    def read() -> object:
+        with Store(path, readonly=True) as store:
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                store.connection.execute("INSERT INTO test VALUES (1)")
+            rows = store.connection.execute("SELECT * FROM test").fetchall()
+            return rows, remembered(store), check(store)
+
+    answer = as_nobody(read)
+    open_folder.chmod(0o755)
+    assert answer == ([], expected({1: "spam"}), [])
+    assert path.read_bytes() == before
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     with Store(tmp_path / "store") as store:

@@ -1,13 +1,17 @@
 """A store as text, there and back, and text that is not what it should be."""
 
 import gzip
+import hashlib
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tamis_mail.store import Store, StoreError, exchange, maintenance
+from tamis_mail import schema
+from tamis_mail.schema import Integer, Nullable, Text
+from tamis_mail.store import Store, StoreError, database, exchange, maintenance
 from tests.mail.store.memory import careless, forget, learn, remembered
 
 
@@ -57,9 +61,77 @@ def test_the_text_does_not_tell_in_what_order_things_were_learned(tmp_path: Path
 
 def test_the_text_of_nothing(tmp_path: Path) -> None:
     with Store(tmp_path / "a") as a, Store(tmp_path / "b") as b:
-        assert text(a).splitlines()[0] == b"tamis-store 1 tokens - epoch 0 era 0"
+        assert text(a).splitlines()[0] == b"tamis-store 2 tokens - epoch 0 era 0"
         assert exchange.load(b, io.BytesIO(text(a))) == 0
         assert text(a) == text(b)
+
+
+def test_an_export_of_the_first_format_is_read(store: Store, tmp_path: Path) -> None:
+    lines = text(store).replace(b"tamis-store 2", b"tamis-store 1", 1).splitlines(keepends=True)
+    kinds = Counter(line.partition(b" ")[0] for line in lines)
+    numbers = b" ".join(b"%d" % kinds[kind] for kind in (b"setting", b"label", b"message", b"count"))
+    digest = hashlib.sha256(b"".join(lines[:-1])).hexdigest().encode()
+    with Store(tmp_path / "new") as new:
+        exchange.load(new, io.BytesIO(b"".join(lines[:-1]) + b"end %s %s\n" % (numbers, digest)))
+        assert text(new) == text(store)
+
+
+@pytest.fixture
+def fruit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that a later migration adds, whose rows stand for themselves."""
+    table = "CREATE TABLE fruit (name TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID"
+    monkeypatch.setattr(database, "MIGRATIONS", {**database.MIGRATIONS, "9999-fruit": table})
+    columns = {"name": Text(9), "number": Nullable(Integer(0, 9))}
+    monkeypatch.setitem(schema.TABLES, "fruit", columns)
+    for module in (schema, exchange, maintenance):
+        monkeypatch.setattr(module, "LISTS", ("fruit",))
+
+
+@pytest.mark.usefixtures("fruit")
+def test_rows_of_a_list_are_exported_loaded_and_merged(store: Store, tmp_path: Path) -> None:
+    rows = [("apple", 3), ("fig", None)]
+    with store.transaction() as writer:
+        assert all(writer.add_row("fruit", row) for row in reversed(rows))
+        assert not writer.add_row("fruit", ("apple", 4))
+    written = text(store)
+    assert b'row ["fruit", "apple", 3]\nrow ["fruit", "fig", null]\n' in written
+    with Store(tmp_path / "new") as new, Store(tmp_path / "other") as other:
+        exchange.load(new, io.BytesIO(written))
+        assert text(new) == written
+        with other.transaction() as writer:
+            writer.add_row("fruit", ("apple", 5))
+        maintenance.merge(other, new)
+        found = other.connection.execute("SELECT * FROM fruit ORDER BY name").fetchall()
+        assert found == [("apple", 5), ("fig", None)]
+        with pytest.raises(StoreError, match="is not empty"):
+            exchange.load(other, io.BytesIO(written))
+
+
+BAD_ROWS = {
+    "no JSON": (b"apple", "a row needs one of the lists (fruit)"),
+    "no list": (b'"fruit"', "a row needs one of the lists"),
+    "another list": (b'["label", "a", 1]', "a row needs one of the lists"),
+    "a list in a list": (b'[["fruit"], "a", 1]', "a row needs one of the lists"),
+    "nested deeply": (b"[" * 50_000, "a row needs one of the lists"),
+    "too few values": (b'["fruit", "a"]', "a row of fruit needs name, number"),
+    "no text": (b'["fruit", "\\ud800", 1]', "a row of fruit needs name, number"),
+    "a number out of range": (b'["fruit", "a", 10]', "fruit.number is 10, expected a whole number"),
+    "the same key": (b'["fruit", "apple", 1]', "two rows of one key"),
+}
+
+
+@pytest.mark.usefixtures("fruit")
+@pytest.mark.parametrize("row", BAD_ROWS)
+def test_a_row_that_no_list_has_is_refused(store: Store, tmp_path: Path, row: str) -> None:
+    with store.transaction() as writer:
+        writer.add_row("fruit", ("apple", 3))
+    line, words = BAD_ROWS[row]
+    hostile = changed(text(store), b"row", lambda apple: apple + b"row " + line + b"\n")
+    with Store(tmp_path / "new") as new:
+        with pytest.raises(StoreError, match=r"line 4: .*; nothing was loaded") as error:
+            exchange.load(new, io.BytesIO(hostile))
+        assert words in str(error.value)
+        assert new.connection.execute("SELECT count(*) FROM fruit").fetchone() == (0,)
 
 
 def test_many_batches_are_one_store(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +173,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "half": (lambda data: data[: len(data) // 2], "is cut off: the file is not complete"),
     "half an end": (lambda data: data[:-10], "is cut off"),
     "more": (lambda data: data + b"\n", "something follows the last line"),
-    "newer format": (lambda data: data.replace(b"store 1", b"store 2", 1), "line 1: the format is 2"),
+    "newer format": (lambda data: data.replace(b"store 2", b"store 3", 1), "line 1: the format is 3"),
     "newer tokens": (
         lambda data: data.replace(b"tokens 2", b"tokens 999", 1),
         "line 1: the tokens are of version 999",

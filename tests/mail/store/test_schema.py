@@ -96,7 +96,9 @@ def with_setting(text: bytes, name: str, value: str) -> bytes:
     """An export with one setting more, whose counts and checksum are right."""
     first, *rest, _ = text.splitlines(keepends=True)
     lines = [first, f"setting {json.dumps(name)} {json.dumps(value)}\n".encode(), *rest]
-    numbers = [sum(line.startswith(kind) for line in lines) for kind in (b"set", b"lab", b"mes", b"cou")]
+    numbers = [
+        sum(line.startswith(kind) for line in lines) for kind in (b"set", b"row", b"lab", b"mes", b"cou")
+    ]
     digest = hashlib.sha256(b"".join(lines)).hexdigest()
     return b"".join(lines) + f"end {' '.join(map(str, numbers))} {digest}\n".encode()
 
