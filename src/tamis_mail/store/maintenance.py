@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
 from tamis_mail.schema import LISTS, MAX_COUNT, MAX_DECAYS, TABLES, find_row_fault, find_setting_fault
-from tamis_mail.store import runs, tables
+from tamis_mail.store import people, runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
+from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import CountTable
 
@@ -56,6 +57,7 @@ class Status:
     versions: list[int]  # of the tokens
     last: int | None  # seconds since 1970 of the last learned message
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
+    people: PeopleCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def status(store: Store, sources: int = 10) -> Status:
             versions=versions(store),
             last=last,
             sources=[(str(name), number) for name, number in most_common],
+            people=people.count_people(store),
         )
 
 
@@ -263,6 +266,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> int:
                 if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
                     raise StoreError(f"the store {other.path} is damaged ({fault}): see tamis store check")
                 writer.add_row(table, row)
+        people.rebuild(store)
     return messages
 
 
@@ -330,7 +334,7 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                 faults = _find_bad_values(connection)
             if not faults:
                 all_runs, magnitude = runs.all_runs(connection), 0.0
-                faults = _find_strays(connection) + _compare_journal(store)
+                faults = _find_strays(connection) + _compare_journal(store) + people.find_faults(connection)
                 for run in all_runs:
                     run_faults, sum_of_counts = tables.find_faults(connection, run)
                     faults += run_faults

@@ -113,7 +113,7 @@ def test_migrations_are_applied_once_and_by_name(tmp_path: Path, monkeypatch: py
         learn(store, [1])
     more = {
         **database.MIGRATIONS,
-        "0002-a-test": "CREATE TABLE test (a INTEGER); INSERT INTO test VALUES (1);",
+        "9999-a-test": "CREATE TABLE test (a INTEGER); INSERT INTO test VALUES (1);",
     }
     monkeypatch.setattr(database, "MIGRATIONS", more)
     for _ in range(2):
@@ -128,7 +128,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "store"
     Store(path).close()
     with monkeypatch.context() as patch:
-        wrong = {**database.MIGRATIONS, "0002-wrong": "CREATE TABLE test (a); INSERT INTO nowhere VALUES (1)"}
+        wrong = {**database.MIGRATIONS, "9999-wrong": "CREATE TABLE test (a); INSERT INTO nowhere VALUES (1)"}
         patch.setattr(database, "MIGRATIONS", wrong)
         with pytest.raises(StoreError, match="nowhere"):
             Store(path)

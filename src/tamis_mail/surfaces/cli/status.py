@@ -56,6 +56,10 @@ def _as_json(status: Status, path: str) -> str:
         "prunings": status.prunings,
         "last": status.last,
         "sources": dict(status.sources),
+        "allowed": status.people.allowed,
+        "blocked": status.people.blocked,
+        "sent": status.people.sent,
+        "correspondents": status.people.correspondents,
     }
     return str(import_module("json").dumps(fields)) + "\n"
 
@@ -74,6 +78,14 @@ def _as_text(status: Status, path: str) -> str:
     lines.append(f"features  {status.entries:,}")
     if status.last is not None:
         lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(status.last)))
+    people = status.people
+    if people.allowed or people.blocked:
+        lines.append(f"senders   {people.allowed:,} allowed, {people.blocked:,} blocked")
+    if people.sent:
+        lines.append(
+            f"people    {people.correspondents:,} to whom you write, "
+            f"from {people.sent:,} sent {_plural(people.sent)}"
+        )
     if status.decays or status.prunings:
         lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
     for number, (name, count) in enumerate(status.sources):

@@ -3,7 +3,7 @@
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from gzip import GzipFile
 from importlib import import_module
@@ -14,13 +14,14 @@ from tamis.progress import Line
 from tamis_mail.files import IrregularFileError, open_regular, replace_file
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
-from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
+from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, people, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import open_sources
 from tamis_mail.surfaces.cli.status import size
 
 __all__ = ["ACTIONS", "configure", "run"]
 
+_MAX_CONTRADICTIONS = 10  # senders that `merge` names
 _RATIO = 200  # exports compress to a fifth, the most regular to a fiftieth, zeros to a thousandth
 
 ACTIONS = {
@@ -255,8 +256,24 @@ def _merge(options: Namespace) -> Outcome:
         Store(options.store or default_path()) as store,
         _progress("merge", options) as progress,
     ):
+        contradictions = people.find_contradictions(store, other)
         messages = maintenance.merge(store, other, progress)
-    return [f"{messages:,} messages of {printable(options.file)} added to {_path(options)}"], 0
+    return [
+        f"{messages:,} messages of {printable(options.file)} added to {_path(options)}",
+        *_describe_contradictions(contradictions, printable(options.file)),
+    ], 0
+
+
+def _describe_contradictions(contradictions: Sequence[tuple[str, bool]], other: str) -> list[str]:
+    """Say which senders one store allows and the other one blocks."""
+    lines = [
+        f"{printable(entry.removeprefix('@'))} stays {'allowed' if is_allowed else 'blocked'}, "
+        f"and is {'blocked' if is_allowed else 'allowed'} in {other}"
+        for entry, is_allowed in contradictions[:_MAX_CONTRADICTIONS]
+    ]
+    if len(contradictions) > _MAX_CONTRADICTIONS:
+        lines.append(f"and so do {len(contradictions) - _MAX_CONTRADICTIONS:,} other senders")
+    return lines
 
 
 def _prune(options: Namespace) -> Outcome:
