@@ -116,6 +116,8 @@ def test_the_header_agrees_with_the_lists(typed: Type) -> None:
         b"From: x@shop.example, y@evil.example\n",
         b"From: =?utf-8?q?x=40shop=2Eexample?= <y@evil.example>\n",
         b"From: <x@shop.example> <y@evil.example>\n",
+        b"From: <x@shop.example> eve\n",
+        b"From: x@shop.example (y@evil.example\n",
     ],
 )
 def test_a_forged_sender_is_judged_by_the_evidence(typed: Type, header: bytes) -> None:

@@ -192,6 +192,11 @@ class _Reader:
             else:
                 self.is_well_formed = False
         elif sign == ":":  # what comes before is the name of a group, or a route
+            if not self._is_in_angle and any(
+                not is_quoted and "@" in text for is_quoted, text in self._items
+            ):
+                self.is_well_formed = False
+                self._add()
             self._items = []
         elif sign == "," and self._is_in_angle:
             if any(text[:1] != "@" for _, text in self._items):  # no route

@@ -2,6 +2,7 @@
 
     sort(raw) -> Verdict            spam, ham or unsure, a probability, and the evidence
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
+    learn_sent(messages)            to whom the user writes; their mail is known
     forget(raw) -> Receipt          exact: the store is as if the message had never been learned
 
 Surfaces use these verbs only.

@@ -23,8 +23,9 @@ from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
 __all__ = ["KNOWN_SENDER", "PEOPLE", "Standing", "judge_sender", "with_sender", "with_standing"]
 
 # The log-odds of a sender to whom the user wrote n messages are KNOWN_SENDER * n / (n + 1): -1.5 after one
-# message, -2.5 after five. At -3, the odds of spam are 20 times lower. That is less than the evidence of a
-# typical spam message, so that mail from a friend's captured account can still be recognised.
+# message, -2.5 after five. Measured at -2.5 on modern-mail and SpamAssassin, half of the mail learned and the
+# other half judged: ham called ham 80 -> 97 % and 96.9 -> 98.7 %; if all spam came from such senders, as from
+# a captured account, 2.8 -> 5.6 % and 0.1 -> 0.7 % of it would be called ham, the rest unsure or spam.
 KNOWN_SENDER = -3.0
 PEOPLE = "people"  # the view of this evidence
 _LOWEST = -745.0  # the logarithm of the smallest positive number, for a probability that was rounded to zero
@@ -38,6 +39,11 @@ class Standing:
     reason: str | None = None  # the entry that decides: "allowed: ann@example.org"
     remark: str | None = None  # a sentence on what did not decide, and why
     evidence: Evidence | None = None
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether anything is known of the senders."""
+        return any((self.reason, self.remark, self.evidence))
 
 
 def judge_sender(
@@ -103,7 +109,7 @@ def _weigh_correspondents(
 
 def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judgement:
     """Add what is known of the senders to a judgement."""
-    if standing == Standing():
+    if not standing.has_effect:
         return judgement
     if standing.evidence is not None:
         judgement = _add_log_odds(judgement, standing.evidence.contribution, rule)
@@ -125,7 +131,7 @@ def _add_log_odds(judgement: Judgement, contribution: float, rule: Rule) -> Judg
 
 def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
     """Add what is known of the senders to a verdict and to its evidence."""
-    if standing == Standing():
+    if not standing.has_effect:
         return verdict
     own = () if standing.evidence is None else (standing.evidence,)
 

@@ -70,6 +70,7 @@ FORGERIES = {
     "<ann@example.org> eve": (["ann@example.org"], False),
     '(") <ann@example.org> (") <eve@evil.org>': (["ann@example.org", "eve@evil.org"], False),
     "eve@evil.org <>, ann@example.org": (["ann@example.org"], False),
+    "eve@evil.org: <ann@example.org>;": (["eve@evil.org", "ann@example.org"], False),
     "eve, ann@example.org": (["ann@example.org"], False),
     "<ann@example.org": (["ann@example.org"], False),
     "ann@example.org (eve@evil.org": (["ann@example.org"], False),
