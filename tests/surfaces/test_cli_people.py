@@ -292,6 +292,15 @@ def test_received_mail_is_not_learned_as_sent(typed: Type, tmp_path: Path) -> No
     assert "30 learned" in typed("learn", "--sent", aliases).text
 
 
+def test_a_remark_warns_of_allowing_ones_own_address(typed: Type, tmp_path: Path) -> None:
+    typed("learn", "--sent", write_sent(tmp_path / "Sent"))
+    answer = typed("allow", "me@home.example", "friend3@home.example")
+    assert (answer.status, answer.text.count("\n"), answer.err.count("\n")) == (0, 2, 1)
+    assert "you write from me@home.example, and spam often forges" in answer.err
+    assert typed("allow", "--remove", "me@home.example").err == ""
+    assert typed("block", "me@home.example").err == ""
+
+
 def test_mail_without_recipients_and_automatic_replies_are_ignored(typed: Type, tmp_path: Path) -> None:
     folder = tmp_path / "Sent"
     folder.mkdir()

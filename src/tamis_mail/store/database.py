@@ -72,7 +72,7 @@ MIGRATIONS: dict[str, str] = {
         );
         CREATE TABLE shelf (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
     """,
-    "0002-lists-and-correspondents": """
+    "0003-lists-and-correspondents": """
         CREATE TABLE listed (
             entry TEXT PRIMARY KEY,            -- an address, or @ and a domain
             is_allowed INTEGER NOT NULL        -- 1 allowed, 0 blocked

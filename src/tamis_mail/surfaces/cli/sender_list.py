@@ -62,8 +62,15 @@ def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
     with Store(path) as store:
         change = people.remove_entries if options.remove else people.add_entries
         before = change(store, entries, is_allowed=one.is_allowed)
+        correspondents = people.look_up(store, entries).correspondents
     if not options.quiet:
         out.writelines(f"{line}\n" for line in _describe(before, one, is_removal=options.remove))
+        for address, (_, wrote) in correspondents.items():
+            if wrote and one.is_allowed and not options.remove:
+                sys.stderr.write(
+                    f"tamis allow: you write from {printable(address)}, and spam often forges the address of "
+                    "its recipient: allow it only if your mail server checks DMARC\n"
+                )
     return 0
 
 
