@@ -345,9 +345,9 @@ class _PageReader:
         if name in ("form", "iframe"):
             self.tricks.add(name)
             self.visible.append("\n")
-        address = self.record(name, attributes)
-        if name == "a" and address is not None:
-            self.link = (address, len(self.visible))
+        target = self.record(name, attributes)
+        if name == "a" and target is not None:
+            self.link = (target, len(self.visible))
 
     def point_all(self, text: str) -> None:
         """Record the addresses of all tags of a text."""
