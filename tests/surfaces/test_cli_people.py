@@ -235,10 +235,14 @@ def test_a_store_without_permission_is_not_changed_and_said_so(typed: Type) -> N
         assert answers[1].text == "a@x.example\n"
 
 
-def test_people_to_whom_one_writes_are_known(typed: Type, tmp_path: Path) -> None:
+def test_people_to_whom_one_writes_are_known(
+    typed: Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")  # wide enough for the whole address
     sent = write_sent(tmp_path / "Sent")
     exported = typed("store", "export").out
     before = json.loads(typed("sort", "--json", stdin=NEW_HAM).text)
+    spam_before = json.loads(typed("sort", "--json", stdin=NEW_SPAM).text)
     answer = typed("learn", "--sent", sent)
     assert (answer.status, answer.err) == (0, "")
     assert answer.text == f"{sent}: 4 learned, 0 known, 0 ignored (sent)\nyou write to 2 people\n"
@@ -256,7 +260,9 @@ def test_people_to_whom_one_writes_are_known(typed: Type, tmp_path: Path) -> Non
     assert "(you wrote to friend3@home.example)" in text
     own = NEW_HAM.replace(b"friend3@home.example", b"me@home.example")
     assert "people" not in json.loads(typed("explain", "--json", stdin=own).text)["views"]
-    assert typed("sort", stdin=NEW_SPAM).status == 0  # the evidence of spam is stronger than one message
+    spam = json.loads(typed("sort", "--json", stdin=NEW_SPAM).text)
+    assert spam["log_odds"] == pytest.approx(spam_before["log_odds"] - 1.5)
+    assert spam["label"] != "ham"  # one message to a sender does not let spam through
     assert typed("forget", sent).text == f"{sent}: 4 forgotten, 0 unknown\n"
     assert typed("store", "export").out == exported
 
@@ -290,6 +296,20 @@ def test_received_mail_is_not_learned_as_sent(typed: Type, tmp_path: Path) -> No
     for n in range(30):  # one address per shop, at a domain of one's own
         (aliases / f"{n}.eml").write_text(f"From: shop{n}@home.example\nTo: a@host{n}.example\n\n{n}\n")
     assert "30 learned" in typed("learn", "--sent", aliases).text
+
+
+def test_since_leaves_old_sent_mail_out(typed: Type, tmp_path: Path) -> None:
+    folder = tmp_path / "Sent"
+    folder.mkdir()
+    for name, date in (("old", "Mon, 5 Jan 2009"), ("new", "Mon, 5 Jan 2026")):
+        raw = f"From: me@home.example\nTo: {name}@x.example\nDate: {date} 10:00:00 +0000\n\nhello\n"
+        (folder / f"{name}.eml").write_text(raw)
+    answer = typed("learn", "--since", "2020-01-01", "--sent", folder)
+    assert answer.text.splitlines() == [
+        f"{folder}: 1 learned, 0 known, 0 ignored (sent)",
+        "left out: 1 older than 2020-01-01, 0 without a readable date",
+        "you write to 1 person",
+    ]
 
 
 def test_a_remark_warns_of_allowing_ones_own_address(typed: Type, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_known_sender_changes_the_log_odds_and_what_follows_from_them(
 
 def test_the_evidence_still_sums_to_the_log_odds() -> None:
     labels = [Label(0, "spam", 9, 9, 0, 99), Label(1, "ham", 9, 9, 0, 99)]
-    plain = judge({0: [3, 1], 5: [0, 4]}, labels, RULE, 1, lambda: {0: "a", 5: "b"})
+    plain = judge({0: [3, 1], 9: [0, 4]}, labels, RULE, 1, lambda: {0: "a", 9: "b"})
     for listed in ({}, {ANN: True}):
         verdict = with_sender(plain, judge_sender(senders(ANN), listed, {ANN: (1, 0)}), RULE)
         assert verdict.log_odds == plain.log_odds - 1.5
