@@ -336,9 +336,9 @@ class _PageReader:
     def point(self, name: str, attributes: str) -> None:
         """Record the address of a tag, and whether the text of a link names another host than its address."""
         if self.link is not None and name in ("a", "/a"):
-            address, start = self.link
+            previous_address, start = self.link
             self.link = None
-            if _differs("".join(self.visible[start : start + 20]), address):
+            if _differs("".join(self.visible[start : start + 20]), previous_address):
                 self.tricks.add("link-mismatch")
         if name == "/a":
             return

@@ -1,6 +1,7 @@
 """Relations say whether the parts of a message agree, in words that a person can read."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,12 @@ from hypothesis import strategies as st
 
 from tamis_mail import tokens
 from tamis_mail.message import canonical, parse
+from tamis_mail.sample import messages
 from tamis_mail.tokens import relations
 from tamis_mail.tokens.relations import find_domain
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def read(headers: str, body: str = "", kind: str = "text/plain") -> list[str]:
@@ -181,6 +186,17 @@ def test_any_bytes_have_few_short_printable_relations(raw: bytes) -> None:
     assert len(found) == len(set(found)) < 100
     for token in found:
         assert re.fullmatch(r"[a-z\-]{2,20}:\S{1,60}", token), token
+
+
+def test_every_kind_of_relation_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "tokens.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`([a-z\\-]+):[^`]+`", page))
+    kinds = {
+        token.partition(":")[0]
+        for raw in [one.raw for one in messages()] + [path.read_bytes() for path in GOLDEN.glob("*.eml")]
+        for token in tokens.read(parse(canonical(raw))).relations.decode().split()
+    }
+    assert {"auth", "links", "unsubscribe"} <= kinds <= documented
 
 
 def test_version_1_has_no_relations() -> None:

@@ -38,10 +38,10 @@ _HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis explain`."""
     parser.description = (
-        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words "
-        "and n-grams of bytes add to the log-odds of spam, and the strongest tokens for and against spam, "
-        "with the numbers of learned spam and ham messages that have them. The column 'sum' adds up to "
-        "the log-odds. Without a PATH, one message is read from standard input."
+        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words, "
+        "relations (do links, signatures and addresses agree with From?) and n-grams of bytes add to the "
+        "log-odds of spam, and the strongest tokens for and against spam, with the numbers of learned spam "
+        "and ham messages that have them. The column 'sum' adds up to the log-odds. Without a PATH, one message is read from standard input."
     )
     parser.add_argument(
         "path",

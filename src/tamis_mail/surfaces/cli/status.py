@@ -13,6 +13,7 @@ from tamis_mail.store import Store
 from tamis_mail.store.maintenance import Status
 from tamis_mail.store.maintenance import status as ask
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
+from tamis_mail.tokens import VERSION
 
 __all__ = ["configure", "run", "size"]
 
@@ -54,6 +55,7 @@ def _as_json(status: Status, path: str) -> str:
         "bytes": status.bytes,
         "decays": status.decays,
         "prunings": status.prunings,
+        "token_versions": status.versions,
         "last": status.last,
         "sources": dict(status.sources),
         "allowed": status.people.allowed,
@@ -88,6 +90,9 @@ def _as_text(status: Status, path: str) -> str:
         )
     if status.decays or status.prunings:
         lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
+    if status.versions not in ([], [VERSION]):
+        versions = " and ".join(map(str, status.versions))
+        lines.append(f"tokens    version {versions}; a new store has version {VERSION}")
     for number, (name, count) in enumerate(status.sources):
         lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
     return "\n".join([*lines, *_advice(status)]) + "\n"
