@@ -23,8 +23,11 @@ __all__ = [
     "MAX_BUNDLE_MESSAGES",
     "MAX_COUNT",
     "MAX_DECAYS",
+    "MAX_ENTRY_LENGTH",
     "MAX_LABELS",
+    "MAX_RECIPIENTS_LENGTH",
     "MAX_RUNS",
+    "MAX_SENDERS_LENGTH",
     "MAX_SOURCE_LENGTH",
     "TABLES",
     "Integer",
@@ -45,6 +48,10 @@ _MAX_OPERATIONS = 10**9  # bound of numbers of operations: prunings, versions, g
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999
 MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox that are written
 _MAX_SETTING_LENGTH = 1 << 12
+MAX_ENTRY_LENGTH = 255  # characters of an address, or of @ and a domain
+# Characters of all addresses of a sent message: with escapes, they still fit into one line of an export.
+MAX_SENDERS_LENGTH = 1000
+MAX_RECIPIENTS_LENGTH = 1 << 12
 _MAX_RULE_LENGTH = 1 << 12  # a rule that `tune` writes has about 600 characters
 
 
@@ -194,10 +201,21 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
         "place": Integer(0, MAX_BUNDLE_MESSAGES - 1),
         "date": Nullable(Integer(_FIRST_SECOND, _LAST_SECOND)),
     },
+    "listed": {"entry": Text(MAX_ENTRY_LENGTH), "is_allowed": Integer(0, 1)},
+    "sent": {
+        "digest": Text(64),
+        "senders": Text(MAX_SENDERS_LENGTH),
+        "recipients": Text(MAX_RECIPIENTS_LENGTH),
+    },
+    "correspondent": {
+        "address": Text(MAX_ENTRY_LENGTH),
+        "received": Integer(0, MAX_COUNT),
+        "wrote": Integer(0, MAX_COUNT),
+    },
 }
 
 # Tables whose rows refer to nothing else. Their columns are integers and text, the first of them the key.
-LISTS: tuple[str, ...] = ()
+LISTS: tuple[str, ...] = ("listed", "sent")
 
 _INTEGER_SETTINGS = {
     "epoch": Integer(0, MAX_DECAYS),

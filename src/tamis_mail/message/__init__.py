@@ -6,6 +6,7 @@ Any bytes are a message: no function here raises or recurses, and time is linear
 from tamis_mail.message.canonical import canonical, digest
 from tamis_mail.message.folding import fold_text
 from tamis_mail.message.html import read_html
+from tamis_mail.message.styles import remove_style_sheet
 from tamis_mail.message.tree import parse
 from tamis_mail.message.values import Message, Page, Part
 from tamis_mail.message.volatile import is_verdict_header
@@ -20,4 +21,5 @@ __all__ = [
     "is_verdict_header",
     "parse",
     "read_html",
+    "remove_style_sheet",
 ]

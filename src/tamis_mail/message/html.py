@@ -17,8 +17,9 @@ EDITION: Final = 2  # the newest way of reading a page; `tokens` keeps the older
 TAGS: Final = 50_000  # tags that are interpreted; later ones are removed and their text is kept
 LINKS: Final = 500
 ADDRESS: Final = 2000  # characters of an address
+_BEGINNING: Final = 120  # characters of an address of the rest: its host is there
 _LONGEST: Final = 1 << 21  # characters of a page
-_REST: Final = 60_000  # characters after the last interpreted tag that are read as text
+_REST: Final = 40_000  # characters after the last interpreted tag that are read as text
 _MARKS: Final = 30  # elements within each other that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
@@ -52,6 +53,12 @@ _FILES = frozenset(_FILE_NAMES.split())  # endings of file names that look like 
 _UNCLOSED = frozenset(
     ["p", "li", "option", "dt", "dd"]
 )  # elements that the next element of the same name closes
+# The name of an element → elements that end where it begins, if they have no end tag.
+_CLOSED_BY = {name: (name,) for name in _UNCLOSED} | dict.fromkeys(["dt", "dd"], ("dt", "dd"))
+_BLANK_REFERENCES = (
+    "nbsp|zwnj|zwj|shy|ensp|emsp|thinsp|lrm|rlm"
+    "|#0*+(?:32|160|173|847|819[2-9]|820[0-7]|65279)|#x0*+(?:20|a0|ad|34f|200[0-9a-f]|feff)"
+)
 _PLAIN, _BREAKS, _GAPS, _POINTS_AT, _ODD = range(5)
 
 
@@ -61,7 +68,9 @@ class _Patterns(NamedTuple):
     data: re.Pattern[str]
     split: re.Pattern[str]
     attribute: re.Pattern[str]
-    address: re.Pattern[str]
+    pointer: re.Pattern[str]
+    unseen: re.Pattern[str]
+    blank: re.Pattern[str]
     host: re.Pattern[str]
 
 
@@ -77,12 +86,12 @@ def _patterns() -> _Patterns:
         re.compile(
             r"""(?<![a-zA-Z:_-])([a-zA-Z:_-]++)\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s"'>]++))""", re.ASCII
         ),
-        # It always matches once it has reached the value, so that no value is read again.
         re.compile(
-            r"<(a|area|form|frame|iframe|img|input)(?=[\s/])[^<>]{0,2000}?"
-            r"[\s\"'/](href|action|src)\s*+=\s*+(?:\"([^\"]*+)|'([^']*+)|([^\s\"'>]*+))",
+            rf"<(a|area|form|frame|iframe|img|input)(?=[\s/])((?:[^<>\"']++|{quoted}|[\"'])*+)",
             re.IGNORECASE | re.ASCII,
         ),
+        re.compile(r"<(style|xml|script)(?=[\s>])[^<]*+(?:<(?!/\1)[^<]*+)*+", re.IGNORECASE | re.ASCII),
+        re.compile(rf"(?:\s|&(?:{_BLANK_REFERENCES});?)*+", re.IGNORECASE),
         re.compile(
             r"(?:https?://)?(?:[^\s/@<>]{0,100}@)?((?:[a-z0-9_-]{1,63}\.){1,10}[a-z]{2,20})(?=[/:?#\s]|$)",
             re.ASCII,
@@ -103,7 +112,8 @@ def _actions() -> dict[str, int]:
 def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     """Read a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
 
-    Edition 1 does not read the links of that rest.
+    Edition 1 does not read the links of that rest, knows fewer ways to hide text (`styles`) and fewer
+    elements without end tags, and takes text for Outlook, style sheets and blanks for hidden text.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
@@ -120,9 +130,19 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
         text = reader.remove_comments(text)
     if "<s" in text or "<S" in text:
         text = reader.remove_scripts(text)
-    if patterns.split.search(text):
+    if patterns.split.search(text, 0, len(text) if edition == 1 else _REST):
         reader.tricks.add("split-words")
     return reader.read(text, tags)
+
+
+class _State(NamedTuple):
+    """The reasons why text is not shown, and the background if an element around the text has one."""
+
+    is_hidden: bool = False
+    is_tiny: bool = False
+    is_thin: bool = False
+    is_same_colour: bool = False
+    background: Colour | None = None  # edition 1 does not know it
 
 
 class _PageReader:
@@ -132,13 +152,15 @@ class _PageReader:
         self.edition = edition
         self.visible: list[str] = []
         self.hidden: list[str] = [""]
+        self.outlook: list[str] = []
         self.links: list[str] = []
         self.images: list[str] = []
         self.tricks: set[str] = set()
-        self.marks: list[tuple[str, int, int, tuple[bool, bool, bool]]] = []
+        self.marks: list[tuple[str, int, int, _State]] = []
         self.counts: dict[str, int] = {}  # elements that are open, by name, since the first mark
         self.boxes = 0  # of them, those whose end closes all within
-        self.is_hidden = self.is_tiny = self.is_same_colour = False
+        self.state = _State()
+        self.is_shown = True
         self.page: Colour = WHITE
         self.has_background = False  # some element has a background whose extent is unknown without a tree
         self.link: tuple[str, int] | None = None
@@ -155,8 +177,11 @@ class _PageReader:
             if start and text[start - 1].isalpha() and text[end + 3 : end + 4].isalpha():
                 self.tricks.add("split-words")
             if text.startswith("[if", start + 4):
-                text_for_outlook = _patterns().tag.sub(" ", text[start + 4 : end].partition(">")[2])
-                self.hidden.append(text_for_outlook.replace("<![endif]", " ") + "\n")
+                comment = text[start + 4 : end].partition(">")[2]
+                if self.edition > 1:
+                    comment = _patterns().unseen.sub(" ", comment)
+                text_for_outlook = _patterns().tag.sub(" ", comment).replace("<![endif]", " ") + "\n"
+                (self.hidden if self.edition == 1 else self.outlook).append(text_for_outlook)
             last = end + 3
         pieces.append(text[last:])
         return "".join(pieces)
@@ -207,18 +232,16 @@ class _PageReader:
                 self.tricks.add("no-close")
             if marks:
                 self.follow(name)
-                out = self.hidden if self.is_hidden or self.is_tiny or self.is_same_colour else self.visible
+                out = self.visible if self.is_shown else self.hidden
             if len(attributes) > 4:
                 low = attributes.lower()
                 if ("style" in low or "color" in low or "hidden" in low) and name not in _VOID:
                     self.style(name, low)
-                    out = (
-                        self.hidden if self.is_hidden or self.is_tiny or self.is_same_colour else self.visible
-                    )
+                    out = self.visible if self.is_shown else self.hidden
             if after:
                 out.append(after)
                 if out is self.hidden and not after.isspace():
-                    self.note_hidden()
+                    self.note_hidden(after)
         if len(pieces) > 4 * tags and self.edition > 1:
             self.point_all(rest)
         return self.finish()
@@ -231,6 +254,15 @@ class _PageReader:
             self.boxes -= name in _BOXES
             if counts.get(name):
                 counts[name] -= 1
+            if self.edition > 1 and self.boxes >= marks[-1][2] and name not in [mark[0] for mark in marks]:
+                return
+        elif self.edition > 1:
+            if name in _CLOSED_BY:
+                self.close_before(name)
+            if name not in _VOID:
+                counts[name] = counts.get(name, 0) + 1
+                self.boxes += name in _BOXES
+            return
         elif name in _UNCLOSED and marks[-1][0] == name:  # the next one closes it
             counts[name] -= 1
         elif name not in _VOID:
@@ -239,81 +271,117 @@ class _PageReader:
             return
         for place, (marked, count, boxes, before) in enumerate(marks):
             if self.boxes < boxes or (marked == name and counts.get(name, 0) < count):
-                self.is_hidden, self.is_tiny, self.is_same_colour = before
+                self.enter(before)
                 del marks[place:]
                 break
 
+    def close_before(self, name: str) -> None:
+        """Remove the marks of elements without an end tag that end where an element of this name begins."""
+        closed, marks = _CLOSED_BY[name], self.marks
+        while marks and marks[-1][0] in closed and self.boxes == marks[-1][2]:
+            marked, _, _, before = marks.pop()
+            self.counts[marked] -= 1
+            self.enter(before)
+
+    def enter(self, state: "_State") -> None:
+        """Begin or end to hide text; hidden pieces of text are on lines of their own."""
+        self.state = state
+        is_shown = not (state.is_hidden or state.is_tiny or state.is_thin or state.is_same_colour)
+        if self.is_shown and not is_shown and self.edition > 1:
+            self.hidden.append("\n")
+        self.is_shown = is_shown
+
     def style(self, name: str, attributes: str) -> None:
         """Push a mark if an element hides its content or shows it again."""
-        effect = effect_of(attributes)
-        before = (self.is_hidden, self.is_tiny, self.is_same_colour)
-        is_hidden = self.is_hidden or effect.is_hidden or effect.is_visible is False
-        is_tiny = self.is_tiny if effect.is_tiny is None else effect.is_tiny
-        same_colour = self.is_same_colour
+        effect = effect_of(attributes, self.edition)
+        before = self.state
+        is_hidden = before.is_hidden or effect.is_hidden or effect.is_visible is False
+        is_tiny = before.is_tiny if effect.is_tiny is None else effect.is_tiny
+        is_thin = before.is_thin if effect.is_thin is None else effect.is_thin
+        same_colour = before.is_same_colour
+        background = before.background
         if name == "body":
             self.page = effect.background or self.page
         elif effect.background is not None:
             same_colour = False
             self.has_background = self.has_background or not is_same_colour(effect.background, self.page)
+            if self.edition > 1:
+                background = effect.background
+        if effect.has_image:
+            same_colour, background, self.has_background = False, None, True
         if effect.colour is not None:
             if effect.background is not None:
                 same_colour = is_same_colour(effect.colour, effect.background)
+            elif background is not None:
+                same_colour = is_same_colour(effect.colour, background)
             else:
                 same_colour = not self.has_background and is_same_colour(effect.colour, self.page)
-        if name[0] == "/" or (is_hidden, is_tiny, same_colour) == before or len(self.marks) >= _MARKS:
+        after = _State(is_hidden, is_tiny, is_thin, same_colour, background)
+        if name[0] == "/" or after == before or len(self.marks) >= _MARKS:
             return
         if not self.marks:
             self.counts, self.boxes = {name: 1}, 0
         self.marks.append((name, self.counts.setdefault(name, 1), self.boxes, before))
-        self.is_hidden, self.is_tiny, self.is_same_colour = is_hidden, is_tiny, same_colour
+        self.enter(after)
 
-    def note_hidden(self) -> None:
+    def note_hidden(self, text: str) -> None:
+        if self.edition > 1 and _patterns().blank.fullmatch(text):
+            return
         self.tricks.add("hidden-text")
-        if self.is_tiny:
+        if self.state.is_tiny:
             self.tricks.add("tiny-font")
-        if self.is_same_colour:
+        if self.state.is_same_colour:
             self.tricks.add("invisible-ink")
 
     def point(self, name: str, attributes: str) -> None:
         """Record the address of a tag, and whether the text of a link names another host than its address."""
         if self.link is not None and name in ("a", "/a"):
-            address, start = self.link
+            previous_address, start = self.link
             self.link = None
-            if _differs("".join(self.visible[start : start + 20]), address):
+            if _differs("".join(self.visible[start : start + 20]), previous_address):
                 self.tricks.add("link-mismatch")
         if name == "/a":
             return
         if name in ("form", "iframe"):
             self.tricks.add(name)
             self.visible.append("\n")
-        attribute = _POINTS[name]
-        for match in _patterns().attribute.finditer(attributes):
-            if match[1].lower() == attribute:
-                address = _clean(match[2] or match[3] or match[4] or "")
-                self.record(name, address)
-                if name == "a":
-                    self.link = (address, len(self.visible))
-                break
+        target = self.record(name, attributes)
+        if name == "a" and target is not None:
+            self.link = (target, len(self.visible))
 
     def point_all(self, text: str) -> None:
         """Record the addresses of all tags of a text."""
-        for match in islice(_patterns().address.finditer(text), 4 * LINKS):
-            name = match[1].lower()
-            if match[2].lower() == _POINTS[name]:
-                self.record(name, _clean(match[3] or match[4] or match[5] or ""))
+        known: set[str] = set()
+        for match in islice(_patterns().pointer.finditer(text), 4 * LINKS):
+            if match[0] not in known:
+                known.add(match[0])
+                self.record(match[1].lower(), match[2], _BEGINNING)
 
-    def record(self, name: str, address: str) -> None:
-        places = self.images if name in ("img", "input") else self.links
-        if address and len(places) < LINKS:
-            places.append(address)
+    def record(self, name: str, attributes: str, longest: int = ADDRESS) -> str | None:
+        """Record the address among the attributes of a tag, and return it; None if there is none."""
+        attribute = _POINTS[name]
+        for match in _patterns().attribute.finditer(attributes):
+            if match[1].lower() == attribute:
+                address = _clean((match[2] or match[3] or match[4] or "")[:longest])
+                places = self.images if name in ("img", "input") else self.links
+                if address and len(places) < LINKS:
+                    places.append(address)
+                return address
+        return None
 
     def finish(self) -> Page:
         visible, has_hidden_letters = decode_entities("".join(self.visible))
         if has_hidden_letters:
             self.tricks.add("entity-letters")
         hidden = decode_entities("".join(self.hidden))[0]
+        outlook = decode_entities("".join(self.outlook))[0]
         return Page(
-            _lines(visible), _lines(hidden), tuple(self.links), tuple(self.images), tuple(sorted(self.tricks))
+            _lines(visible),
+            _lines(hidden),
+            tuple(self.links),
+            tuple(self.images),
+            tuple(sorted(self.tricks)),
+            _lines(outlook),
         )
 
 
@@ -323,7 +391,7 @@ def _lines(text: str) -> str:
 
 
 def _clean(address: str) -> str:
-    address = decode_entities(address[:ADDRESS])[0]
+    address = decode_entities(address)[0]
     address = "".join(address.split())
     return address[:60] if address[:5].lower() == "data:" else address
 

@@ -1,4 +1,7 @@
-"""Attributes of a tag → their effect on the text within: hidden, tiny, or coloured."""
+"""Attributes of a tag → their effect on the text within: hidden, tiny, or coloured.
+
+Edition 1 knows fewer ways to hide text: no line height, no boxes without size, no place outside the page.
+"""
 
 import re
 from functools import lru_cache
@@ -7,14 +10,25 @@ from typing import NamedTuple
 from tamis_mail.message.entities import decode_entities
 
 _TINY = 2.0  # pixels: text of that size is unreadable
+_FAR = -500.0  # pixels: text that is moved so far is outside the page
 # `re` compiles these on first use and caches them: plain text does not need that millisecond.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
 _COMMENT = r"/\*[^*]*+\*++/"
 _PROPERTIES = "display|visibility|font-size|opacity|color|background|background-color|mso-hide|text-indent"
+_LATER_PROPERTIES = "line-height|left|top|margin-left|clip"
 _DECLARATION = rf"(?a)(?:^|[;{{\s])({_PROPERTIES})\s*+:\s*+([^;]{{1,80}})"
+_LATER_DECLARATION = rf"(?a)(?:^|[;{{\s])({_PROPERTIES}|{_LATER_PROPERTIES})\s*+:\s*+([^;]{{1,80}})"
 _LENGTH = r"(-?[0-9]{0,6}\.?[0-9]{1,6})(px|pt|em|rem|ex|%)?"
+_SIZE = r"(?a)(?:^|[;{\s])(?:max-)?(?:height|width)\s*+:\s*+([^;]{1,80})"
+_CUT = r"(?a)(?:^|[;{\s])overflow(?:-[xy])?\s*+:\s*+(?:hidden|clip)"
+_CLIPPED = r"rect\(\s*+0(?:px)?[\s,]++0(?:px)?[\s,]++0(?:px)?"
+_CLEAR = r"transparent|(?:rgba|hsla)\([^)]{0,40},\s*+0?\.?0*+\s*+\)"
+_IMAGE = r"(?a)background(?:-image)?\s*+[:=][^;>]{0,200}?(?:url\(|gradient\(|//)"
 _HIDDEN = r"(?a)(?:^|\s)hidden(?:$|[\s=/])"
 _COLOUR = r"""(?a)(?<![\w-])(bg)?color\s*+=\s*+["']?([#\w]{1,20})"""
+_SELECTOR = 300  # characters before a rule that may be its selector
+_RULE = r"\{\s*+(?:[a-zA-Z-]{1,40}+\s*+:[^{};]{1,300}+(?:;[\s;]*+|(?=\})))++\}"
+_CONDITION = r"@[a-z-]{3,20}+[^{};@]{0,300}+\{"
 _SCALE = {"": 1.0, "px": 1.0, "pt": 1.33, "em": 16.0, "rem": 16.0, "ex": 8.0, "%": 0.16}
 _NAMED = {"white": (255, 255, 255), "black": (0, 0, 0), "snow": (255, 250, 250), "ivory": (255, 255, 240)}
 
@@ -27,21 +41,47 @@ class Effect(NamedTuple):
     is_hidden: bool = False
     is_visible: bool | None = None
     is_tiny: bool | None = None
+    is_thin: bool | None = None  # the lines have no height
     colour: Colour | None = None
     background: Colour | None = None
+    has_image: bool = False  # the background is an image, so that its colours are unknown
 
 
 _NONE = Effect()
 WHITE: Colour = (255, 255, 255)
 
 
-def effect_of(attributes: str) -> Effect:
+def effect_of(attributes: str, edition: int) -> Effect:
     """Return the effect of attributes, given in lower case, on the text within.
 
-    >>> effect_of(' style="display: none"').is_hidden, effect_of(' style="font-size:1px"').is_tiny
+    >>> effect_of(' style="display: none"', 2).is_hidden, effect_of(' style="font-size:1px"', 2).is_tiny
     (True, True)
+    >>> effect_of(' style="max-height:0; overflow:hidden"', 2).is_hidden
+    True
     """
-    return _effect_of(attributes) if len(attributes) <= 1000 else _compute_effect(attributes[:10_000])
+    if len(attributes) <= 1000:
+        return _effect_of(attributes, edition)
+    return _compute_effect(attributes[:10_000], edition)
+
+
+def remove_style_sheet(text: str) -> str:
+    """Remove the rules of a style sheet, which careless programs leave in plain text; a single one stays.
+
+    >>> remove_style_sheet("td { a: b; } p { c: d } @media print { i { e: f; } } Dear Ann").split()
+    ['}', 'Dear', 'Ann']
+    """
+    rules = list(re.finditer(_RULE, text)) if text.count("{") > 1 else []
+    if len(rules) < 2:
+        return text
+    pieces, last = [], 0
+    for rule in rules:
+        before = text[max(last, rule.start() - _SELECTOR) : rule.start()]
+        selector = before[max(before.rfind(end) for end in "{}") + 1 :]
+        selector = selector[max(selector.rfind("\n\n"), 0) :]
+        pieces.append(text[last : rule.start() - len(selector)])
+        last = rule.end()
+    pieces.append(text[last:])
+    return re.sub(_CONDITION, " ", " ".join(pieces))
 
 
 def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
@@ -53,7 +93,7 @@ def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
     )
 
 
-def _compute_effect(attributes: str) -> Effect:
+def _compute_effect(attributes: str, edition: int) -> Effect:
     if "&" in attributes:
         attributes = decode_entities(attributes)[0].lower()
     effect = _NONE
@@ -68,12 +108,45 @@ def _compute_effect(attributes: str) -> Effect:
         style = style_match[1] or style_match[2] or style_match[3] or ""
         if "/*" in style:
             style = re.sub(_COMMENT, "", style)
-        for name, value in re.findall(_DECLARATION, style)[:30]:
-            effect = _apply_declaration(effect, name, value.strip())
+        if edition == 1:
+            for name, value in re.findall(_DECLARATION, style)[:30]:
+                effect = _apply_declaration(effect, name, value.strip())
+        else:
+            for name, value in re.findall(_LATER_DECLARATION, style)[:30]:
+                effect = _apply_later_declaration(effect, name, value.strip())
+            if "overflow" in style and _clips_everything(style):
+                effect = effect._replace(is_hidden=True)
+    if edition > 1 and "background" in attributes and re.search(_IMAGE, attributes):
+        effect = effect._replace(has_image=True)
     return effect
 
 
 _effect_of = lru_cache(maxsize=1024)(_compute_effect)
+
+
+def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
+    """Apply a declaration as edition 2 does."""
+    if name == "line-height":
+        size = _pixels(value)
+        if size is None:
+            return effect
+        return effect._replace(is_thin=(size if value.endswith(("px", "pt", "%")) else 16 * size) <= _TINY)
+    if name in ("left", "top", "margin-left"):
+        size = _pixels(value)
+        return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
+    if name == "clip":
+        return effect._replace(is_hidden=True) if re.match(_CLIPPED, value) else effect
+    if name == "color" and value.startswith(("transparent", "rgba", "hsla")) and re.match(_CLEAR, value):
+        return effect._replace(is_hidden=True)
+    if name == "visibility":
+        return effect._replace(is_visible=not value.startswith(("hidden", "collapse")))
+    return _apply_declaration(effect, name, value)
+
+
+def _clips_everything(style: str) -> bool:
+    """Whether content that does not fit is cut off, and nothing fits."""
+    sizes = [_pixels(value.strip()) for value in re.findall(_SIZE, style)[:30]]
+    return any(size is not None and size <= 1 for size in sizes) and bool(re.search(_CUT, style))
 
 
 def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:

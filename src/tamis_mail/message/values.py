@@ -49,3 +49,5 @@ class Page:
     images: tuple[str, ...]
     tricks: tuple[str, ...]
     """Names of the obfuscation tricks that were found, sorted."""
+    outlook: str = ""
+    """Text that only Outlook shows. Edition 1 of `read_html` takes it for hidden text."""

@@ -8,12 +8,14 @@ import numpy as np
 from tamis_mail import tokens
 from tamis_mail.features import arrays
 from tamis_mail.message import canonical, digest, parse
+from tamis_mail.message.addresses import read_senders
 from tamis_mail.message.dates import read_date
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.store import Store
 from tamis_mail.store.bundle_arrays import Bundle, divide, pack
+from tamis_mail.store.people import look_up
 from tamis_mail.store.tables import Change, CountTable
-from tamis_mail.verdict import Judgement, Rule
+from tamis_mail.verdict import Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.arrays import judge_many
 
 __all__ = [
@@ -74,9 +76,16 @@ def _pack(bundle: Bundle) -> bytes | None:
 
 def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     """Judge messages by the store at a path, without evidence."""
+    plain = [canonical(raw) for raw in messages]
+    senders = [read_senders(one) for one in plain]
     with Store(path, readonly=True) as store, store.snapshot():
-        features = extract_features([canonical(raw) for raw in messages], store.token_version())
-        return judge_features(features, store)
+        judgements = judge_features(extract_features(plain, store.token_version()), store)
+        rule = Rule.of(store)
+        people = look_up(store, (address for one in senders for address in one.addresses))
+    return [
+        with_standing(judgement, judge_sender(one, people.listed, people.correspondents), rule)
+        for judgement, one in zip(judgements, senders, strict=True)
+    ]
 
 
 def judge_features(

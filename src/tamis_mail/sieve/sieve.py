@@ -2,6 +2,7 @@
 
     sort(raw) -> Verdict            spam, ham or unsure, a probability, and the evidence
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
+    learn_sent(messages)            to whom the user writes; their mail is known
     forget(raw) -> Receipt          exact: the store is as if the message had never been learned
 
 Surfaces use these verbs only.
@@ -16,12 +17,14 @@ from importlib import import_module
 from tamis_mail import features, tokens
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
+from tamis_mail.message.addresses import read_senders
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
 from tamis_mail.store import Entry, Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
-from tamis_mail.verdict import Evidence, Rule, Verdict, judge
+from tamis_mail.store.people import look_up
+from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, with_sender
 
 __all__ = ["Receipt", "Sieve"]
 
@@ -74,13 +77,17 @@ class Sieve:
 
     def sort(self, raw: bytes) -> Verdict:
         """Judge a message."""
-        message = parse(canonical(raw))
+        plain = canonical(raw)
+        message = parse(plain)
+        senders = read_senders(plain)
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
             read = tokens.read(message, self.store.token_version())
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
             counts = self.store.counts(features.hash_tokens(read))
-        return judge(counts, labels, rule, message_weight, lambda: features.name_features(read))
+            people = look_up(self.store, senders.addresses)
+        verdict = judge(counts, labels, rule, message_weight, lambda: features.name_features(read))
+        return with_sender(verdict, judge_sender(senders, people.listed, people.correspondents), rule)
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:
         """Learn that a message has a label."""
@@ -147,6 +154,21 @@ class Sieve:
         """
         check_label(label)
         return self._change_many(messages, label, source, processes, progress)
+
+    def learn_sent(self, messages: Iterable[bytes], *, progress: Progress | None = None) -> Counter[str]:
+        """Learn to whom the user writes from sent messages; return how many were learned, known or ignored.
+
+        The words of the messages are not learned. A message without recipients and an automatic reply are
+        ignored. `forget` and `forget_many` forget sent messages, too.
+        """
+        actions: Counter[str] = Counter()
+        for batch in batches(messages, _LEARN_BATCH):
+            with self.store.transaction() as writer:
+                transaction = Transaction(self.store, writer, "")
+                actions.update([transaction.learn_sent(raw).action for raw in batch])
+            if progress:
+                progress(actions.total())
+        return actions
 
     def learn_unlabelled(
         self,

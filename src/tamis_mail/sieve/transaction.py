@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
+from tamis_mail.message.addresses import read_recipients, read_senders
 from tamis_mail.sieve.executor import RunJobs
-from tamis_mail.store import Entry, Store, StoreError, Writer
+from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.jobs import Change, CountedMessages
@@ -31,7 +32,7 @@ JOB_BYTES = 4 << 20  # … or so many bytes
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome for a message: learned, moved, known, forgotten, or unknown (not forgotten)."""
+    """The outcome for a message: learned, moved, known, ignored, forgotten, or unknown (not forgotten)."""
 
     action: str
     label: str | None
@@ -97,10 +98,21 @@ class Transaction:
         plain = canonical(raw)
         name = digest(plain)
         old = self._store.find_entry(name)
+        was_sent = people.remove_sent(self._store, name)
         if old is None:
-            return Receipt("unknown", None, None, name)
+            return Receipt("forgotten" if was_sent else "unknown", None, None, name)
         self._subtract(plain, old)
         return Receipt("forgotten", None, old.label, name)
+
+    def learn_sent(self, raw: bytes) -> Receipt:
+        """Record to whom a sent message was written."""
+        plain = canonical(raw)
+        name = digest(plain)
+        recipients = read_recipients(plain)
+        if not recipients:
+            return Receipt("ignored", None, None, name)
+        is_new = people.record_sent(self._store, name, read_senders(plain).addresses, recipients)
+        return Receipt("learned" if is_new else "known", None, None, name)
 
     def _entry(self, name: bytes, label: str, weight: int, other_weight: int) -> Entry:
         return Entry(

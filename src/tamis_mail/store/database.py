@@ -86,6 +86,22 @@ MIGRATIONS: dict[str, str] = {
         ) WITHOUT ROWID;
         CREATE INDEX message_bundle ON message (bundle);
     """,
+    "0003-lists-and-correspondents": """
+        CREATE TABLE listed (
+            entry TEXT PRIMARY KEY,            -- an address, or @ and a domain
+            is_allowed INTEGER NOT NULL        -- 1 allowed, 0 blocked
+        ) WITHOUT ROWID;
+        CREATE TABLE sent (
+            digest TEXT PRIMARY KEY,           -- of a sent message, in hexadecimal digits
+            senders TEXT NOT NULL,             -- the addresses in From, one per line: the user's own
+            recipients TEXT NOT NULL           -- the addresses in To, Cc and Bcc, one per line
+        ) WITHOUT ROWID;
+        CREATE TABLE correspondent (
+            address TEXT PRIMARY KEY,
+            received INTEGER NOT NULL,         -- sent messages with this recipient
+            wrote INTEGER NOT NULL             -- sent messages with this sender
+        ) WITHOUT ROWID;
+    """,
 }
 
 

@@ -42,7 +42,7 @@ from tamis_mail.schema import (
     find_row_fault,
     find_setting_fault,
 )
-from tamis_mail.store import maintenance
+from tamis_mail.store import maintenance, people
 from tamis_mail.store.bundle_arrays import Bundle, divide, pack
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
@@ -145,7 +145,9 @@ def load(store: Store, file: IO[bytes]) -> int:
                     f"the store {store.path} is not empty: load into a new one and merge (tamis store merge)"
                 )
         store.connection.execute("DELETE FROM setting")
-        return _Reader(store, writer, file).read()
+        messages = _Reader(store, writer, file).read()
+        people.rebuild(store)
+        return messages
 
 
 class _Reader:

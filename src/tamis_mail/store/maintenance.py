@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
 from tamis_mail.schema import LISTS, MAX_COUNT, MAX_DECAYS, TABLES, find_row_fault, find_setting_fault
-from tamis_mail.store import bundle_arrays, bundle_tables, runs, tables
+from tamis_mail.store import bundle_arrays, bundle_tables, people, runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
+from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import CountTable, FeatureKeys
 
@@ -64,6 +65,7 @@ class Status:
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
     spam_period: tuple[int, int] | None  # of the own dates of most spam, in seconds since 1970
     wanted_period: tuple[int, int] | None  # of most other mail; None if few dates are known
+    people: PeopleCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def status(store: Store, sources: int = 10) -> Status:
             sources=[(str(name), number) for name, number in most_common],
             spam_period=_find_period(store, "label.name = 'spam'"),
             wanted_period=_find_period(store, "label.name NOT IN ('spam', 'spam?', 'ham?')"),
+            people=people.count_people(store),
         )
 
 
@@ -288,6 +291,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
                 if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
                     raise StoreError(f"the store {other.path} is damaged ({fault}): see tamis store check")
                 writer.add_row(table, row)
+        people.rebuild(store)
     return summary
 
 
@@ -470,7 +474,7 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                 faults = _find_bad_values(connection)
             if not faults:
                 all_runs, magnitude = runs.all_runs(connection), 0.0
-                faults = _find_strays(connection) + _compare_journal(store)
+                faults = _find_strays(connection) + _compare_journal(store) + people.find_faults(connection)
                 for run in all_runs:
                     run_faults, sum_of_counts = tables.find_faults(connection, run)
                     faults += run_faults

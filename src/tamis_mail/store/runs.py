@@ -22,6 +22,8 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
+_ENTRY_BYTES = 5  # the smallest entry: four bytes of a key and a count of one byte
+_UNDOUBTED_ENTRIES = 1 << 20  # entries whose number is believed
 _BISECT_BYTES = 1 << 14  # bytes of a shelf above which its entries are bisected; a typical one has 400
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
@@ -61,6 +63,16 @@ def all_runs(connection: sqlite3.Connection) -> list[Run]:
     ]
     if len(runs) > MAX_RUNS:
         faults.append(f"there are more than {MAX_RUNS} runs")
+    if not any(faults) and (entries := sum(run.entries for run in runs)) > _UNDOUBTED_ENTRIES:
+        (file_bytes,) = connection.execute(
+            "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        ).fetchone()
+        if (
+            entries * _ENTRY_BYTES > file_bytes
+        ):  # reading by slices would take time in proportion to the claim
+            faults.append(
+                f"its runs claim {entries} entries, more than a file of {file_bytes} bytes can hold"
+            )
     for fault in filter(None, faults):
         raise damage_error(fault)
     return runs

@@ -5,10 +5,11 @@ beginning only.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tamis_mail.message import Message, Page, Part, fold_text, read_html
+from tamis_mail.message import Message, Page, Part, fold_text, read_html, remove_style_sheet
 from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, split
 
 __all__ = ["Body", "read"]
@@ -17,9 +18,10 @@ _TEXT = (
     12_000  # characters of a message whose words are read: more add little information and enlarge the store
 )
 _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and tags take time
-_PAGES = {1: 60_000, 2: 240_000}  # characters of a page that are read, by version
+_PAGES = {1: 60_000, 2: 200_000}  # characters of a page that are read, by version
 _HIDDEN = 200  # hidden words that are read
-_LINKS = {1: 60, 2: 120}  # links of a part that are read, by version
+_LINKS = {1: 60, 2: 40}  # links of a part that are read, by version
+_LATER_LINKS = 300  # links that are read if no earlier one has their host; version 1 reads none
 _LONG = 300  # characters of a link that are read
 _PARTS = 40
 
@@ -39,7 +41,7 @@ class Body:
     links: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     hidden: int = 0
-    """Characters of hidden text."""
+    """Hidden words."""
 
 
 def read(message: Message, version: int) -> Body:
@@ -75,13 +77,17 @@ def _text(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
         text, links = page.visible[:_TEXT], page.links
         marks = _page(page, version)
         body.images += page.images
-        body.hidden += len(page.hidden)
+        body.hidden += sum(mark.startswith("hidden:") for mark in marks)
+        if page.outlook:
+            marks += _read_hidden(page.outlook, "outlook")
+    elif version > 1:
+        text = remove_style_sheet(text)
     folded, tricks = fold_text(text)
     marks += [f"trick~{trick}" for trick in tricks]
     if "http" in folded or "www." in folded:
         links += tuple(_LINK.findall(folded))
     body.links += links
-    for link in list(dict.fromkeys(links))[: _LINKS[version]]:
+    for link in _select(links, version):
         marks += _link(link[:_LONG].lower())
     if "@" in folded:
         marks += [
@@ -94,12 +100,36 @@ def _page(page: Page, version: int) -> list[str]:
     marks = [f"trick~{trick}" for trick in page.tricks]
     marks.append(f"images~{len(page.images).bit_length()}")
     marks.append(f"links~{len(page.links).bit_length()}")
-    for image in page.images[: _LINKS[version]]:
+    for image in page.images[: _LINKS[1]] if version == 1 else _select(page.images, version):
         marks += [f"image:{mark}" for mark in _link(image[:_LONG].lower())[:4]]
     if page.hidden:
-        folded, _ = fold_text(page.hidden[:5000])
-        marks += [f"hidden:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
+        marks += _read_hidden(page.hidden, "hidden")
     return marks
+
+
+def _select(links: Sequence[str], version: int) -> list[str]:
+    """Return the first links and, since version 2, later ones that lead to other hosts."""
+    distinct = list(dict.fromkeys(links))
+    first = _LINKS[version]
+    selected = distinct[:first]
+    if version == 1 or len(distinct) <= first:
+        return selected
+    places = {_place(link) for link in selected}
+    for link in distinct[first:_LATER_LINKS]:
+        if _place(link) not in places:
+            places.add(_place(link))
+            selected.append(link)
+    return selected
+
+
+def _place(link: str) -> str:
+    """Return the scheme and the host of a link."""
+    return "/".join(link.split("/", 3)[:3])
+
+
+def _read_hidden(text: str, kind: str) -> list[str]:
+    folded, _ = fold_text(text[:5000])
+    return [f"{kind}:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
 
 
 @lru_cache(4096)  # messages of one list or shop have the same links at the end

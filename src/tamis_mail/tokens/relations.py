@@ -14,6 +14,7 @@ The last part of a token is one of a few words:
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from tamis_mail.message import Message, fold_text
 from tamis_mail.tokens.body import Body
@@ -27,9 +28,11 @@ _REPEATED = 5  # fields of one name that are read
 _LINKS = 300
 _ADDRESS = 300  # characters of a link that are read
 _PARTS = 20
-_PAGE = 60_000  # characters of a page that are searched for style sheets
-_LONGEST_LINE = 100
-_RAW = 100_000  # bytes of the message that are searched for quoted-printable lines
+_PAGE = 20_000  # characters of a page that are searched for style sheets
+_RAW = 10_000  # bytes of the message that are searched for quoted-printable lines
+_NESTED = 3  # comments within each other that are removed
+_BREAKS = 50  # broken lines that are measured
+_LONGEST_LINE = 100  # bytes
 
 # A name of one of these below a top-level domain of two letters is no domain that somebody registered: co.uk.
 _SECOND_LEVEL_NAMES = """
@@ -54,14 +57,14 @@ _FREE = frozenset(_FREE_NAMES.split())
 _FREE_DOMAINS = frozenset(_FREE_DOMAIN_NAMES.split())
 _ADDRESS_FIELDS = ("reply-to", "return-path", "sender", "message-id", "errors-to")
 _PRESENT = ("feedback-id", "list-id", "mime-version", "precedence", "user-agent", "x-mailer", "x-priority")
-_STYLES = ("@media", "@import", "@font-face", "mso-", "!doctype", "xmlns", "<script", "<form")
+_STYLES = ("@media", "@import", "@font-face", "mso-", "xmlns", "<script", "<form")
 _REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
 
 _NAME_WORD = re.compile(r"[^\W\d_]{3,30}")
 _SIGNER = re.compile(r"\bd\s?=\s?([\w.\-]{1,200}+)")
 _COMMENT = re.compile(r"\([^()]*+\)|\"[^\"]*+\"")
 _RESULT = re.compile(r"\s*+(spf|dkim|dmarc|arc|iprev)\s?=\s?([a-z]{2,12})")
-_HOST_END = re.compile(r"[/?#\\]")
+_HOST_END = re.compile(r"[?#\\]")
 _LOWER_CASE_ESCAPE = re.compile(rb"=(?:[0-9][a-f]|[a-f][0-9a-f])")
 
 
@@ -85,10 +88,11 @@ def read(message: Message, body: Body) -> str:
     tokens += [f"has:{name}" for name in _PRESENT if name in fields]
     tokens += _describe_parts(message, body)
     tokens += _describe_links(body, own)
-    tokens += _describe_encoding(message.raw[:_RAW])
+    tokens += _describe_encoding(message)
     return " ".join(dict.fromkeys(token.replace(" ", "_") for token in tokens))
 
 
+@lru_cache(4096)  # a message has many links to few hosts
 def find_domain(host: str) -> str:
     """Return the part of a host that somebody registered: two labels, or three below co.uk and the like.
 
@@ -188,7 +192,9 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
     if own in signers:
         tokens.append("dkim:some-own-domain")
     # Comments and quoted strings may hold text of the sender.
-    results = _COMMENT.sub(" ", fields.get("authentication-results", [""])[0].lower())
+    results = fields.get("authentication-results", [""])[0].lower()
+    for _ in range(_NESTED):
+        results = _COMMENT.sub(" ", results)
     matches = map(_RESULT.match, results.split(";")[1:20])
     return tokens + ([f"auth:{match[1]}={match[2]}" for match in matches if match] or ["auth:none"])
 
@@ -224,8 +230,10 @@ def _describe_parts(message: Message, body: Body) -> list[str]:
         if part.kind in sizes:
             sizes[part.kind] += len(part.text)
         if part.kind == "text/html":
-            page = part.text[:_PAGE].lower()
+            page = part.text[:_PAGE]
             tokens += [f"page:{style.strip('<-')}" for style in _STYLES if style in page]
+            if "<!doctype" in page[:200].lower():
+                tokens.append("page:doctype")
     plain, html = sizes.values()
     if plain and html:
         tokens.append(f"plain-text:{8 * plain // (plain + html)}/8")
@@ -236,13 +244,16 @@ def _describe_parts(message: Message, body: Body) -> list[str]:
 def _find_host(link: str) -> str:
     """Return the host of a link; empty if it has none."""
     scheme, colon, rest = link[:_ADDRESS].partition("://")
+    host = rest.partition("/")[0]
     if not colon or not scheme.isalpha():
         return ""
-    return _HOST_END.split(rest, maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
+    if not host.replace(".", "").isalnum():
+        host = _HOST_END.split(host, maxsplit=1)[0].rpartition("@")[2].partition(":")[0]
+    return host
 
 
 def _describe_links(body: Body, own: str) -> list[str]:
-    links = [link.lower() for link in body.links[:_LINKS]]
+    links = body.links[:_LINKS]
     hosts = [host for host in map(_find_host, links) if host]
     domains = [find_domain(host) for host in hosts]
     tokens = [_compare("links", domains, own), f"link-domains:{_describe_size(len(set(domains)))}"]
@@ -253,11 +264,11 @@ def _describe_links(body: Body, own: str) -> list[str]:
             tokens.append("links:some-own-domain")
         if any(host.replace(".", "").isdecimal() for host in hosts):
             tokens.append("links:numeric-address")
-        unencrypted = sum(link.startswith("http:") for link in links)
+        unencrypted = sum(link[:5].lower() == "http:" for link in links)
         if unencrypted:
             tokens.append("links:all-http" if unencrypted == len(hosts) else "links:some-http")
     images = body.images[:_LINKS]
-    image_domains = [find_domain(host) for host in (_find_host(image.lower()) for image in images) if host]
+    image_domains = [find_domain(host) for host in map(_find_host, images) if host]
     tokens.append(_compare("images", image_domains, own))
     if image_domains and domains:
         tokens.append("images:as-links" if set(image_domains) & set(domains) else "images:elsewhere")
@@ -266,17 +277,21 @@ def _describe_links(body: Body, own: str) -> list[str]:
     return tokens
 
 
-def _describe_encoding(raw: bytes) -> list[str]:
-    """Return how lines were broken and escapes were written, which differs from program to program."""
-    start = raw.lower().find(b"quoted-printable")
-    if start < 0:
+def _describe_encoding(message: Message) -> list[str]:
+    """Describe how lines were broken and escapes were written, which differs from program to program."""
+    if not any(part.encoding == "quoted-printable" for part in message.parts[:_PARTS]):
         return []
-    lines = [line for line in raw[start:].split(b"\n") if line[-1:] == b"="]
-    tokens = [
-        f"quoted-printable:lines={min(max(map(len, lines)), _LONGEST_LINE)}"
-        if lines
-        else "quoted-printable:short-lines"
-    ]
-    if _LOWER_CASE_ESCAPE.search(raw, start):
+    raw = message.raw[:_RAW]
+    begin = max(0, raw.find(b"\n\n"))
+    longest = 0
+    end = raw.find(b"=\n", begin)
+    for _ in range(_BREAKS):
+        if end < 0:
+            break
+        line_begin = raw.rfind(b"\n", max(begin, end - _LONGEST_LINE), end)
+        longest = max(longest, end - line_begin if line_begin >= 0 else _LONGEST_LINE)
+        end = raw.find(b"=\n", end + 1)
+    tokens = [f"quoted-printable:lines={longest}" if longest else "quoted-printable:short-lines"]
+    if _LOWER_CASE_ESCAPE.search(raw, begin):
         tokens.append("quoted-printable:lower-case")
     return tokens

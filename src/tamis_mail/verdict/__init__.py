@@ -2,6 +2,20 @@
 
 from tamis_mail.verdict.judging import judge
 from tamis_mail.verdict.rule import RULE, RULES, Rule
+from tamis_mail.verdict.sender import Standing, judge_sender, with_sender, with_standing
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
-__all__ = ["RULE", "RULES", "Evidence", "Judgement", "Rule", "Verdict", "VerdictError", "judge"]
+__all__ = [
+    "RULE",
+    "RULES",
+    "Evidence",
+    "Judgement",
+    "Rule",
+    "Standing",
+    "Verdict",
+    "VerdictError",
+    "judge",
+    "judge_sender",
+    "with_sender",
+    "with_standing",
+]

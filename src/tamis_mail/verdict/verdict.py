@@ -32,6 +32,10 @@ class Judgement:
     probability: float  # of spam
     log_odds: float
     probabilities: Mapping[str, float]  # of each label that was learned
+    listed: str | None = (
+        None  # why the label does not follow from the probability: "allowed: ann@example.org"
+    )
+    remark: str | None = None  # on the sender, for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,16 @@ class Verdict:
     def probabilities(self) -> Mapping[str, float]:
         """Of each label that was learned."""
         return self.judgement.probabilities
+
+    @property
+    def listed(self) -> str | None:
+        """The entry of the user's lists that decided the label, whatever the evidence; None if none did."""
+        return self.judgement.listed
+
+    @property
+    def remark(self) -> str | None:
+        """A sentence on the sender, such as why an allowed address did not decide; None if there is none."""
+        return self.judgement.remark
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:

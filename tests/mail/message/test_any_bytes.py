@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis_mail.message import Message, canonical, digest, parse, read_html
+from tamis_mail.message.addresses import read_recipients, read_senders
 from tamis_mail.message.fields import FIELDS, LONGEST
 from tamis_mail.message.tree import DEPTH, NAME, PARTS, SHAPE
 
@@ -116,6 +117,9 @@ def check(raw: bytes) -> Message:
         assert "\r" not in part.text
         page = read_html(part.text)
         said += [part.kind, part.charset, part.encoding, part.name, part.text, page.visible, page.hidden]
+    senders = read_senders(once)
+    said += [*senders.addresses, *read_recipients(once)]
+    assert not senders.is_clear or senders.addresses
     "".join(said).encode()  # all of it can be written down
     return message
 

@@ -1,8 +1,12 @@
 """The store is the sum of what is remembered, bit for bit, whatever happened in between."""
 
+import io
+import math
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +21,50 @@ from tamis_mail.sample import messages
 from tamis_mail.sieve.executor import run_locally
 from tamis_mail.sieve.jobs import extract_features
 from tamis_mail.sieve.transaction import Transaction
-from tamis_mail.store import maintenance
+from tamis_mail.store import exchange, maintenance, people
 from tamis_mail.store.store import Store
 from tamis_mail.store.tables import CountTable
 from tamis_mail.tokens import VERSION
+from tamis_mail.verdict import RULE
 
 SAMPLE = [one.raw for one in messages()]
 SMALL = [f"Subject: note {n}\n\n{'word ' * (n % 7)} number {n % 11} of {n}\n".encode() for n in range(30)]
+# Sent messages with their senders and their recipients.
+SENT: list[tuple[bytes, list[str], list[str]]] = [
+    (b"From: me@home.example\nTo: Ann <ann@example.org>\n\none", ["me@home.example"], ["ann@example.org"]),
+    (
+        b"From: Me <ME@home.example>\nTo: ann@example.org, bob@example.net\nCc: me@home.example\n\ntwo",
+        ["me@home.example"],
+        ["ann@example.org", "bob@example.net", "me@home.example"],
+    ),
+    (
+        b"From: me@work.example\nTo: Bob <bob@example.net>, BOB@example.net\n\nthree",
+        ["me@work.example"],
+        ["bob@example.net"],
+    ),
+    (b"From: me@home.example\nBcc: carl@example.com\n\nfour", ["me@home.example"], ["carl@example.com"]),
+    (b"To: carl@example.com\n\nfive", [], ["carl@example.com"]),
+    (b"From: me@home.example\nTo: undisclosed-recipients:;\n\nsix", [], []),  # ignored
+]
 MAIL = (
-    random.Random(5).sample(SAMPLE, 30) + SMALL + [b"", b"\0\xff", b"no headers at all", b"\r\n\r\nbody\r\n"]
+    random.Random(5).sample(SAMPLE, 30)
+    + SMALL
+    + [b"", b"\0\xff", b"no headers at all", b"\r\n\r\nbody\r\n"]
+    + [raw for raw, _, _ in SENT]
 )
 BAGS = {
     digest(canonical(raw)): keys
     for raw, keys in zip(MAIL, extract_features([canonical(raw) for raw in MAIL], VERSION), strict=True)
 }
+FROM_PEOPLE = [
+    f"From: {name}\n\nhello".encode()
+    for name in ("ann@example.org", "bob@example.net", "carl@example.com", "me@home.example")
+]
 PROBES = SAMPLE[:3] + SMALL[:2]
 NUMBERS = st.integers(0, len(MAIL) - 1)
 LABELS = st.sampled_from(["spam", "ham", "work"])
+SENT_NUMBERS = st.integers(0, len(SENT) - 1)
+ENTRIES = st.sampled_from(["ann@example.org", "@example.org", "bob@example.net", "@xn--mnchen-3ya.example"])
 
 
 class KilledError(Exception):
@@ -57,6 +88,8 @@ class Memory(RuleBasedStateMachine):
         self.sieve = Sieve.open(self.path)
         self.remembered: dict[bytes, list[tuple[str, int]]] = {}  # digest: (label, weight) of each column
         self.unit = 1
+        self.listed: dict[str, bool] = {}
+        self.sent: set[int] = set()  # numbers of sent messages
 
     def teardown(self) -> None:
         self.sieve.close()
@@ -82,9 +115,64 @@ class Memory(RuleBasedStateMachine):
     @rule(number=NUMBERS)
     def forget(self, number: int) -> None:
         name = digest(canonical(MAIL[number]))
-        expected = "forgotten" if name in self.remembered else "unknown"
+        sent = {n for n in self.sent if SENT[n][0] == MAIL[number]}
+        expected = "forgotten" if name in self.remembered or sent else "unknown"
         assert self.sieve.forget(MAIL[number]).action == expected
         self.remembered.pop(name, None)
+        self.sent -= sent
+
+    @rule(entries=st.lists(ENTRIES, max_size=3), is_allowed=st.booleans())
+    def list_senders(self, entries: list[str], is_allowed: bool) -> None:
+        before = people.add_entries(self.sieve.store, entries, is_allowed=is_allowed)
+        assert before == {entry: self.listed.get(entry) for entry in entries}
+        self.listed.update(dict.fromkeys(entries, is_allowed))
+
+    @rule(entries=st.lists(ENTRIES, max_size=2), is_allowed=st.booleans())
+    def remove_senders(self, entries: list[str], is_allowed: bool) -> None:
+        before = people.remove_entries(self.sieve.store, entries, is_allowed=is_allowed)
+        assert before == {entry: self.listed.get(entry) for entry in entries}
+        for entry in entries:
+            if self.listed.get(entry) == is_allowed:
+                del self.listed[entry]
+
+    @rule(numbers=st.lists(SENT_NUMBERS, max_size=4))
+    def learn_sent(self, numbers: list[int]) -> None:
+        expected: Counter[str] = Counter()
+        for number in numbers:
+            is_ignored = not SENT[number][2]
+            expected["ignored" if is_ignored else "known" if number in self.sent else "learned"] += 1
+            self.sent |= set() if is_ignored else {number}
+        assert self.sieve.learn_sent(SENT[number][0] for number in numbers) == expected
+
+    @rule(number=SENT_NUMBERS)
+    def learn_sent_and_forget_leaves_verdicts(self, number: int) -> None:
+        if number in self.sent or digest(canonical(SENT[number][0])) in self.remembered:
+            return
+        before = [self.sieve.sort(raw).judgement for raw in FROM_PEOPLE]
+        self.sieve.learn_sent([SENT[number][0]])
+        self.sieve.forget(SENT[number][0])
+        assert [self.sieve.sort(raw).judgement for raw in FROM_PEOPLE] == before
+
+    @rule(number=SENT_NUMBERS, entry=ENTRIES)
+    def crash_among_people(self, number: int, entry: str) -> None:
+        with suppress(KilledError), self.sieve.store.transaction() as writer:
+            transaction = Transaction(self.sieve.store, writer, "")
+            transaction.learn_sent(SENT[number][0])
+            transaction.forget(SENT[number - 1][0])
+            self.sieve.store.connection.execute("INSERT OR REPLACE INTO listed VALUES (?, 1)", (entry,))
+            raise KilledError
+
+    @rule()
+    def export_and_import(self) -> None:
+        text = io.BytesIO()
+        exchange.export(self.sieve.store, text)
+        self.sieve.close()
+        self.path = self.path.with_name(f"{self.path.name}x")
+        self.sieve = Sieve.open(self.path)
+        exchange.load(self.sieve.store, io.BytesIO(text.getvalue()))
+        again = io.BytesIO()
+        exchange.export(self.sieve.store, again)
+        assert again.getvalue() == text.getvalue()
 
     @rule(number=NUMBERS, label=LABELS)
     def learn_and_forget_leaves_verdicts(self, number: int, label: str) -> None:
@@ -164,16 +252,35 @@ class Memory(RuleBasedStateMachine):
         maintenance.decay(self.sieve.store)
         self.unit *= 2
 
-    @rule(numbers=st.lists(NUMBERS, max_size=5, unique=True), label=LABELS, decays=st.integers(0, 2))
-    def merge(self, numbers: list[int], label: str, decays: int) -> None:
+    @rule(
+        numbers=st.lists(NUMBERS, max_size=5, unique=True),
+        label=LABELS,
+        decays=st.integers(0, 2),
+        sent=st.sets(SENT_NUMBERS, max_size=3),
+        listed=st.dictionaries(ENTRIES, st.booleans(), max_size=3),
+    )
+    def merge(
+        self, numbers: list[int], label: str, decays: int, sent: set[int], listed: dict[str, bool]
+    ) -> None:
         """Merge a store, and again: messages of both count once, under the label that was learned later."""
         with tempfile.TemporaryDirectory() as folder, Sieve.open(Path(folder) / "other.tamis") as other:
             other.learn_many([MAIL[number] for number in numbers], label, processes=1)
             for _ in range(decays):
                 maintenance.decay(other.store)
             other.store.connection.execute("UPDATE journal SET time = ?", (self.latest() + 1,))
+            other.learn_sent(SENT[number][0] for number in sent)
+            for entry, is_allowed in listed.items():
+                people.add_entries(other.store, [entry], is_allowed=is_allowed)
+            contradictions = people.find_contradictions(self.sieve.store, other.store)
             for _ in range(2):
                 maintenance.merge(self.sieve.store, other.store)
+        assert dict(contradictions) == {
+            entry: self.listed[entry]
+            for entry, is_allowed in listed.items()
+            if self.listed.get(entry, is_allowed) != is_allowed
+        }
+        self.listed = listed | self.listed
+        self.sent |= {number for number in sent if SENT[number][2]}
         unit = max(self.unit, 1 << decays)
         for name, row in self.remembered.items():
             self.remembered[name] = [(label, weight * unit // self.unit) for label, weight in row]
@@ -222,6 +329,37 @@ class Memory(RuleBasedStateMachine):
         assert everything(self.sieve.store) == {key: tuple(row) for key, row in expected.items()}
         assert {name: label.weight for name, label in columns.items()} == weights
         assert {entry.digest for entry in self.sieve.store.entries()} == set(self.remembered)
+
+    @invariant()
+    def people_are_those_of_the_lists_and_of_sent_mail(self) -> None:
+        received = Counter(address for number in self.sent for address in SENT[number][2])
+        wrote = Counter(address for number in self.sent for address in SENT[number][1])
+        rows = self.sieve.store.connection.execute("SELECT * FROM correspondent ORDER BY address").fetchall()
+        assert rows == [(name, received[name], wrote[name]) for name in sorted(received | wrote)]
+        for is_allowed in (True, False):
+            found = people.list_entries(self.sieve.store, is_allowed=is_allowed)
+            assert set(found) == {entry for entry, value in self.listed.items() if value == is_allowed}
+
+    @invariant()
+    def verdicts_follow_the_lists(self) -> None:
+        for raw, verdict in zip(FROM_PEOPLE, self.sieve.sort_many(FROM_PEOPLE, processes=1), strict=True):
+            alone = self.sieve.sort(raw)
+            assert (alone.label, alone.listed, alone.remark) == (
+                verdict.label,
+                verdict.listed,
+                verdict.remark,
+            )
+            assert math.isclose(alone.log_odds, verdict.log_odds, abs_tol=1e-9)
+            assert math.isclose(
+                math.fsum(one.contribution for one in alone.evidence), alone.log_odds, abs_tol=1e-9
+            )
+            address = canonical(raw).split()[1].decode()
+            decision = self.listed.get(address, self.listed.get(f"@{address.rpartition('@')[2]}"))
+            expected = {True: "allowed", False: "blocked", None: None}[decision]
+            assert (alone.listed or ":").partition(":")[0] == (expected or "")
+            assert (alone.label == "spam") == (
+                expected == "blocked" or (expected is None and alone.probability >= RULE.spam)
+            )
 
     @invariant()
     def check_is_clean(self) -> None:

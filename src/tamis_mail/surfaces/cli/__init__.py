@@ -30,6 +30,8 @@ COMMANDS = {
     "explain": "explain why a message is spam or not",
     "forget": "forget messages exactly, as if never learned",
     "relabel": "learn messages again, under another label",
+    "allow": "never call mail of a sender spam",
+    "block": "always call mail of a sender spam",
     "status": "show what has been learned",
     "store": "back up, merge, shrink, check, export, import",
     "report": "evaluate how well your mail is classified, with charts",

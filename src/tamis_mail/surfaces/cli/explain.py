@@ -30,6 +30,7 @@ VIEW_TITLES = {
     "pairs": "pairs of words",
     "relations": "relations",
     "grams": "n-grams of bytes",
+    "people": "people you know",
 }
 _HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made of
 
@@ -37,10 +38,11 @@ _HEAD = 4000  # bytes that are searched for n-grams: more than n-grams are made 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis explain`."""
     parser.description = (
-        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words "
-        "and n-grams of bytes add to the log-odds of spam, and the strongest tokens for and against spam, "
-        "with the numbers of learned spam and ham messages that have them. The column 'sum' adds up to "
-        "the log-odds. Without a PATH, one message is read from standard input."
+        "Show the verdict on a message and its evidence: how much words, header fields, pairs of words, "
+        "relations (do links, signatures and addresses agree with From?) and n-grams of bytes add to the "
+        "log-odds of spam, and the strongest tokens for and against spam, with the numbers of learned spam "
+        "and ham messages that have them. The column 'sum' adds up to the log-odds. Without a PATH, one "
+        "message is read from standard input."
     )
     parser.add_argument(
         "path",
@@ -118,6 +120,18 @@ def describe_verdict(label: str, probability: float) -> str:
     return f"{certainty} spam" if spam else f"{certainty} not spam: {label}"
 
 
+def _headline(verdict: Verdict) -> str:
+    """Describe the verdict, and the entry of a list that decided it."""
+    if verdict.listed is None:
+        words = describe_verdict(plain(verdict.label), verdict.probability)
+        return f"{words} (probability of spam {verdict.probability:.4f})"
+    words = "spam" if verdict.label == "spam" else f"not spam: {plain(verdict.label)}"
+    return (
+        f"{words}, whatever the evidence ({plain(verdict.listed)}; "
+        f"probability of spam by the evidence {verdict.probability:.4f})"
+    )
+
+
 def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
     evidence = verdict.evidence
     strongest = (
@@ -132,6 +146,8 @@ def _as_json(verdict: Verdict, message: RawMessage, everything: bool) -> str:
         "name": message.name,
         **path_bytes(message),
         **({"cut": True} if exceeds_limit(message.raw) else {}),
+        **({"listed": verdict.listed} if verdict.listed else {}),
+        **({"remark": verdict.remark} if verdict.remark else {}),
         "label": verdict.label,
         "probability": verdict.probability,
         "log_odds": verdict.log_odds,
@@ -172,10 +188,9 @@ class _Page:
     def lines(self, name: str, note: str) -> list[str]:
         """Return all lines, with a name and a note."""
         verdict = self._verdict
-        words = describe_verdict(plain(verdict.label), verdict.probability)
-        headline = f"{words} (probability of spam {verdict.probability:.4f})"
         lines = [self._clip(name)] if name else []
-        lines += _wrap(headline, self._width)
+        lines += _wrap(self._encodable(_headline(verdict)), self._width)
+        lines += _wrap(self._encodable(plain(verdict.remark or "")), self._width)
         other_labels = {label: p for label, p in verdict.probabilities.items() if label != "spam"}
         if len(other_labels) > 1:
             ranked = sorted(other_labels.items(), key=lambda one: -one[1])

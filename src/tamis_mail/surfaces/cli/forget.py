@@ -17,8 +17,9 @@ def configure(parser: Parser) -> None:
     """Add the options of `tamis forget`."""
     parser.description = (
         "Forget learned messages exactly: the store is then as if they had never been learned. A message "
-        "that was never learned is counted as unknown, which is no error. Without a PATH, one message is "
-        "read from standard input."
+        "that was never learned is counted as unknown, which is no error. A sent message is "
+        "forgotten with its recipients (tamis learn --sent). Without a PATH, one message is read from "
+        "standard input."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
     add_mbox_option(parser)

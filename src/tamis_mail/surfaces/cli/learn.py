@@ -16,6 +16,7 @@ from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.folder_labels import open_labelled_folders
+from tamis_mail.surfaces.cli.learn_sent import learn_sent
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.since import DateFilter, add_since_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
@@ -89,6 +90,14 @@ def configure(parser: Parser) -> None:
         const=UNLABELLED,
         help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
+    add(
+        "--sent",
+        nargs="+",
+        metavar="PATH",
+        action="extend",
+        default=[],
+        help="mail that you sent: the people to whom you write are known then; its words are not learned",
+    )
     add_since_option(parser)
     add_mbox_option(parser)
     add_store_option(parser)
@@ -104,6 +113,7 @@ def configure(parser: Parser) -> None:
             "sort into more than two",
         ),
         ("tamis learn --since 2y ~/Maildir", "all folders by their names, without old mail"),
+        ("tamis learn --sent ~/Mail/Sent", "know the people to whom you write"),
         ("zcat old.mbox.gz | tamis learn --mbox --ham -", "many messages from a pipe"),
     ]
 
@@ -117,6 +127,7 @@ def run(out: TextIO, options: Namespace) -> int:
     """Learn the messages of all sources."""
     tasks: Sequence[LabelledPaths] = options.tasks or []
     _refuse_unclear_labels(options, tasks)
+    sent = open_sources(options.sent, mbox=options.mbox) if options.sent else []
     work: Sequence[tuple[str | None, Source]]
     if options.paths:
         work = open_labelled_folders(out, options.paths, since=options.since, quiet=options.quiet)
@@ -129,15 +140,16 @@ def run(out: TextIO, options: Namespace) -> int:
         ]
         _refuse_mail_with_two_labels(work)
     date_filter = None if options.since is None else DateFilter(options.since)
-    return learn(out, "learn", options, work, date_filter)
+    status = learn(out, "learn", options, work, date_filter) if work else 0
+    return max(status, learn_sent(out, options, sent)) if sent else status
 
 
 def _refuse_unclear_labels(options: Namespace, tasks: Sequence[LabelledPaths]) -> None:
     """Exit with a usage error for mail without a label, or with two."""
-    if not tasks and not options.paths:
+    if not tasks and not options.paths and not options.sent:
         options.parser.error(
             "no label was given, expected --spam, --ham or --label NAME, or a PATH with folders such as Junk "
-            "and Inbox"
+            "and Inbox, or --sent PATH"
         )
     if options.paths:
         first = printable(options.paths[0])
@@ -152,7 +164,7 @@ def _refuse_unclear_labels(options: Namespace, tasks: Sequence[LabelledPaths]) -
             options.parser.error(
                 "standard input has no name from which a label could be guessed: add --spam or --ham"
             )
-    if sum(not paths or "-" in paths for _, paths in tasks) > 1:
+    if sum(not paths or "-" in paths for _, paths in tasks) + ("-" in options.sent) > 1:
         options.parser.error(
             "standard input is used twice, and can be read once: give one of the labels a PATH"
         )

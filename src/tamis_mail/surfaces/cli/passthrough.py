@@ -97,15 +97,20 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
     answer = "Yes" if spam else "Unsure" if verdict.label == "unsure" else "No"
     label = "" if verdict.label in ("spam", "ham", "unsure") else f" label={_plain(verdict.label)}"
     lines = ["X-Spam-Flag: YES"] if spam else []
-    stars = "*" * max(0, min(_STARS, int(verdict.log_odds)))
-    lines.append(f"X-Spam-Level: {stars}".rstrip())
-    lines += _fold("X-Spam-Evidence:", _list_evidence(verdict.evidence))
     threshold = round(log(required / max(1 - required, 1e-9)), 2)
     # The score of other mail stays below the required score, also after rounding.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
+    tests = "tamis"
+    if verdict.listed:  # rules of other programs read the score and the stars: they agree with the verdict
+        score = max(score, threshold) if spam else min(score, 0.0)
+        tests = f"tamis,{verdict.listed.partition(':')[0]}"
+    stars = "*" * max(0, min(_STARS, int(score)))
+    lines.append(f"X-Spam-Level: {stars}".rstrip())
+    listed = [f"'{_plain(verdict.listed)}'"] if verdict.listed else []
+    lines += _fold("X-Spam-Evidence:", listed + _list_evidence(verdict.evidence))
     lines.append(
         f"X-Spam-Status: {answer}, score={score:.2f} required={threshold:.2f} "
-        f"tests=tamis{label} version={version}"
+        f"tests={tests}{label} version={version}"
     )
     return [line.encode("ascii") for line in lines]
 

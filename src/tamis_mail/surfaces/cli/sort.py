@@ -244,14 +244,18 @@ def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> st
             "log_odds": verdict.log_odds,
             "probabilities": dict(verdict.probabilities),
         }
+        if verdict.listed:
+            fields["listed"] = verdict.listed
         return str(import_module("json").dumps(fields))
     if options.dialect == "bogofilter":
         line: str = import_module("tamis_mail.surfaces.cli.passthrough").bogosity(verdict, version())
         return f"{name} {line}" if name else line
+    # A tab separates the reason, because a name may contain spaces and never a tab.
+    reason = f"\t({verdict.listed})" if verdict.listed else ""
     return (
-        f"{verdict.label:<6} {verdict.probability:.4f} {name}"
+        f"{verdict.label:<6} {verdict.probability:.4f} {name}{reason}"
         if name
-        else f"{verdict.label} {verdict.probability:.4f}"
+        else f"{verdict.label} {verdict.probability:.4f}{reason}"
     )
 
 

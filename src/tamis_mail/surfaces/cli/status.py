@@ -55,9 +55,14 @@ def _as_json(status: Status, path: str) -> str:
         "bytes": status.bytes,
         "decays": status.decays,
         "prunings": status.prunings,
+        "token_versions": status.versions,
         "last": status.last,
         "sources": dict(status.sources),
         "periods": {"spam": status.spam_period, "wanted": status.wanted_period},
+        "allowed": status.people.allowed,
+        "blocked": status.people.blocked,
+        "sent": status.people.sent,
+        "correspondents": status.people.correspondents,
     }
     return str(import_module("json").dumps(fields)) + "\n"
 
@@ -76,8 +81,19 @@ def _as_text(status: Status, path: str) -> str:
     lines.append(f"features  {status.entries:,}")
     if status.last is not None:
         lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(status.last)))
+    people = status.people
+    if people.allowed or people.blocked:
+        lines.append(f"senders   {people.allowed:,} allowed, {people.blocked:,} blocked")
+    if people.sent:
+        lines.append(
+            f"people    {people.correspondents:,} to whom you write, "
+            f"from {people.sent:,} sent {_plural(people.sent)}"
+        )
     if status.decays or status.prunings:
         lines.append(f"upkeep    decayed {_times(status.decays)}, pruned {_times(status.prunings)}")
+    if status.versions not in ([], [VERSION]):
+        versions = " and ".join(map(str, status.versions))
+        lines.append(f"tokens    version {versions}; a new store has version {VERSION}")
     for number, (name, count) in enumerate(status.sources):
         lines.append(f"{'from' if not number else '':<9} {printable(name) or '(not said)'}: {count:,}")
     return "\n".join([*lines, *_advice(status), *_advise_on_age(status), *_advise_on_tokens(status)]) + "\n"
@@ -120,8 +136,7 @@ def _advise_on_age(status: Status) -> list[str]:
 
 def _advise_on_tokens(status: Status) -> list[str]:
     if any(version < VERSION for version in status.versions):
-        advice = "to use the present ones, learn its mail again (tamis store upgrade)"
-        return [f"advice    this store counts the tokens of an older tamis, and works as before; {advice}"]
+        return ["advice    to use the tokens of this version, learn the mail again: tamis store upgrade"]
     return []
 
 

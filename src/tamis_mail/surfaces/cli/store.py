@@ -18,7 +18,7 @@ from tamis_mail.files import IrregularFileError, open_regular, replace_file
 from tamis_mail.mailbox import Source, SourceError
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.settings import default_path
-from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, saving
+from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, people, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
 from tamis_mail.surfaces.cli.status import size
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTIONS", "configure", "run"]
 
+_MAX_CONTRADICTIONS = 10  # senders that `merge` names
 _RATIO = 200  # exports compress to a fifth, the most regular to a fiftieth, zeros to a thousandth
 
 ACTIONS = {
@@ -288,6 +289,7 @@ def _merge(options: Namespace) -> Outcome:
         Store(options.store or default_path()) as store,
         _progress("merge", options) as progress,
     ):
+        contradictions = people.find_contradictions(store, other)
         summary = maintenance.merge(store, other, progress)
     lines = [f"{summary.added:,} messages of {printable(options.file)} added to {_path(options)}"]
     if summary.shared:
@@ -296,7 +298,19 @@ def _merge(options: Namespace) -> Outcome:
         lines.append(
             f"{summary.differing:,} of them had different labels: the label that was learned later is kept"
         )
-    return lines, 0
+    return [*lines, *_describe_contradictions(contradictions, printable(options.file))], 0
+
+
+def _describe_contradictions(contradictions: Sequence[tuple[str, bool]], other: str) -> list[str]:
+    """Say which senders one store allows and the other one blocks."""
+    lines = [
+        f"{printable(entry.removeprefix('@'))} stays {'allowed' if is_allowed else 'blocked'}, "
+        f"and is {'blocked' if is_allowed else 'allowed'} in {other}"
+        for entry, is_allowed in contradictions[:_MAX_CONTRADICTIONS]
+    ]
+    if len(contradictions) > _MAX_CONTRADICTIONS:
+        lines.append(f"and so do {len(contradictions) - _MAX_CONTRADICTIONS:,} other senders")
+    return lines
 
 
 def _prune(options: Namespace) -> Outcome:

@@ -1,0 +1,168 @@
+"""The lists of allowed and of blocked senders, as `tamis allow` and `tamis block` change and print them."""
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple, TextIO
+
+from tamis_mail.files import IrregularFileError, is_there, open_regular
+from tamis_mail.mailbox.raw_message import printable
+from tamis_mail.settings import default_path
+from tamis_mail.store import Store, people
+from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
+
+__all__ = ["ALLOWED", "BLOCKED", "change_list", "configure_list"]
+
+_MAX_BYTES = 50_000_000  # of a file of names: about a million
+_MAX_LINES = 20  # changes that are printed one by one
+
+
+class SenderList(NamedTuple):
+    """One of the two lists, in words."""
+
+    is_allowed: bool
+    command: str  # that changes it
+    state: str  # of its entries
+
+
+ALLOWED = SenderList(True, "allow", "allowed")
+BLOCKED = SenderList(False, "block", "blocked")
+
+
+def configure_list(parser: Parser, one: SenderList) -> None:
+    """Add the options of both commands."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"an address or a domain to {one.command}")
+    parser.add_argument(
+        "--from", dest="file", metavar="FILE", help="read names from a file, one per line (-: standard input)"
+    )
+    parser.add_argument("--remove", action="store_true", help="remove the names from the list")
+    parser.add_argument("--list", action="store_true", help=f"list the {one.state} senders")
+    add_store_option(parser)
+    add_quiet_option(parser)
+
+
+def change_list(out: TextIO, options: Namespace, one: SenderList) -> int:
+    """Add, remove or list entries."""
+    has_names = bool(options.names) or options.file is not None
+    if options.list and (has_names or options.remove):
+        options.parser.error("--list shows the whole list: leave the names, --from and --remove out")
+    if options.remove and not has_names:
+        options.parser.error("--remove needs a NAME, or --from FILE with several")
+    path = options.store or default_path()
+    if not has_names:
+        return _print_list(out, path, one, quiet=options.quiet)
+    entries = [_parse(name, "") for name in options.names]
+    if options.file is not None:
+        entries += _read_file(options.file)
+    if options.remove and not is_there(path):
+        raise ValueError(
+            f"there is no store at {printable(str(path))}, so nobody is {one.state}: check --store"
+        )
+    with Store(path) as store:
+        change = people.remove_entries if options.remove else people.add_entries
+        before = change(store, entries, is_allowed=one.is_allowed)
+        correspondents = people.look_up(store, entries).correspondents
+    if not options.quiet:
+        out.writelines(f"{line}\n" for line in _describe(before, one, is_removal=options.remove))
+        for address, (_, wrote) in correspondents.items():
+            if wrote and one.is_allowed and not options.remove:
+                sys.stderr.write(
+                    f"tamis allow: you write from {printable(address)}, and spam often forges the address of "
+                    "its recipient: allow it only if your mail server checks DMARC\n"
+                )
+    return 0
+
+
+def _print_list(out: TextIO, path: object, one: SenderList, *, quiet: bool) -> int:
+    entries: list[str] = []
+    if is_there(str(path)):
+        with Store(str(path), create=False, readonly=True) as store:
+            entries = people.list_entries(store, is_allowed=one.is_allowed)
+    out.writelines(f"{printable(_name(entry))}{_format_comment(entry)}\n" for entry in entries)
+    if not entries and not quiet:
+        sys.stderr.write(
+            f"tamis {one.command}: nobody is {one.state} yet: add a sender with "
+            f"tamis {one.command} ann@example.org\n"
+        )
+    return 0
+
+
+def _name(entry: str) -> str:
+    """Write an entry as the user does; a top-level domain keeps a dot before it."""
+    name = entry.removeprefix("@")
+    return name if entry != f"@{name}" or "." in name or name.startswith("[") else f".{name}"
+
+
+def _format_comment(entry: str) -> str:
+    """Write a domain of another script in its letters, as a comment that `--from` ignores."""
+    domain = entry.rpartition("@")[2]
+    if "xn--" not in domain:
+        return ""
+    labels = []
+    for label in domain.split("."):
+        try:
+            text = label.removeprefix("xn--").encode().decode("punycode") if label[:4] == "xn--" else label
+        except UnicodeError:
+            return ""
+        labels.append(text)
+    return f"  # {printable('.'.join(labels))}"
+
+
+def _parse(name: str, place: str) -> str:
+    try:
+        return people.parse_entry(name)
+    except ValueError as error:
+        raise ValueError(f"{place}{error}; nothing was changed") from None
+
+
+def _read_file(name: str) -> list[str]:
+    """Read the entries of a file; errors give the line."""
+    shown = "standard input" if name == "-" else printable(name)
+    if name == "-":
+        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if sys.stdin is not None else b""
+    else:
+        try:
+            with open_regular(name) as file:
+                data = file.read(_MAX_BYTES + 1)
+        except IrregularFileError as error:
+            raise ValueError(f"{shown} {error.strerror}: give a text file, or - and redirect it") from error
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"{shown} has more than {_MAX_BYTES // 10**6} MB, expected one name per line")
+    entries = [_parse(line, f"{shown}, line {number}: ") for number, line in _lines(data, shown)]
+    if not entries:
+        raise ValueError(f"{shown} has no names, expected one per line; nothing was changed")
+    return entries
+
+
+def _lines(data: bytes, shown: str) -> Iterator[tuple[int, str]]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{shown} is not text in UTF-8, expected one name per line") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        name = line.partition("#")[0].strip()
+        if name:
+            yield number, name
+
+
+def _describe(before: dict[str, bool | None], one: SenderList, *, is_removal: bool) -> Iterator[str]:
+    """Describe the changes: one line each, or, if there are many, one for all."""
+    opposite = BLOCKED if one.is_allowed else ALLOWED
+    if is_removal:
+        words = {
+            one.is_allowed: f"no longer {one.state}",
+            opposite.is_allowed: f"{opposite.state}, not {one.state} (see tamis {opposite.command} --remove)",
+            None: f"was not {one.state}",
+        }
+    else:
+        words = {
+            one.is_allowed: f"{one.state} already",
+            opposite.is_allowed: f"{one.state} (it was {opposite.state} before)",
+            None: one.state,
+        }
+    if len(before) <= _MAX_LINES:
+        yield from (f"{printable(_name(entry))}: {words[state]}" for entry, state in before.items())
+    else:
+        numbers = Counter(words[state] for state in before.values())
+        yield "; ".join(f"{number:,} {what}" for what, number in numbers.items())

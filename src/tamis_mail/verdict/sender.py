@@ -1,0 +1,143 @@
+"""The senders of a message, and what the user said of them → the final verdict.
+
+An allowed sender is ham, and a blocked one is spam, whatever the evidence. The evidence, the log-odds and the
+probability stay as they are. The most specific entry decides for an address. A message is blocked if one of
+its senders is, and allowed if all of them are.
+
+Somebody to whom the user writes is known: that adds one piece of evidence to the log-odds.
+
+From is easily forged. A message that failed DMARC, or whose From is ambiguous, is neither allowed nor known:
+its evidence decides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import log
+
+from tamis_mail.labels import HAM, SPAM
+from tamis_mail.message.addresses import Senders, split_domain
+from tamis_mail.verdict.judging import decide
+from tamis_mail.verdict.rule import Rule
+from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
+
+__all__ = ["KNOWN_SENDER", "PEOPLE", "Standing", "judge_sender", "with_sender", "with_standing"]
+
+# The log-odds of a sender to whom the user wrote n messages are KNOWN_SENDER * n / (n + 1): -1.5 after one
+# message, -2.5 after five. Measured at -2.5 with tokens of version 2 and fixed weights, half of the mail
+# learned and the other half judged (modern-mail: 66 ham, 72 spam; SpamAssassin: 750 of each): ham called ham
+# 91 -> 97 % and 97.3 -> 98.8 %. If all spam came from such senders, as from a captured account, 2 -> 5 of the
+# 72 and 1 -> 6 of the 750 would be called ham, and the rest unsure or spam.
+KNOWN_SENDER = -3.0
+PEOPLE = "people"  # the view of this evidence
+_LOWEST = -745.0  # the logarithm of the smallest positive number, for a probability that was rounded to zero
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of the senders of a message."""
+
+    label: str | None = None  # ham or spam if the lists decide
+    reason: str | None = None  # the entry that decides: "allowed: ann@example.org"
+    remark: str | None = None  # a sentence on what did not decide, and why
+    evidence: Evidence | None = None
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether anything is known of the senders."""
+        return any((self.reason, self.remark, self.evidence))
+
+
+def judge_sender(
+    senders: Senders, listed: Mapping[str, bool], correspondents: Mapping[str, tuple[int, int]]
+) -> Standing:
+    """Judge senders by the user's lists and correspondents.
+
+    `listed` says whether an entry is allowed or blocked; an entry is an address, or @ and a domain.
+    `correspondents` has the numbers of sent messages that an address received and that it wrote.
+
+    >>> judge_sender(Senders(("ann@mail.example.org",), True, False), {"@example.org": True}, {}).reason
+    'allowed: example.org'
+    """
+    entries = [_find_entry(address, listed) for address in senders.addresses]
+    for entry in entries:
+        if entry is not None and not listed[entry]:
+            return Standing(SPAM, f"blocked: {_name(entry)}")
+    allowed = [entry for entry in entries if entry is not None]
+    evidence = _weigh_correspondents(senders.addresses, correspondents)
+    if senders.fails_dmarc or not senders.is_clear:
+        doubt = "the message failed DMARC" if senders.fails_dmarc else "From is malformed"
+        if allowed:
+            return Standing(remark=f"{_name(allowed[0])} is allowed, but {doubt}: the evidence decides.")
+        if evidence is not None:
+            return Standing(remark=f"{evidence.token[1:-1]}, but {doubt}: that does not count.")
+        return Standing()
+    if allowed and len(allowed) == len(entries):
+        return Standing(HAM, f"allowed: {_name(allowed[0])}", evidence=evidence)
+    if allowed:
+        remark = f"{_name(allowed[0])} is allowed, but From has other senders, too: the evidence decides."
+        return Standing(remark=remark, evidence=evidence)
+    return Standing(evidence=evidence)
+
+
+def _find_entry(address: str, listed: Mapping[str, bool]) -> str | None:
+    """Return the most specific entry that covers an address, or None."""
+    for entry in (address, *(f"@{domain}" for domain in split_domain(address))):
+        if entry in listed:
+            return entry
+    return None
+
+
+def _name(entry: str) -> str:
+    return entry.removeprefix("@")
+
+
+def _weigh_correspondents(
+    addresses: tuple[str, ...], correspondents: Mapping[str, tuple[int, int]]
+) -> Evidence | None:
+    """Return the evidence of senders who are all known, and none of whom is the user; else None.
+
+    Spam often forges the recipient's own address, which is no evidence.
+    """
+    counts = [correspondents.get(address, (0, 0)) for address in addresses]
+    if not counts or any(not received or wrote for received, wrote in counts):
+        return None
+    received, address = min(
+        (received, address) for (received, _), address in zip(counts, addresses, strict=True)
+    )
+    token = f"(you wrote to {address})"
+    return Evidence(token, PEOPLE, KNOWN_SENDER * received / (received + 1), 0.0, float(received))
+
+
+def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judgement:
+    """Add what is known of the senders to a judgement."""
+    if not standing.has_effect:
+        return judgement
+    if standing.evidence is not None:
+        judgement = _add_log_odds(judgement, standing.evidence.contribution, rule)
+    others = [name for name in judgement.probabilities if name != SPAM] or [HAM]
+    label = judgement.label
+    if standing.label == SPAM:
+        label = SPAM
+    elif standing.label == HAM:
+        label = max(others, key=lambda name: judgement.probabilities.get(name, 0.0))
+    return replace(judgement, label=label, listed=standing.reason, remark=standing.remark)
+
+
+def _add_log_odds(judgement: Judgement, contribution: float, rule: Rule) -> Judgement:
+    """Add to the log-odds of spam; the odds among the other labels stay."""
+    others = {name: p for name, p in judgement.probabilities.items() if name != SPAM}
+    scores = {name: log(p) if p > 0 else _LOWEST for name, p in others.items()}
+    return decide(judgement.log_odds + contribution, list(others) or [HAM], scores, rule)
+
+
+def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
+    """Add what is known of the senders to a verdict and to its evidence."""
+    if not standing.has_effect:
+        return verdict
+    own = () if standing.evidence is None else (standing.evidence,)
+
+    def explain() -> tuple[Evidence, ...]:
+        evidence = (*verdict.evidence, *own)
+        return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
+
+    return Verdict(with_standing(verdict.judgement, standing, rule), explain)

@@ -1,0 +1,112 @@
+"""A store that a tamis made that knew tokens of version 1 only works as it did there, to the bit.
+
+`version-1.store.txt` is its export, and the log-odds are those that it gave.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tamis_mail import Sieve
+from tamis_mail.sample import messages
+from tamis_mail.store import Store, StoreError, exchange, maintenance
+from tamis_mail.verdict import RULES
+from tests.surfaces.terminal import Type, type_in
+
+EXPORT = Path(__file__).parent / "version-1.store.txt"
+LUNCH = b"From: Ann <ann@home.example>\nSubject: Lunch?\n\nAt noon, as always? See you there."
+WATCHES = (
+    b"From: Shop <x@watch.example>\nSubject: Cheap watches!!\nContent-Type: text/html\n\n"
+    b"<p>Buy now at <a href='http://watch.example/buy'>the shop</a> <i hidden>noon</i>"
+)
+LEARNED = [
+    LUNCH,
+    b"From: Bob <bob@work.example>\nSubject: Minutes\n\nThe minutes of the meeting are attached.",
+    WATCHES,
+    b"From: Pills <y@pills.example>\nSubject: Cheap pills\n\nBuy cheap pills now: http://pills.example/",
+]
+LOG_ODDS = {
+    LUNCH: -4.739698086006074,
+    b"From: Shop <x@watch.example>\nSubject: Watches for you\n\nBuy a watch now": 0.7536276767356233,
+    b"Subject: Meeting\n\nSee you at the meeting, Bob": -1.8355001119873007,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Store(tmp_path / "old.tamis") as store, EXPORT.open("rb") as file:
+        assert exchange.load(store, file) == len(LEARNED)
+    return tmp_path / "old.tamis"
+
+
+@pytest.fixture
+def sieve(path: Path) -> Iterator[Sieve]:
+    with Sieve.open(path, create=False) as sieve:
+        yield sieve
+
+
+def test_verdicts_are_the_same_to_the_bit(sieve: Sieve) -> None:
+    assert [sieve.sort(raw).log_odds for raw in LOG_ODDS] == list(LOG_ODDS.values())
+    together = sieve.sort_many(LOG_ODDS, processes=1)
+    assert [verdict.log_odds for verdict in together] == pytest.approx(list(LOG_ODDS.values()), rel=1e-12)
+
+
+def test_forgetting_all_messages_leaves_no_count_and_then_the_store_is_a_new_one(sieve: Sieve) -> None:
+    assert [sieve.forget(raw).action for raw in LEARNED] == ["forgotten"] * len(LEARNED)
+    assert not any(table.counts.any() for table in sieve.store.count_slices())
+    assert maintenance.check(sieve.store) == []
+    assert sieve.store.token_version() == 2
+
+
+def test_an_old_store_takes_in_a_new_one_only_if_that_is_empty(sieve: Sieve, tmp_path: Path) -> None:
+    with Sieve.open(tmp_path / "new.tamis") as new:
+        assert maintenance.merge(sieve.store, new.store).added == 0
+        new.learn(next(iter(messages())).raw, "ham")
+        with pytest.raises(StoreError, match=r"counts tokens of version \[2\].*of version \[1\]"):
+            maintenance.merge(sieve.store, new.store)
+    with Sieve.open(tmp_path / "empty.tamis") as empty:
+        assert maintenance.merge(empty.store, sieve.store).added == len(LEARNED)
+        assert empty.store.token_version() == 1
+        assert empty.sort(LUNCH).log_odds == LOG_ODDS[LUNCH]
+
+
+@pytest.fixture
+def typed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    monkeypatch.setenv("TAMIS_STORE", str(path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lunch.eml").write_bytes(LUNCH)
+    for one in [*messages()][::4]:
+        folder = tmp_path / "mail" / one.label
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{len(list(folder.iterdir()))}.eml").write_bytes(one.raw)
+    return type_in(monkeypatch)
+
+
+def test_every_command_uses_the_version_of_the_store(typed: Type, path: Path) -> None:
+    assert json.loads(typed("explain", "--json", "lunch.eml").out)["log_odds"] == LOG_ODDS[LUNCH]
+    assert b"relations" not in typed("explain", "lunch.eml").out
+    assert b"tokens    version 1; a new store has version 2\n" in typed("status").out
+    assert json.loads(typed("status", "--json").out)["token_versions"] == [1]
+    assert typed("learn", "--spam", "mail/spam", "--ham", "mail/ham").status == 0
+    tuned = json.loads(typed("tune", "--json", "--spam", "mail/spam", "--ham", "mail/ham").out)
+    assert list(tuned["scales"]) == ["grams", "headers", "words", "pairs"]
+    assert len(tuned["after"]["rule"]["views"]) == 4
+    assert typed("tune", "--reset").status == 0
+    assert json.loads(typed("explain", "--json", "lunch.eml").out)["label"] == "ham"
+    assert typed("store", "check").status == 0
+    with Store(path) as store:
+        assert maintenance.versions(store) == [1]
+        assert RULES[store.token_version()] is RULES[1]
+
+
+def test_a_store_of_a_later_version_is_refused_in_one_line(typed: Type, path: Path) -> None:
+    with Store(path) as store:
+        store.connection.execute("UPDATE journal SET version = 3")
+    for command in (["sort", "lunch.eml"], ["explain", "lunch.eml"], ["learn", "--ham", "mail/ham"]):
+        answer = typed(*command)
+        assert answer.status == 3
+        (line,) = answer.err.splitlines()
+        assert "counts tokens of version 3, and this tamis knows 1 and 2" in line
+    assert typed("status").status == 0
