@@ -41,7 +41,8 @@ def configure(parser: Parser) -> None:
         "Show the verdict on a message and its evidence: how much words, header fields, pairs of words, "
         "relations (do links, signatures and addresses agree with From?) and n-grams of bytes add to the "
         "log-odds of spam, and the strongest tokens for and against spam, with the numbers of learned spam "
-        "and ham messages that have them. The column 'sum' adds up to the log-odds. Without a PATH, one message is read from standard input."
+        "and ham messages that have them. The column 'sum' adds up to the log-odds. Without a PATH, one "
+        "message is read from standard input."
     )
     parser.add_argument(
         "path",
