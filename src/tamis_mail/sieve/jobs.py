@@ -54,11 +54,11 @@ def count_and_pack(
     added = [keys for keys, is_added in zip(features, are_added, strict=True) if is_added]
     bundles = [Bundle.of(added[begin:end]) for begin, end in divide([len(keys) for keys in added])]
     if len(bundles) == 1 and len(added) == len(features) and len(set(changes)) == 1:
-        # The usual case: the bundle has sorted the keys, which takes most of the time of `of_messages`.
+        # The usual case: the bundle has sorted the keys, which takes most of the time of `sum_messages`.
         counts = np.bincount(bundles[0].indices, minlength=len(bundles[0].keys))
-        table = CountTable.of_change(bundles[0].keys, counts, changes[0], labels)
+        table = CountTable.multiply_change(bundles[0].keys, counts, changes[0], labels)
     else:
-        table = CountTable.of_messages(features, changes, labels)
+        table = CountTable.sum_messages(features, changes, labels)
     added_dates = [date for date, is_added in zip(dates, are_added, strict=True) if is_added]
     return CountedMessages(table, [(len(bundle), _pack(bundle)) for bundle in bundles], added_dates)
 
@@ -67,7 +67,7 @@ def count(
     messages: Sequence[bytes], changes: Sequence[Change], labels: int, token_version: int
 ) -> CountTable:
     """Sum the changes of counts of messages in canonical form."""
-    return CountTable.of_messages(extract_features(messages, token_version), changes, labels)
+    return CountTable.sum_messages(extract_features(messages, token_version), changes, labels)
 
 
 def _pack(bundle: Bundle) -> bytes | None:

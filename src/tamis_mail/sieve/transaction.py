@@ -266,7 +266,7 @@ class Transaction:
 
     def _count_stored(self, changes: "list[tuple[FeatureKeys, Change]]") -> "CountTable":
         keys, weights = [keys for keys, _ in changes], [change for _, change in changes]
-        table: CountTable = import_module("tamis_mail.store.tables").CountTable.of_messages(
+        table: CountTable = import_module("tamis_mail.store.tables").CountTable.sum_messages(
             keys, weights, self._writer.n_labels
         )
         return table

@@ -388,9 +388,9 @@ class _JournalUnion:
                 new.append((digest, date, kept_keys))
         self._store_features(new)
         if subtracted:
-            keys_of_messages, changes = zip(*subtracted, strict=True)
+            keys_sum_messages, changes = zip(*subtracted, strict=True)
             self._subtractions.append(
-                CountTable.of_messages(keys_of_messages, changes, self._writer.n_labels)
+                CountTable.sum_messages(keys_sum_messages, changes, self._writer.n_labels)
             )
 
     def _store_features(self, messages: Sequence[tuple[bytes, int | None, FeatureKeys | None]]) -> None:

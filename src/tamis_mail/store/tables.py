@@ -70,7 +70,7 @@ class CountTable:
         return cls(keys[firsts], np.diff(firsts, append=len(keys))[:, np.newaxis])
 
     @classmethod
-    def of_messages(
+    def sum_messages(
         cls, features: Sequence[FeatureKeys], changes: Sequence[Change], labels: int
     ) -> "CountTable":
         """Sum the changes of counts of messages, given the keys of the features of each."""
@@ -80,11 +80,13 @@ class CountTable:
         tables = []
         for change, numbers in messages_by_change.items():
             table = cls.count_features(np.concatenate([features[number] for number in numbers]))
-            tables.append(cls.of_change(table.keys, table.counts[:, 0], change, labels))
+            tables.append(cls.multiply_change(table.keys, table.counts[:, 0], change, labels))
         return tables[0] if len(tables) == 1 else cls.total(tables, labels)
 
     @classmethod
-    def of_change(cls, keys: FeatureKeys, messages: Counts, change: Change, labels: int) -> "CountTable":
+    def multiply_change(
+        cls, keys: FeatureKeys, messages: Counts, change: Change, labels: int
+    ) -> "CountTable":
         """Return the counts of features, each of so many messages, all of which change counts in one way."""
         counts = np.zeros((len(keys), labels), np.int64)
         for column, weight in change:
