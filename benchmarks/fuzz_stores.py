@@ -378,8 +378,12 @@ def _use_store(data: bytes, folder: Path, probes: Sequence[bytes]) -> str:
             "learn": lambda: sieve.learn(b"Subject: new\n\nmail", "ham"),
             "forget": lambda: sieve.forget(probes[0]),
             "features": lambda: sieve.store.message_features(guessed=True),
-            "forget_digest": lambda: sieve.forget_digest(next(sieve.store.entries()).digest),
-            "relabel_digest": lambda: sieve.relabel_digest([*sieve.store.entries()][-1].digest, "work"),
+            "forget_digest": lambda: [
+                sieve.forget_digest(entry.digest) for entry in [*sieve.store.entries()][:1]
+            ],
+            "relabel_digest": lambda: [
+                sieve.relabel_digest(entry.digest, "work") for entry in [*sieve.store.entries()][-1:]
+            ],
             "merge": lambda: _merge(folder / "merged", sieve.store),
             "compact": lambda: maintenance.compact(sieve.store),
             "prune": lambda: maintenance.prune(sieve.store, 0),

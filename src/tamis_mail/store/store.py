@@ -26,7 +26,7 @@ from tamis_mail.schema import (
     find_row_fault,
     find_setting_fault,
 )
-from tamis_mail.store import bundles, runs
+from tamis_mail.store import runs
 from tamis_mail.store.database import (
     BUSY_SECONDS,
     Connection,
@@ -229,7 +229,10 @@ class Store:
                 "SELECT data, place FROM message JOIN bundle ON bundle.id = bundle WHERE digest = ?",
                 (digest,),
             ).fetchone()
-        return None if row is None else bundles.read_message(*row)
+        if row is None:
+            return None
+        keys: list[int] = import_module("tamis_mail.store.bundles").read_message(*row)
+        return keys
 
     def find_date(self, digest: bytes) -> int | None:
         """Return a message's own date, in seconds since 1970; None if it is not known."""
