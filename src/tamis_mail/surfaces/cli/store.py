@@ -404,8 +404,8 @@ def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> list[Sour
 def _describe_missing(missing: Counter[str], messages: int, path: str) -> str:
     """Describe in one line which messages were not found, and what to do.
 
-    >>> _describe_missing(Counter({"/mail/a": 2, "stdin": 1}), 9, "store")  # doctest: +ELLIPSIS
-    '3 of 9 messages were not found (2 of /mail/a, 1 of stdin), so the store store stays as it is: give …
+    >>> _describe_missing(Counter({"/mail/a": 2, "stdin": 1}), 9, "x").partition(":")[0]
+    '3 of 9 messages were not found (2 of /mail/a, 1 of stdin), so the store x stays as it is'
     """
     most = [f"{number:,} of {printable(name) or 'no name'}" for name, number in missing.most_common(3)]
     if len(missing) > len(most):
