@@ -127,10 +127,8 @@ _effect_of = lru_cache(maxsize=1024)(_compute_effect)
 def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
     """Apply a declaration as edition 2 does."""
     if name == "line-height":
-        size = _pixels(value)
-        if size is None:
-            return effect
-        return effect._replace(is_thin=(size if value.endswith(("px", "pt", "%")) else 16 * size) <= _TINY)
+        size = _pixels(value, "em")
+        return effect if size is None else effect._replace(is_thin=size <= _TINY)
     if name in ("left", "top", "margin-left"):
         size = _pixels(value)
         return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
@@ -172,9 +170,10 @@ def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
     return effect
 
 
-def _pixels(value: str) -> float | None:
+def _pixels(value: str, unit: str = "") -> float | None:
+    """Return a length in pixels; `unit` is that of a number without one."""
     match = re.match(_LENGTH, value)
-    return float(match[1]) * _SCALE[match[2] or ""] if match else None
+    return float(match[1]) * _SCALE[match[2] or unit] if match else None
 
 
 def _colour(value: str) -> Colour | None:
