@@ -222,7 +222,9 @@ def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
     if subject.startswith(_REPLIES):
         is_reply = "references" in fields or "in-reply-to" in fields
         tokens.append("subject:answers-message" if is_reply else "subject:answers-nothing")
-    if any("\u2190" <= letter <= "\u2bff" or letter >= "\U0001f000" for letter in subject):
+    if not subject.isascii() and any(
+        "\u2190" <= letter <= "\u2bff" or letter >= "\U0001f000" for letter in subject
+    ):
         tokens.append("subject:symbols")
     return tokens
 
