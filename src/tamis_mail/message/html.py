@@ -19,7 +19,7 @@ LINKS: Final = 500
 ADDRESS: Final = 2000  # characters of an address
 _BEGINNING: Final = 120  # characters of an address of the rest: its host is there
 _LONGEST: Final = 1 << 21  # characters of a page
-_REST: Final = 40_000  # characters after the last interpreted tag that are read as text
+_REST: Final = 30_000  # characters after the last interpreted tag that are read as text
 _MARKS: Final = 30  # elements within each other that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 

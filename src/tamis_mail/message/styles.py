@@ -4,14 +4,14 @@ Edition 1 knows fewer ways to hide text: no line height, no boxes without size, 
 """
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from tamis_mail.message.entities import decode_entities
 
 _TINY = 2.0  # pixels: text of that size is unreadable
 _FAR = -500.0  # pixels: text that is moved so far is outside the page
-# `re` compiles these on first use and caches them: plain text does not need that millisecond.
+# Compiled on first use (`_compile`): plain text does not need that millisecond.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
 _COMMENT = r"/\*[^*]*+\*++/"
 _PROPERTIES = "display|visibility|font-size|opacity|color|background|background-color|mso-hide|text-indent"
@@ -49,6 +49,9 @@ class Effect(NamedTuple):
 
 _NONE = Effect()
 WHITE: Colour = (255, 255, 255)
+
+
+_compile = cache(re.compile)  # a lookup here takes half the time of that of `re`
 
 
 def effect_of(attributes: str, edition: int) -> Effect:
@@ -97,26 +100,26 @@ def _compute_effect(attributes: str, edition: int) -> Effect:
     if "&" in attributes:
         attributes = decode_entities(attributes)[0].lower()
     effect = _NONE
-    if "hidden" in attributes and re.search(_HIDDEN, attributes.partition("style")[0]):
+    if "hidden" in attributes and _compile(_HIDDEN).search(attributes.partition("style")[0]):
         effect = effect._replace(is_hidden=True)
     if "color" in attributes:
-        for kind, value in re.findall(_COLOUR, attributes)[:4]:
+        for kind, value in _compile(_COLOUR).findall(attributes)[:4]:
             colour = _colour(value)
             effect = effect._replace(background=colour) if kind else effect._replace(colour=colour)
-    style_match = re.search(_STYLE, attributes)
+    style_match = _compile(_STYLE).search(attributes)
     if style_match:
         style = style_match[1] or style_match[2] or style_match[3] or ""
         if "/*" in style:
             style = re.sub(_COMMENT, "", style)
         if edition == 1:
-            for name, value in re.findall(_DECLARATION, style)[:30]:
+            for name, value in _compile(_DECLARATION).findall(style)[:30]:
                 effect = _apply_declaration(effect, name, value.strip())
         else:
-            for name, value in re.findall(_LATER_DECLARATION, style)[:30]:
+            for name, value in _compile(_LATER_DECLARATION).findall(style)[:30]:
                 effect = _apply_later_declaration(effect, name, value.strip())
             if "overflow" in style and _clips_everything(style):
                 effect = effect._replace(is_hidden=True)
-    if edition > 1 and "background" in attributes and re.search(_IMAGE, attributes):
+    if edition > 1 and "background" in attributes and _compile(_IMAGE).search(attributes):
         effect = effect._replace(has_image=True)
     return effect
 
@@ -127,16 +130,18 @@ _effect_of = lru_cache(maxsize=1024)(_compute_effect)
 def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
     """Apply a declaration as edition 2 does."""
     if name == "line-height":
-        size = _pixels(value)
-        if size is None:
-            return effect
-        return effect._replace(is_thin=(size if value.endswith(("px", "pt", "%")) else 16 * size) <= _TINY)
+        size = _pixels(value, "em")
+        return effect if size is None else effect._replace(is_thin=size <= _TINY)
     if name in ("left", "top", "margin-left"):
         size = _pixels(value)
         return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
     if name == "clip":
-        return effect._replace(is_hidden=True) if re.match(_CLIPPED, value) else effect
-    if name == "color" and value.startswith(("transparent", "rgba", "hsla")) and re.match(_CLEAR, value):
+        return effect._replace(is_hidden=True) if _compile(_CLIPPED).match(value) else effect
+    if (
+        name == "color"
+        and value.startswith(("transparent", "rgba", "hsla"))
+        and _compile(_CLEAR).match(value)
+    ):
         return effect._replace(is_hidden=True)
     if name == "visibility":
         return effect._replace(is_visible=not value.startswith(("hidden", "collapse")))
@@ -145,8 +150,8 @@ def _apply_later_declaration(effect: Effect, name: str, value: str) -> Effect:
 
 def _clips_everything(style: str) -> bool:
     """Whether content that does not fit is cut off, and nothing fits."""
-    sizes = [_pixels(value.strip()) for value in re.findall(_SIZE, style)[:30]]
-    return any(size is not None and size <= 1 for size in sizes) and bool(re.search(_CUT, style))
+    sizes = [_pixels(value.strip()) for value in _compile(_SIZE).findall(style)[:30]]
+    return any(size is not None and size <= 1 for size in sizes) and bool(_compile(_CUT).search(style))
 
 
 def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
@@ -172,9 +177,10 @@ def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
     return effect
 
 
-def _pixels(value: str) -> float | None:
-    match = re.match(_LENGTH, value)
-    return float(match[1]) * _SCALE[match[2] or ""] if match else None
+def _pixels(value: str, unit: str = "") -> float | None:
+    """Return a length in pixels; `unit` is that of a number without one."""
+    match = _compile(_LENGTH).match(value)
+    return float(match[1]) * _SCALE[match[2] or unit] if match else None
 
 
 def _colour(value: str) -> Colour | None:

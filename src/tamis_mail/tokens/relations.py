@@ -40,9 +40,10 @@ ac asn co com edu firm gen go gob gouv gov gv id ind info ltd me mil ne net nic 
 """
 # Each customer has a domain of his own below these.
 _SHARED_NAMES = """
-amazonaws.com appspot.com azurewebsites.net blogspot.com cloudfront.net firebaseapp.com github.io gitlab.io
-glitch.me googleapis.com herokuapp.com myshopify.com netlify.app onrender.com pages.dev r2.dev repl.co
-sharepoint.com vercel.app web.app weebly.com windows.net wixsite.com wordpress.com workers.dev
+amazonaws.com appspot.com azurewebsites.net blogspot.com br.com cloudfront.net cn.com co.com de.com eu.com
+firebaseapp.com github.io gitlab.io glitch.me googleapis.com gr.com herokuapp.com jpn.com myshopify.com
+netlify.app onmicrosoft.com onrender.com pages.dev r2.dev repl.co ru.com sa.com sharepoint.com uk.com us.com
+vercel.app web.app weebly.com windows.net wixsite.com wordpress.com workers.dev za.com
 """
 # Anybody can have an address there: below any top-level domain, and these only.
 _FREE_NAMES = "aol gmail gmx googlemail hotmail icloud live msn outlook protonmail yahoo yandex"
@@ -148,18 +149,23 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
     own = domains[-1] if domains else ""
     tokens = [f"from:tld={own.rpartition('.')[2][:20]}" if own else "from:no-domain"]
     words = _NAME_WORD.findall(remove_addresses(sender))
-    stem = own.partition(".")[0]
     if not words:
         tokens.append("name:none")
-    elif any(len(word) > 3 and word in stem for word in words) or (len(stem) > 3 and stem in "".join(words)):
-        tokens.append("name:like-domain")
+    elif _is_free(own):  # the domain is that of anybody
+        tokens.append(f"name:{_liken(words, find_addresses(sender)[-1].partition('@')[0])}-address")
     else:
-        tokens.append("name:unlike-domain")
+        tokens.append(f"name:{_liken(words, own.partition('.')[0])}-domain")
     if len(domains) > 1:  # the name is an address, too
         tokens.append(_compare("name-address", domains[:-1], own))
     if _is_free(own):
         tokens.append("from:free-mail")
     return own, tokens
+
+
+def _liken(words: Sequence[str], name: str) -> str:
+    """Return `like` if a name contains one of the words or all of them contain the name, else `unlike`."""
+    is_like = any(len(word) > 3 and word in name for word in words)
+    return "like" if is_like or (len(name) > 3 and name in "".join(words)) else "unlike"
 
 
 def _compare_addresses(fields: dict[str, list[str]], own: str) -> list[str]:
@@ -216,7 +222,9 @@ def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
     if subject.startswith(_REPLIES):
         is_reply = "references" in fields or "in-reply-to" in fields
         tokens.append("subject:answers-message" if is_reply else "subject:answers-nothing")
-    if any("\u2190" <= letter <= "\u2bff" or letter >= "\U0001f000" for letter in subject):
+    if not subject.isascii() and any(
+        "\u2190" <= letter <= "\u2bff" or letter >= "\U0001f000" for letter in subject
+    ):
         tokens.append("subject:symbols")
     return tokens
 

@@ -86,6 +86,7 @@ def test_what_is_hidden_is_kept_apart(opening: str, edition: int) -> None:
     [
         '<div style="line-height:0">',
         '<div style="line-height:1px;color:#333">',
+        '<div style="line-height:1px !important">',
         '<div style="line-height: 0.05">',
         '<div style="height:0;overflow:hidden">',
         '<div style="overflow: hidden; max-height: 0px">',

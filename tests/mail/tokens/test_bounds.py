@@ -1,13 +1,15 @@
 """The tokens of one hostile message take no more work than its size allows: work is counted, never timed."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tamis_mail.message import fold_text, parse
-from tamis_mail.tokens import headers, read
+from tamis_mail.tokens import body, headers, read, relations
+from tests.steps import assert_proportional
 
 ADDRESS = re.compile(r"[^\s<>\"'(),:;@\[\]]{1,100}@[\w.\-]{1,200}")  # what an address is, in one expression
 PIECES = ["a", "@", "@", " ", "<", ".", "-", "é", "b" * 99, "b" * 100, "b" * 101, "c" * 200, "!", ",", "+="]
@@ -62,6 +64,34 @@ def test_the_characters_of_all_fields_that_are_folded_are_bounded(monkeypatch: p
     tokens = headers.read([*fields, ("x-late", "needle")])
     assert 50_000 <= folded <= 100_000
     assert "to>to" in tokens
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "addresses": lambda n: "From: " + "a@b.c," * n + "\n\n",
+    "at signs": lambda n: "From: x" + "@" * n + "\n\n",
+    "fields": lambda n: "Reply-To: a@b.c\n" * n + "\n",
+    "signatures": lambda n: "DKIM-Signature: " + "d=" * n + "\n\n",
+    "comments": lambda n: "Authentication-Results: x;" + "(" * n + ")" * n + "\n\n",
+    "results": lambda n: "Authentication-Results: x" + ";spf=pass" * n + "\n\n",
+    "links to unsubscribe": lambda n: "List-Unsubscribe: " + "<http://a.b/>," * n + "\n\n",
+    "links": lambda n: "Subject: s\n\n" + "".join(f"http://h{number}.example/ " for number in range(n)),
+    "links of a page": lambda n: (
+        "Content-Type: text/html\n\n" + "<p>" * 300 + "".join(f"<a href=http://h{i}.b>" for i in range(n))
+    ),
+    "broken lines": lambda n: "Content-Transfer-Encoding: quoted-printable\n\n" + "x=\n" * n,
+    "rules": lambda n: "Subject: s\n\n" + "td {a: b;} " * n,
+    "open rules": lambda n: "Subject: s\n\n" + "{a:b;" * n,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_steps_for_a_hostile_message_grow_at_most_in_proportion_to_it(name: str) -> None:
+    def work(size: int) -> None:
+        for cached in (headers._cached_field, body._link, relations.find_domain):
+            cached.cache_clear()
+        read(parse(HOSTILE[name](size).encode()))
+
+    assert_proportional(work, 100)
 
 
 def test_an_ordinary_message_with_a_hundred_recipients_is_read_whole() -> None:
