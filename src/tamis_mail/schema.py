@@ -268,6 +268,8 @@ def find_setting_fault(name: object, value: object) -> str | None:
         return fault
     if name in _INTEGER_SETTINGS and not _INTEGER_SETTINGS[name].accepts_digits(value):
         return f"the setting {name!r} is {_short(value)}, expected {_INTEGER_SETTINGS[name]}"
+    if name == "log" and value not in ("on", "off"):
+        return f"the setting 'log' is {_short(value)}, expected on or off"
     if name == "rule" and value:  # an empty rule means the default
         try:
             parse_rule(value)

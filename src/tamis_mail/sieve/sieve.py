@@ -4,13 +4,14 @@
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
     learn_sent(messages)            to whom the user writes; their mail is known
     forget(raw) -> Receipt          exact: the store is as if the message had never been learned
+    undo(events) -> receipts        exact: what a learning event of the log changed is as it was before
 
 Surfaces use these verbs only.
 """
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 
@@ -20,9 +21,11 @@ from tamis_mail.message import canonical, digest, parse
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
+from tamis_mail.sieve.recorder import Recorder
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
 from tamis_mail.store import Entry, Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
+from tamis_mail.store.log import FORGOTTEN, Event
 from tamis_mail.store.people import look_up
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, with_sender
 
@@ -32,6 +35,8 @@ Progress = Callable[[int], None]  # called from time to time with the number of 
 
 _LEARN_BATCH = 5000  # messages per transaction: about two seconds of work, which a kill may lose
 _SORT_BATCH = 1000  # messages per job: each batch reads most of a small store
+_UNDO_BATCH = 1000  # events that are undone in one transaction
+_UNDOING = "tamis_mail.sieve.undoing"
 _GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used
 
 
@@ -51,21 +56,47 @@ class Sieve:
     >>> folder.cleanup()
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
         self._executor = Executor()
+        self._recorder = Recorder(store.path, lambda: log and self.store.is_log_on())
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str] | None = None, *, create: bool = True, readonly: bool = False
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        create: bool = True,
+        readonly: bool = False,
+        log: bool = True,
     ) -> "Sieve":
-        """Open the store at a path (default: the user's own); it is created if it does not exist."""
-        return cls(Store(default_path() if path is None else path, create=create, readonly=readonly))
+        """Open the store at a path (default: the user's own); it is created if it does not exist.
+
+        With `log`, learning events are written to the log beside the store, unless it is switched off.
+        """
+        return cls(Store(default_path() if path is None else path, create=create, readonly=readonly), log=log)
 
     def close(self) -> None:
-        """Close the store and stop the worker processes."""
+        """Write the log, close the store and stop the worker processes."""
         self._executor.close()
+        self.flush_log()
         self.store.close()
+
+    @property
+    def log_fault(self) -> str | None:
+        """The first error of the log, in one line, or None. Such an error stops nothing else."""
+        return self._recorder.fault
+
+    def log_verdict(self, raw: bytes, verdict: Verdict, *, source: str = "") -> None:
+        """Record a verdict in the log, for `tamis log` and `tamis digest`.
+
+        It is written with others, or by `flush_log`.
+        """
+        self._recorder.add_verdict(raw, verdict.judgement, source)
+
+    def flush_log(self) -> None:
+        """Write the verdicts that were recorded."""
+        self._recorder.flush()
 
     def __enter__(self) -> "Sieve":
         return self
@@ -94,15 +125,17 @@ class Sieve:
         check_label(label)
         return self._change([raw], label, source, run_locally)[0]
 
-    def forget(self, raw: bytes) -> Receipt:
+    def forget(self, raw: bytes, *, source: str = "") -> Receipt:
         """Forget a message."""
-        return self._change([raw], None, "", run_locally)[0]
+        return self._change([raw], None, source, run_locally)[0]
 
     def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest by its stored features, exactly as `forget` does."""
         with self.store.transaction() as writer:
             transaction = Transaction(self.store, writer, "")
-            return transaction.run([transaction.forget_digest(digest)], run_locally)[0]
+            (receipt,) = transaction.run([transaction.forget_digest(digest)], run_locally)
+        self._recorder.write_changes([(receipt, None)], "")
+        return receipt
 
     def relabel_digest(self, digest: bytes, label: str) -> Receipt:
         """Move the message with this digest to another label, by its stored features.
@@ -113,7 +146,9 @@ class Sieve:
         check_label(label)
         with self.store.transaction() as writer:
             transaction = Transaction(self.store, writer, "")
-            return transaction.run([transaction.relabel_digest(digest, label)], run_locally)[0]
+            (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_locally)
+        self._recorder.write_changes([(receipt, None)], "")
+        return receipt
 
     # Many messages.
 
@@ -222,12 +257,14 @@ class Sieve:
             ]
             guess_spam_units = import_module("tamis_mail.sieve.guessing").guess_spam_units
             actions: Counter[str] = Counter(known=len(batch))
+            guesses: list[tuple[Receipt, bytes | None]] = []
             for plain, units in zip(candidates, guess_spam_units(features, self.store), strict=True):
                 if entries[plain] is None:
                     actions.update(known=-1, unsure=units is None, guessed=units is not None)
                     if units is not None:
-                        transaction.guess(plain, units)
+                        guesses.append((transaction.guess(plain, units), plain))
             transaction.run((), run_jobs)
+        self._recorder.write_changes(guesses, source)
         return actions
 
     def relearn_many(
@@ -254,10 +291,18 @@ class Sieve:
         return actions
 
     def forget_many(
-        self, messages: Iterable[bytes], *, processes: int | None = None, progress: Progress | None = None
+        self,
+        messages: Iterable[bytes],
+        *,
+        source: str = "",
+        processes: int | None = None,
+        progress: Progress | None = None,
     ) -> Counter[str]:
-        """Forget messages; return how many were forgotten or unknown."""
-        return self._change_many(messages, None, "", processes, progress)
+        """Forget messages; return how many were forgotten or unknown.
+
+        The log forgets them, too: their senders and subjects are erased.
+        """
+        return self._change_many(messages, None, source, processes, progress)
 
     def _change_many(
         self,
@@ -283,11 +328,48 @@ class Sieve:
     def _change(
         self, messages: Iterable[bytes], label: str | None, source: str, run_jobs: RunJobs
     ) -> list[Receipt]:
-        """Learn or forget messages in one transaction."""
+        """Learn or forget messages in one transaction, and log the changes."""
+        heads: list[tuple[Receipt, bytes | None]] = []
         with self.store.transaction() as writer:
             transaction = Transaction(self.store, writer, source)
-            receipts = (
-                transaction.forget(raw) if label is None else transaction.learn(raw, label)
-                for raw in messages
-            )
-            return transaction.run(receipts, run_jobs)
+
+            def process(raw: bytes) -> Receipt:
+                receipt = transaction.forget(raw) if label is None else transaction.learn(raw, label)
+                heads.append((receipt, raw))
+                return receipt
+
+            receipts = transaction.run(map(process, messages), run_jobs)
+        self._recorder.write_changes(heads, source)
+        return receipts
+
+    # Undoing.
+
+    def plan_undo(self, ranges: Iterable[tuple[int, int]]) -> list[Event]:
+        """Return the learning events of ranges of numbers (first and last), newest first.
+
+        Raise UndoError if one of them cannot be undone. In a range of several numbers, verdicts and events
+        that were undone before are left out.
+        """
+        events: list[Event] = import_module(_UNDOING).plan(self._recorder.log, ranges)
+        return events
+
+    def needs_message(self, event: Event) -> bool:
+        """Whether undoing an event needs the text of its message, because its features are not stored."""
+        return event.action == FORGOTTEN or not self.store.has_features(event.digest)
+
+    def undo(
+        self, events: Sequence[Event], messages: Mapping[bytes, bytes], *, progress: Progress | None = None
+    ) -> list[tuple[Receipt, int]]:
+        """Undo learning events that `plan_undo` returned; return receipts, and numbers of the new events.
+
+        `messages` has the messages that are needed, by digest. A number is 0 if the log could not be written.
+        """
+        undone: list[tuple[Receipt, int]] = []
+        undo_events = import_module(_UNDOING).undo_events
+        for start in range(0, len(events), _UNDO_BATCH):
+            batch = events[start : start + _UNDO_BATCH]
+            receipts = undo_events(self.store, batch, messages)
+            undone += zip(receipts, self._recorder.write_undoing(batch, receipts, messages), strict=True)
+            if progress:
+                progress(len(undone))
+        return undone

@@ -7,7 +7,7 @@ in the store until the transaction is complete.
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -32,12 +32,15 @@ JOB_BYTES = 4 << 20  # … or so many bytes
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The outcome for a message: learned, moved, known, ignored, forgotten, or unknown (not forgotten)."""
+    """The outcome for a message: learned, moved, known, guessed, ignored, forgotten, or unknown."""
 
     action: str
     label: str | None
     before: str | None
     digest: bytes
+    # The journal entries before and after, if they differ.
+    old: Entry | None = field(default=None, compare=False, repr=False)
+    new: Entry | None = field(default=None, compare=False, repr=False)
 
 
 class Transaction:
@@ -67,11 +70,9 @@ class Transaction:
                 return Receipt("known", label, label, name)
             self._refuse_other_tokens(old)
             self._subtract(plain, old)
-        self._add(
-            plain,
-            self._entry(name, label, self._message_weight, 0),
-        )
-        return Receipt("learned" if old is None else "moved", label, old.label if old else None, name)
+        entry = self._entry(name, label, self._message_weight, 0)
+        self._add(plain, entry)
+        return _receipt(old, entry)
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
         """Record a message as another store remembers it; a message that it does not remember is unknown."""
@@ -85,24 +86,51 @@ class Transaction:
         self._add(plain, replace(entry, token_version=self._token_version, prunings=self._prunings))
         return Receipt("learned", entry.label, None, name)
 
-    def guess(self, plain: bytes, spam_units: int) -> None:
+    def guess(self, plain: bytes, spam_units: int) -> Receipt:
         """Record an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
         weights = (spam_units * self._message_weight, (GUESS_UNITS - spam_units) * self._message_weight)
         likelier = int(weights[0] < weights[1])
         label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
         name = digest(plain)
-        self._add(plain, self._entry(name, label, weight, other_weight))
+        entry = self._entry(name, label, weight, other_weight)
+        self._add(plain, entry)
+        return Receipt("guessed", label, None, name, None, entry)
 
     def forget(self, raw: bytes) -> Receipt:
         """Record that a message is forgotten."""
         plain = canonical(raw)
+        was_sent = people.remove_sent(self._store, digest(plain))
+        receipt = self.unlearn(plain)
+        return replace(receipt, action="forgotten") if was_sent else receipt
+
+    def unlearn(self, raw: bytes) -> Receipt:
+        """Record that a message has no label any more; the recipients of a sent message stay known."""
+        plain = canonical(raw)
         name = digest(plain)
         old = self._store.find_entry(name)
-        was_sent = people.remove_sent(self._store, name)
         if old is None:
-            return Receipt("forgotten" if was_sent else "unknown", None, None, name)
+            return Receipt("unknown", None, None, name)
         self._subtract(plain, old)
-        return Receipt("forgotten", None, old.label, name)
+        return Receipt("forgotten", None, old.label, name, old)
+
+    def restore(self, raw: bytes | None, entry: Entry) -> Receipt:
+        """Record a message under the label and the weight of an earlier entry of it.
+
+        A message of the journal is moved by its stored features, if there are any; else its text is needed.
+        """
+        old = self._store.find_entry(entry.digest)
+        keys = self._find_stored(old) if old else None
+        if old is not None and keys is not None:
+            new = replace(entry, token_version=old.token_version, prunings=self._prunings)
+            return self._replace(old, new, keys)
+        if raw is None:
+            raise self._missing_features_error()
+        plain = canonical(raw)
+        if old is not None:
+            self._subtract(plain, old)
+        new = replace(entry, token_version=self._token_version, prunings=self._prunings)
+        self._add(plain, new)
+        return _receipt(old, new)
 
     def learn_sent(self, raw: bytes) -> Receipt:
         """Record to whom a sent message was written."""
@@ -132,7 +160,7 @@ class Transaction:
         if old is None:
             return Receipt("unknown", None, None, name)
         self._subtract(None, old)
-        return Receipt("forgotten", None, old.label, name)
+        return Receipt("forgotten", None, old.label, name, old)
 
     def relabel_digest(self, name: bytes, label: str) -> Receipt:
         """Record that a message, known by its digest, has another label."""
@@ -152,10 +180,14 @@ class Transaction:
             prunings=self._prunings,
             time=self._now,
         )
+        return self._replace(old, new, keys)
+
+    def _replace(self, old: Entry, new: Entry, keys: "FeatureKeys") -> Receipt:
+        """Replace the entry of a message whose features are stored."""
         self._writer.replace(new)
         self._stored.append((keys, self._change(old, -1)))
         self._relabelled.append((keys, self._change(new, 1)))
-        return Receipt("moved", label, old.label, name)
+        return _receipt(old, new)
 
     def _change(self, entry: Entry, sign: int) -> "Change":
         return tuple(
@@ -270,3 +302,9 @@ class Transaction:
             keys, weights, self._writer.n_labels
         )
         return table
+
+
+def _receipt(old: Entry | None, new: Entry) -> Receipt:
+    if old is None:
+        return Receipt("learned", new.label, None, new.digest, None, new)
+    return Receipt("moved", new.label, old.label, new.digest, old, new)

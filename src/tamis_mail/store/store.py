@@ -169,6 +169,10 @@ class Store:
             row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
+    def is_log_on(self) -> bool:
+        """Whether events are written to the log beside the store."""
+        return self.setting("log") != "off"
+
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
         """Return the counts of each feature by label, zeros if it is unknown."""
         with self.snapshot():
@@ -233,6 +237,14 @@ class Store:
             return None
         keys: list[int] = import_module("tamis_mail.store.bundles").read_message(*row)
         return keys
+
+    def has_features(self, digest: bytes) -> bool:
+        """Whether the features of a message are stored."""
+        with self._lock, explain_errors(self.path):
+            row = self._connection.execute(
+                "SELECT 1 FROM message WHERE digest = ? AND bundle IS NOT NULL", (digest,)
+            ).fetchone()
+        return row is not None
 
     def find_date(self, digest: bytes) -> int | None:
         """Return a message's own date, in seconds since 1970; None if it is not known."""

@@ -379,12 +379,13 @@ def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        (Sieve.open, ["create", "readonly"]),
+        (Sieve.open, ["create", "readonly", "log"]),
         (Sieve.learn, ["source"]),
         (Sieve.sort_many, ["processes"]),
         (Sieve.learn_many, ["source", "processes", "progress"]),
         (Sieve.learn_unlabelled, ["source", "processes", "progress"]),
-        (Sieve.forget_many, ["processes", "progress"]),
+        (Sieve.forget, ["source"]),
+        (Sieve.forget_many, ["source", "processes", "progress"]),
     ],
 )
 def test_options_are_given_by_name(method: Callable[..., object], options: list[str]) -> None:

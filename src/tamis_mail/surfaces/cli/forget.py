@@ -5,10 +5,12 @@ from collections import Counter
 from functools import partial
 from typing import TextIO
 
+from tamis_mail.mailbox import Source
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.learn import add_mbox_option
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
-from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
+from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
+from tamis_mail.surfaces.cli.streams import warn_of_log
 
 __all__ = ["configure", "run"]
 
@@ -19,10 +21,14 @@ def configure(parser: Parser) -> None:
         "Forget learned messages exactly: the store is then as if they had never been learned. A message "
         "that was never learned is counted as unknown, which is no error. A sent message is "
         "forgotten with its recipients (tamis learn --sent). Without a PATH, one message is read from "
-        "standard input."
+        "standard input.\n\n"
+        "The log forgets the messages, too: their senders, subjects and paths are erased. It keeps that a "
+        "message was forgotten, by its digest and the path of its mailbox, so that tamis undo can learn it "
+        "again from there; with --no-log it keeps nothing."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
     add_mbox_option(parser)
+    add_log_option(parser)
     add_store_option(parser)
     add_quiet_option(parser)
     parser.examples = [
@@ -34,11 +40,15 @@ def configure(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Forget the messages of all sources."""
     sources = open_sources(options.paths, mbox=options.mbox)
-    with Sieve.open(options.store, create=False) as sieve:
-        tasks = [Task(source, partial(_forget_source, sieve), ("forgotten", "unknown")) for source in sources]
+    with Sieve.open(options.store, create=False, log=not options.no_log) as sieve:
+        tasks = [
+            Task(source, partial(_forget_source, sieve, source), ("forgotten", "unknown"))
+            for source in sources
+        ]
         _, status = run_tasks(out, "forget", options, tasks, "done so far")
-    return status
+    warn_of_log("forget", sieve.log_fault)
+    return 3 if sieve.log_fault else status  # the log may still name the messages
 
 
-def _forget_source(sieve: Sieve, reader: SourceReader) -> Counter[str]:
-    return sieve.forget_many(reader.contents(), progress=reader.advance)
+def _forget_source(sieve: Sieve, source: Source, reader: SourceReader) -> Counter[str]:
+    return sieve.forget_many(reader.contents(), source=name_of(source), progress=reader.advance)

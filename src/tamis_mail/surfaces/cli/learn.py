@@ -17,9 +17,10 @@ from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.folder_labels import open_labelled_folders
 from tamis_mail.surfaces.cli.learn_sent import learn_sent
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.since import DateFilter, add_since_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
+from tamis_mail.surfaces.cli.streams import warn_of_log
 
 __all__ = ["add_mbox_option", "configure", "learn", "run"]
 
@@ -100,6 +101,7 @@ def configure(parser: Parser) -> None:
     )
     add_since_option(parser)
     add_mbox_option(parser)
+    add_log_option(parser)
     add_store_option(parser)
     add_quiet_option(parser)
     parser.examples = [
@@ -215,7 +217,7 @@ def learn(
     for label, _ in tasks:
         if label is not UNLABELLED:
             check_label(label)
-    with Sieve.open(options.store) as sieve:
+    with Sieve.open(options.store, log=not options.no_log) as sieve:
         source_tasks = [
             Task(
                 source,
@@ -226,6 +228,7 @@ def learn(
             for label, source in tasks
         ]
         total, status = run_tasks(out, command, options, source_tasks, "learned so far")
+    warn_of_log(command, None if options.quiet else sieve.log_fault)
     if date_filter and not options.quiet:
         out.write(date_filter.summary() + "\n")
     elif not total and not options.quiet:

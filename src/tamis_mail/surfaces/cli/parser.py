@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.streams import text_width
 
-__all__ = ["Parser", "add_quiet_option", "add_store_option"]
+__all__ = ["Parser", "add_log_option", "add_quiet_option", "add_store_option"]
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -136,6 +136,11 @@ def add_store_option(parser: Parser) -> None:
         metavar="FILE",
         help="the store (default: $TAMIS_STORE, else ~/.local/share/tamis/mail.tamis)",
     )
+
+
+def add_log_option(parser: Parser) -> None:
+    """Add the option for work that leaves no event in the log."""
+    parser.add_argument("--no-log", action="store_true", help="write nothing to the log (see tamis log)")
 
 
 def add_quiet_option(parser: Parser) -> None:

@@ -8,7 +8,7 @@ from typing import TextIO
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.learn import add_mbox_option, learn
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import open_sources
 
 __all__ = ["configure", "run"]
@@ -24,6 +24,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument("label", metavar="LABEL", help="spam, ham, or any other label")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail (-: standard input)")
     add_mbox_option(parser)
+    add_log_option(parser)
     add_store_option(parser)
     add_quiet_option(parser)
     parser.examples = [

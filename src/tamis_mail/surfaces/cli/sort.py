@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import describe_error
-from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
-from tamis_mail.surfaces.cli.streams import Message, discard
+from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
+from tamis_mail.surfaces.cli.streams import Message, discard, warn_of_log
 from tamis_mail.surfaces.cli.version import version
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def configure(parser: Parser) -> None:
         "error; with --exit-zero, and for mailboxes, it is 0, or 3 after an error. "
         "Before anything was learned, every message is unsure: status 2, and a hint on stderr.\n\n"
         "With --passthrough, the message is written with the verdict in its header; after any error "
-        "it is written unchanged. A verdict never changes the store.\n\n"
+        "it is written unchanged. A verdict never changes the store; it is written to a log beside it "
+        "(tamis log), with the sender and the subject.\n\n"
         "With --move, messages of a Maildir that are spam are moved to another Maildir, and those that are "
         "unsure to that of --unsure. Names, flags and whether they were read stay the same; all other "
         "messages, and the subfolders of the Maildir, are left alone. A folder that does not exist is "
@@ -77,6 +78,7 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing"
     )
+    add_log_option(parser)
     add_store_option(parser)
     add_quiet_option(parser)
     parser.examples = [
@@ -160,15 +162,28 @@ def _judge(raw: bytes, sieve: "Sieve | None", options: Namespace) -> tuple[bytes
         warning = import_module("tamis_mail.surfaces.cli.sources").describe_oversize("the message")
         sys.stderr.write(f"tamis sort: {warning}\n")
     verdict = sieve.sort(raw) if sieve else _unsure_verdict()
-    status = _STATUS.get(verdict.label, 1)
+    output = _format(raw, verdict, sieve, options)
+    if sieve:
+        sieve.log_verdict(raw, verdict, source="stdin")
+        _write_log(sieve, options)
+    return output, _STATUS.get(verdict.label, 1)
+
+
+def _write_log(sieve: "Sieve", options: Namespace) -> None:
+    sieve.flush_log()
+    warn_of_log("sort", None if options.quiet else sieve.log_fault)
+
+
+def _format(raw: bytes, verdict: "Verdict", sieve: "Sieve | None", options: Namespace) -> bytes:
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
         required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
         passthrough = import_module("tamis_mail.surfaces.cli.passthrough")
-        return passthrough.add_verdict(
+        output: bytes = passthrough.add_verdict(
             raw, verdict, dialect=options.dialect, required=required, version=version()
-        ), status
-    return (_line(verdict, _size_note(raw), options) + "\n").encode("utf-8", "backslashreplace"), status
+        )
+        return output
+    return (_line(verdict, _size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
@@ -177,12 +192,18 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     unread = False
     with _open(options) as sieve:
         for source in all_sources:
-            notes: deque[tuple[dict[str, object], str]] = deque()
+            notes: deque[tuple[dict[str, object], RawMessage]] = deque()
             with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_unsure_verdict() for _ in messages)
-                out.writelines(_line(verdict, notes.popleft()[0], options) + "\n" for verdict in verdicts)
+                for verdict in verdicts:
+                    note, message = notes.popleft()
+                    if sieve:
+                        sieve.log_verdict(message.raw, verdict, source=_place_of(message))
+                    out.write(_line(verdict, note, options) + "\n")
             unread = unread or bool(source.unread)
+        if sieve:
+            _write_log(sieve, options)
     return _ERROR if unread else 0
 
 
@@ -193,15 +214,18 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
     with _open(options, has_hint=False) as opened:
         sieve = moves.refuse_unless_learned(opened, _store_path(options))
         for move in all_moves:
-            notes: deque[tuple[dict[str, object], str]] = deque()
+            notes: deque[tuple[dict[str, object], RawMessage]] = deque()
             with sources.SourceReader(
                 "sort", move.source, quiet=options.quiet, draw=not out.isatty()
             ) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 try:
                     for verdict in sieve.sort_many(messages):
-                        note, path = notes.popleft()
-                        place = move.move(verdict.label, path, str(note["name"]))
+                        note, message = notes.popleft()
+                        place = move.move(verdict.label, message.path, str(note["name"]))
+                        if not options.dry_run:
+                            new_path = os.path.abspath(place) if place else _place_of(message)  # noqa: PTH100
+                            sieve.log_verdict(message.raw, verdict, source=new_path)
                         if options.json:
                             move.write(out, _line(verdict, note | move.describe_place(place), options))
                         elif place and not options.quiet:
@@ -215,19 +239,31 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
                 move.remark_on_subfolders()
                 if not options.json:
                     move.write(out, move.summary())
+        _write_log(sieve, options)
     return _ERROR if any(move.source.unread for move in all_moves) else 0
 
 
 def _read_and_note(
     messages: Iterable["RawMessage"],
-    notes: deque[tuple[dict[str, object], str]],
+    notes: deque[tuple[dict[str, object], "RawMessage"]],
     path_bytes: Callable[["RawMessage"], dict[str, str]],
 ) -> Iterator[bytes]:
-    """Yield the messages, and store their names, notes and paths until their verdicts are known."""
+    """Yield the messages, and store them and their notes until their verdicts are known."""
     for message in messages:
         note = {"name": message.name, **path_bytes(message), **_size_note(message.raw)}
-        notes.append((note, message.path))
+        notes.append((note, message))
         yield message.raw
+
+
+def _place_of(message: "RawMessage") -> str:
+    """Return the path of a message for the log, with the number of a message of an mbox."""
+    if not message.path:
+        return "stdin"
+    path = os.path.abspath(message.path)  # noqa: PTH100 (pathlib takes 8 ms)
+    file_name = os.path.basename(path)  # noqa: PTH119
+    if not file_name.isprintable():
+        file_name = import_module("tamis_mail.mailbox.raw_message").printable(file_name)
+    return path if message.name.endswith(file_name) else f"{path}#{message.name.rpartition('#')[2]}"
 
 
 def _size_note(raw: bytes) -> dict[str, object]:
@@ -268,7 +304,9 @@ def _open(options: Namespace, *, has_hint: bool = True) -> AbstractContextManage
             hint = f"nothing has been learned yet ({store_name}): start with tamis learn --help"
             sys.stderr.write(f"tamis sort: {hint}\n")
         return nullcontext()
-    sieve: Sieve = import_module("tamis_mail.sieve").Sieve.open(path, create=False, readonly=True)
+    sieve: Sieve = import_module("tamis_mail.sieve").Sieve.open(
+        path, create=False, readonly=True, log=not options.no_log
+    )
     return sieve
 
 

@@ -61,9 +61,18 @@ class SourceReader:
     were committed to the store.
     """
 
-    def __init__(self, command: str, source: Source, *, quiet: bool = False, draw: bool = True) -> None:
+    def __init__(
+        self,
+        command: str,
+        source: Source,
+        *,
+        quiet: bool = False,
+        draw: bool = True,
+        has_remarks: bool = True,
+    ) -> None:
         self._command = command
         self._quiet = quiet
+        self._has_remarks = has_remarks and not quiet
         self._source = source
         self._line = Line(sys.stderr)
         is_wanted = draw and not quiet and source.kind not in ("stdin", "message")
@@ -82,7 +91,7 @@ class SourceReader:
             self._line.draw("", 0.0)
         for name, reason in self._source.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
-        if not self._quiet:
+        if self._has_remarks:
             sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in remarks(self._source))
 
     def messages(self) -> Iterator[RawMessage]:

@@ -2,9 +2,10 @@
 
 import os
 import sys
+from importlib import import_module
 from typing import TextIO
 
-__all__ = ["Message", "copy_rest", "discard", "terminal_width", "text_width"]
+__all__ = ["Message", "copy_rest", "discard", "terminal_width", "text_width", "warn_of_log"]
 
 _BLOCK = 1 << 16  # bytes of a message that are read at a time …
 _SMALL = 1 << 12  # … and when memory has run out
@@ -61,6 +62,13 @@ def discard(out: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
     os.close(null)
+
+
+def warn_of_log(command: str, fault: str | None) -> None:
+    """Print why the log could not be written, if there is a reason. It is a warning: the work is done."""
+    if fault:
+        line: str = import_module("tamis_mail.mailbox.raw_message").printable(fault)
+        sys.stderr.write(f"tamis {command}: not logged: {line}\n")
 
 
 def text_width() -> int:

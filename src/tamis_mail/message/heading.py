@@ -1,0 +1,41 @@
+"""bytes → the sender and the subject: one short line of clean text each, for a list of messages."""
+
+from typing import Final, NamedTuple
+
+from tamis_mail.message.canonical import canonical
+from tamis_mail.message.fields import decode_value, read_fields
+
+__all__ = ["Heading", "read_heading"]
+
+SENDER: Final = 100  # characters that are kept: more than a line of a terminal shows
+SUBJECT: Final = 150
+_HEAD = 1 << 16  # bytes of a message that are searched
+_DECODED = 1000  # characters of a field that are decoded
+_WORDS = 20  # encoded words that are decoded
+
+
+class Heading(NamedTuple):
+    """The sender and the subject of a message, without line ends, controls and invisible characters."""
+
+    sender: str
+    subject: str
+
+
+def read_heading(raw: bytes) -> Heading:
+    """Return the first From and the first Subject of a message; each is empty if there is none.
+
+    >>> read_heading(b"Subject: =?utf-8?q?caf=C3=A9=0AX-Evil:_=1B[31m?=\\nFrom: me@home.example\\n\\nbody")
+    Heading(sender='me@home.example', subject='café X-Evil: [31m')
+    """
+    plain = canonical(raw[:_HEAD])
+    fields: dict[str, str] = {}
+    for name, value in read_fields(plain, 0, len(plain), set())[0]:
+        fields.setdefault(name, value)
+    return Heading(_clean(fields.get("from", ""), SENDER), _clean(fields.get("subject", ""), SUBJECT))
+
+
+def _clean(value: str, longest: int) -> str:
+    text = decode_value(value[:_DECODED], set(), _WORDS)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(text.split())[:longest]

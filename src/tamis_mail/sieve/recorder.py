@@ -1,0 +1,143 @@
+"""Receipts and verdicts → events of the log, written in batches.
+
+An error of the log stops nothing: `fault` keeps the first one for the surface, which may print it.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tamis_mail.message import Heading, canonical, digest, read_heading
+from tamis_mail.sieve.transaction import Receipt
+from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
+from tamis_mail.verdict import Judgement
+
+__all__ = ["Recorder"]
+
+_BATCH = 1000  # verdicts that are written together
+
+
+class Recorder:
+    """Writes events to the log of the store at a path, while `is_on` returns true."""
+
+    def __init__(self, store_path: Path, is_on: Callable[[], bool]) -> None:
+        self.log = EventLog.of(store_path)
+        self.fault: str | None = None  # the first error of the log
+        self._store_path = store_path
+        self._is_on = is_on
+        self._verdicts: list[Event] = []  # that wait to be written
+        self._logs_verdicts: bool | None = None  # None until it is asked again, once per batch
+
+    def add_verdict(self, raw: bytes, judgement: Judgement, source: str) -> None:
+        """Record a verdict; it is written with others, or by `flush`.
+
+        A store that this user may only read has no log of his verdicts.
+        """
+        if self._logs_verdicts is None:
+            self._logs_verdicts = self._is_on() and os.access(self._store_path, os.W_OK)
+        if not self._logs_verdicts:
+            return
+        sender, subject = read_heading(raw)
+        self._verdicts.append(
+            Event(
+                int(time.time()),
+                VERDICT,
+                digest(canonical(raw)),
+                judgement.label,
+                probability=judgement.probability,
+                sender=sender,
+                subject=subject,
+                source=source,
+            )
+        )
+        if len(self._verdicts) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the verdicts that wait."""
+        verdicts, self._verdicts, self._logs_verdicts = self._verdicts, [], None
+        if verdicts:
+            self._write(verdicts)
+
+    def write_changes(self, changes: Sequence[tuple[Receipt, bytes | None]], source: str) -> None:
+        """Record changes of the store, each with its message; erase what is known of messages to forget.
+
+        The event of a message that is forgotten has no sender and no subject. Without the message, they are
+        those of its last event.
+        """
+        forgotten = {receipt.digest for receipt, _ in changes if receipt.label is None}
+        # A sent message that is forgotten had no label.
+        logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
+        events = []
+        if logged and self._is_on():
+            for receipt, raw in logged:
+                if receipt.action == FORGOTTEN:
+                    heading = Heading("", "")
+                else:
+                    heading = self._recall(receipt.digest) if raw is None else read_heading(raw)
+                events.append(_event(receipt, heading, source))
+        if events or forgotten:
+            self._write(events, forgotten)
+
+    def _recall(self, digest: bytes) -> Heading:
+        """Return the heading of the newest event of a message, empty if there is none."""
+        try:
+            events = self.log.find_history(digest) if self.log.exists() else []
+        except LogError as error:
+            self.fault = self.fault or str(error)
+            events = []
+        return Heading(events[-1].sender, events[-1].subject) if events else Heading("", "")
+
+    def write_undoing(
+        self, events: Sequence[Event], receipts: Sequence[Receipt], messages: Mapping[bytes, bytes]
+    ) -> Sequence[int]:
+        """Record that events were undone; return the numbers of the new events, zeros if there are none."""
+        numbers: Sequence[int] = ()
+        if self._is_on():
+            numbers = self._write(
+                [
+                    _event(receipt, _heading(event, messages), event.source, event.number)
+                    for event, receipt in zip(events, receipts, strict=True)
+                ]
+            )
+        return numbers or [0] * len(events)
+
+    def _write(self, events: Sequence[Event], erase: Iterable[bytes] = ()) -> Sequence[int]:
+        """Write events, and erase what is known of some messages; return no numbers after an error."""
+        digests = list(erase)
+        try:
+            return self.log.append(events, erase=digests)
+        except LogError as error:
+            end = "; it may still name messages that were forgotten: forget them again" if digests else ""
+            self.fault = self.fault or f"{error}{end}"
+        except MemoryError:
+            self.fault = self.fault or "there was not enough memory to write the log"
+        return ()
+
+
+def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
+    """Return the heading of an event, or that of its message if the event has none, as after forgetting."""
+    heading = Heading(event.sender, event.subject)
+    return heading if any(heading) else read_heading(messages.get(event.digest, b""))
+
+
+def _event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
+    """Describe a change of the store."""
+    old, new = receipt.old, receipt.new
+    return Event(
+        int(time.time()),
+        receipt.action,
+        receipt.digest,
+        receipt.label or "",
+        before=receipt.before or "",
+        sender=heading.sender,
+        subject=heading.subject,
+        source=source,
+        weight=new.weight if new else 0,
+        old_weight=old.weight if old else 0,
+        old_rest=old.other_weight if old else 0,
+        old_source=old.source if old else "",
+        old_time=old.time if old else 0,
+        undoes=undoes,
+    )

@@ -1,0 +1,154 @@
+"""Events of the log → the store as it was before them.
+
+The journal of the store decides: an event is undone only if the message has the label that the event gave it.
+The log says what it had before, and with which weight.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from tamis_mail import tokens
+from tamis_mail.message import canonical, digest
+from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.transaction import Receipt, Transaction
+from tamis_mail.store import Entry, Store
+from tamis_mail.store.log import FORGOTTEN, MOVED, Event, EventLog
+
+__all__ = ["UndoError", "describe", "plan", "undo_events"]
+
+
+class UndoError(Exception):
+    """An event that cannot be undone. The message is one line for the user."""
+
+
+def plan(log: EventLog, ranges: Iterable[tuple[int, int]]) -> list[Event]:
+    """Return the learning events of ranges of numbers, newest first; raise UndoError if one must stay."""
+    candidates: dict[int, Event] = {}
+    single_numbers: set[int] = set()
+    for first, last in ranges:
+        if first == last:
+            candidates[first] = _find_one(log, first)
+            single_numbers.add(first)
+        else:
+            events = [event for event in log.find_range(first, last) if event.is_learning and event.digest]
+            candidates |= {event.number: event for event in events}
+    undo_numbers = log.undo_numbers()
+    planned: dict[int, Event] = {}
+    for number in sorted(candidates, reverse=True):
+        by = _find_undo(undo_numbers, number, planned)
+        if not by:
+            _refuse_order(log, candidates[number], undo_numbers, planned)
+            planned[number] = candidates[number]
+        elif number in single_numbers:
+            raise UndoError(
+                f"event {number} was undone already, by event {by}: tamis undo {by} takes that back"
+            )
+    if not planned:
+        raise UndoError(
+            "there is nothing to undo in this range: its events are verdicts, were undone already, or their "
+            "messages were forgotten later (see tamis log --learned)"
+        )
+    return [*planned.values()]
+
+
+def _find_one(log: EventLog, number: int) -> Event:
+    event = log.find(number)
+    if event is None:
+        newest = next(log.events(), None)
+        raise UndoError(
+            f"there is no event {number} in the log, whose newest event is {newest.number if newest else 0}: "
+            "tamis log --learned lists the events that can be undone"
+        )
+    if not event.is_learning:
+        other = "ham" if event.label == "spam" else "spam"
+        raise UndoError(
+            f"event {number} is a verdict, which changed nothing: to correct it, learn the message under its "
+            f"right label, as in tamis relabel {other} PATH"
+        )
+    if not event.digest:
+        raise UndoError(
+            f"event {number} is of a message that was forgotten later: the log knows no more of it, and the "
+            "store neither"
+        )
+    return event
+
+
+def _find_undo(undo_numbers: Mapping[int, int], number: int, planned: Container[int]) -> int:
+    """Return the number of the event that undid an event; 0 if there is none, or if it is undone itself.
+
+    The planned events count as undone.
+    """
+    undo_number = by = undo_numbers.get(number, 0)
+    length = 0
+    while by and by not in planned:
+        length += 1
+        by = undo_numbers.get(by, 0)
+    return undo_number if length % 2 else 0
+
+
+def _refuse_order(
+    log: EventLog, event: Event, undo_numbers: Mapping[int, int], planned: Container[int]
+) -> None:
+    """Raise UndoError if a later event of the message is in force."""
+    for later in reversed(log.find_history(event.digest)):
+        if later.number <= event.number:
+            return
+        is_undone = later.number in planned or _find_undo(undo_numbers, later.number, planned)
+        if not is_undone and later.undoes <= event.number:
+            raise UndoError(
+                f"event {event.number} cannot be undone before event {later.number}, which came later and "
+                f"{describe(later)}: begin with tamis undo {later.number}"
+            )
+
+
+def describe(event: Event) -> str:
+    """Describe a learning event as a predicate.
+
+    >>> describe(Event(0, "moved", b"", "ham", before="spam"))
+    'moved the message from spam to ham'
+    """
+    if event.action == MOVED:
+        return f"moved the message from {event.before} to {event.label}"
+    if event.action == FORGOTTEN:
+        return f"made the store forget the message, which was {event.before}"
+    return f"learned the message as {event.label}"
+
+
+def undo_events(store: Store, events: Sequence[Event], messages: Mapping[bytes, bytes]) -> list[Receipt]:
+    """Undo events in one transaction; `messages` has the messages whose features are not stored."""
+    with store.transaction() as writer:
+        transaction = Transaction(store, writer, "")
+        receipts = (_undo(store, transaction, event, messages) for event in events)
+        return transaction.run(receipts, run_locally)
+
+
+def _undo(store: Store, transaction: Transaction, event: Event, messages: Mapping[bytes, bytes]) -> Receipt:
+    entry = store.find_entry(event.digest)
+    present = entry.label if entry else ""
+    if present != event.label:
+        raise UndoError(
+            f"event {event.number} {describe(event)}, but now it is {present or 'not learned'}, by a change "
+            "that is not in the log: use tamis relabel or tamis forget"
+        )
+    raw = messages.get(event.digest)
+    is_wrong = raw is not None and digest(canonical(raw)) != event.digest
+    if is_wrong or (raw is None and not store.has_features(event.digest)):
+        raise UndoError(
+            f"the message of event {event.number} is needed to undo it: name the mail that has it"
+        )
+    if not event.before:
+        return transaction.forget_digest(event.digest) if raw is None else transaction.unlearn(raw)
+    # A merge with a store that was decayed more often multiplies all weights.
+    factor = entry.weight // event.weight if entry and event.weight else 1
+    return transaction.restore(
+        raw,
+        Entry(
+            event.digest,
+            event.before,
+            event.old_weight * factor,
+            event.old_rest * factor,
+            tokens.VERSION,
+            store.prunings(),
+            event.old_source,
+            event.old_time,
+        ),
+    )

@@ -1,0 +1,362 @@
+"""The log: verdicts and learning events, numbered, in an SQLite file of its own beside the store.
+
+It is apart from the store, so that a verdict never waits for a lock on the store, and so that a full or
+damaged log never stops mail: every error is a `LogError`, which the caller reports or ignores. The journal of
+the store is the record of what was learned; the log says in which order, and what a message was before.
+
+The log holds senders and subjects. It is readable by its owner only, holds a bounded number of events, and
+`erase` removes what it knows of a message.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tamis_mail.files import is_there, open_regular, refuse_irregular
+from tamis_mail.store.database import Connection, reraise_interrupts
+
+__all__ = ["FORGOTTEN", "GUESSED", "LEARNED", "MOVED", "VERDICT", "Event", "EventLog", "LogError"]
+
+VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED = "verdict", "learned", "moved", "forgotten", "guessed"
+_ACTIONS = frozenset({VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED})
+
+APPLICATION = 0x74616D6C  # "taml": identifies a log
+VERDICTS = 100_000  # numbers after which a verdict is deleted: about 25 MB
+LEARNINGS = 100_000  # learning events that are kept, so that verdicts on many messages do not displace them
+_TRIM = 500  # events between two deletions of old ones
+_BUSY_SECONDS = 1.0  # writers hold the lock for milliseconds
+_SQLITE = b"SQLite format 3\0"
+_ENDINGS = ("", "-wal", "-shm", "-journal")
+
+_TABLE = """CREATE TABLE event (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    action TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    label TEXT NOT NULL,
+    before TEXT NOT NULL,
+    probability REAL,
+    sender TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    source TEXT NOT NULL,
+    weight INTEGER NOT NULL,
+    old_weight INTEGER NOT NULL,
+    old_rest INTEGER NOT NULL,
+    old_source TEXT NOT NULL,
+    old_time INTEGER NOT NULL,
+    undoes INTEGER NOT NULL
+)"""
+_OBJECTS = {
+    "event": _TABLE,
+    "sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)",  # SQLite's own, for AUTOINCREMENT
+    "event_digest": "CREATE INDEX event_digest ON event (digest)",
+    "event_learning": "CREATE INDEX event_learning ON event (number) WHERE action <> 'verdict'",
+    "event_undo": "CREATE INDEX event_undo ON event (undoes) WHERE undoes <> 0",
+}
+
+
+class LogError(Exception):
+    """The log cannot be used. The message is one line for the user."""
+
+
+class Event(NamedTuple):
+    """A verdict on a message, or a change of what is learned about it."""
+
+    time: int  # seconds since 1970
+    action: str
+    digest: bytes  # of the message; empty after it was forgotten
+    label: str  # the verdict, or the label after the event; empty if the message was forgotten
+    before: str = ""  # the label before the event
+    probability: float | None = None  # of spam, of a verdict
+    sender: str = ""
+    subject: str = ""
+    source: str = ""  # the mailbox or the file that the message came from
+    weight: int = 0  # in the journal, after the event
+    # The journal entry before the event, which undoing it restores.
+    old_weight: int = 0
+    old_rest: int = 0  # the weight under the other guessed label
+    old_source: str = ""
+    old_time: int = 0
+    undoes: int = 0  # the number of the event that this one has undone
+    number: int = 0  # 0 until it is written
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether it changed the store."""
+        return self.action != VERDICT
+
+
+_COLUMNS = Event._fields[:-1]
+_INSERT = f"INSERT INTO event ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_SELECT = f"SELECT {', '.join(_COLUMNS)}, number FROM event"
+_ERASE = """UPDATE event SET digest = x'', sender = '', subject = '', source = '', old_source = ''
+    WHERE digest = ?"""
+
+
+class EventLog:
+    """The log of a store. It is opened for each call, and created by the first event."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def of(cls, store_path: str | os.PathLike[str]) -> "EventLog":
+        """Return the log of the store at a path: the file with `.log` added to its name."""
+        return cls(f"{os.path.realpath(store_path)}.log")
+
+    def exists(self) -> bool:
+        """Whether anything has been logged."""
+        with self._explain_errors():
+            return is_there(self.path)
+
+    # Writing.
+
+    def append(self, events: Sequence[Event], *, erase: Iterable[bytes] = ()) -> Sequence[int]:
+        """Erase what is known of some messages, write events in one transaction, and return their numbers.
+
+        A log that is damaged is renamed to `.damaged`, and a new one begins.
+        """
+        digests = list(erase)
+        try:
+            return self._append(events, digests)
+        except LogError as error:
+            if not isinstance(error.__cause__, sqlite3.DatabaseError) or not _is_damage(error.__cause__):
+                raise
+            self._set_aside()
+            self._append(events, digests)
+            raise LogError(
+                f"the log {self.path} was damaged: it is now {self.path.name}.damaged, and a new log begins"
+            ) from error
+
+    def _append(self, events: Sequence[Event], digests: Sequence[bytes]) -> Sequence[int]:
+        if not events and not (digests and self.exists()):
+            return []
+        is_verdict = len(events) == 1 and not events[0].is_learning and not digests
+        with self._explain_errors(), closing(self._open(create=bool(events))) as connection:
+            # A checkpoint that waits for the disk would take 20 ms of each delivery. After a kill the log is
+            # sound; after a power failure the last verdicts may be lost, or the log damaged.
+            connection.execute(f"PRAGMA synchronous = {'OFF' if is_verdict else 'NORMAL'}")
+            if digests:
+                connection.execute("PRAGMA secure_delete = ON")
+            with _write(connection):
+                for digest in digests:
+                    connection.execute(_ERASE, (digest,))
+                connection.executemany(_INSERT, map(_values, events))
+                (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()
+                numbers = range(last - len(events) + 1, last + 1)  # of consecutive events, by AUTOINCREMENT
+                if events and numbers[0] // _TRIM != (last + 1) // _TRIM:
+                    _trim(connection, last)
+            if digests:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return numbers
+
+    def clear(self) -> None:
+        """Delete the log."""
+        with self._explain_errors():
+            if is_there(self.path) and not self._has_our_header():
+                raise self._foreign_error()
+            for ending in reversed(_ENDINGS):
+                Path(f"{self.path}{ending}").unlink(missing_ok=True)
+
+    def _set_aside(self) -> None:
+        with self._explain_errors():
+            for ending in reversed(_ENDINGS):
+                with suppress(FileNotFoundError):
+                    Path(f"{self.path}{ending}").replace(f"{self.path}.damaged{ending}")
+
+    # Reading.
+
+    def find(self, number: int) -> Event | None:
+        """Return the event of a number, or None."""
+        return next(self._select("WHERE number = ?", (number,)), None)
+
+    def find_range(self, first: int, last: int) -> Iterator[Event]:
+        """Yield the events of a range of numbers, newest first."""
+        return self._select("WHERE number BETWEEN ? AND ? ORDER BY number DESC", (first, last))
+
+    def find_history(self, digest: bytes) -> list[Event]:
+        """Return the learning events of a message, oldest first."""
+        return [
+            event
+            for event in self._select("WHERE digest = ? ORDER BY number", (digest,))
+            if event.is_learning
+        ]
+
+    def find_undo(self, number: int) -> Event | None:
+        """Return the newest event that has undone an event, or None."""
+        return next(self._select("WHERE undoes = ? AND undoes <> 0 ORDER BY number DESC", (number,)), None)
+
+    def events(self, since: int | None = None) -> Iterator[Event]:
+        """Yield events, newest first, of a time or later."""
+        if since is None:
+            return self._select("ORDER BY number DESC", ())
+        return self._select("WHERE time >= ? ORDER BY number DESC", (since,))
+
+    def undo_numbers(self) -> dict[int, int]:
+        """Return the numbers of undone events, with the number of the newest event that has undone each."""
+        with self._read() as connection:
+            rows = connection.execute(
+                "SELECT undoes, max(number) FROM event WHERE undoes <> 0 GROUP BY undoes"
+            ).fetchall()
+        return dict(rows)
+
+    def _select(self, condition: str, parameters: tuple[object, ...]) -> Iterator[Event]:
+        with self._read() as connection:
+            for row in connection.execute(f"{_SELECT} {condition}", parameters):
+                yield self._event(row)
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with self._explain_errors():
+            if not is_there(self.path):
+                raise LogError(
+                    f"there is no log at {self.path}: it begins with the next verdict (tamis sort) or with "
+                    "the next learned message (tamis learn)"
+                )
+            with closing(self._open(create=False)) as connection:
+                connection.execute("PRAGMA query_only = ON")
+                yield connection
+
+    def _event(self, row: tuple[Any, ...]) -> Event:
+        """Make an event of a row; a row with a value of a wrong type is damage."""
+        event = Event(*row)
+        for column, value in zip((*_COLUMNS, "number"), row, strict=True):
+            kind = _KINDS.get(column, str)
+            if not isinstance(value, kind) or (column == "action" and value not in _ACTIONS):
+                raise LogError(self._describe_damage(f"event {event.number!r:.20}, {column} {value!r:.40}"))
+        return event
+
+    # The file.
+
+    def _open(self, *, create: bool) -> Connection:
+        for ending in _ENDINGS:
+            with suppress(FileNotFoundError):
+                refuse_irregular(os.stat(f"{self.path}{ending}").st_mode, f"{self.path}{ending}")  # noqa: PTH116
+        exists = is_there(self.path)
+        if exists and self.path.stat().st_size and not self._has_our_header():
+            raise self._foreign_error()
+        if not exists:
+            if not create:
+                raise FileNotFoundError(0, "there is no such file", str(self.path))
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        can_write = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        if create and not can_write:
+            raise PermissionError(0, "it cannot be written", str(self.path))
+        has_wal = is_there(f"{self.path}-wal")
+        options = "" if can_write else "?mode=ro" if has_wal else "?mode=ro&immutable=1"
+        connection = sqlite3.connect(
+            f"{self.path.as_uri()}{options}",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            factory=Connection,
+        )
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            self._check_schema(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_schema(self, connection: Connection) -> None:
+        """Create the tables of an empty file; refuse other tables, and triggers, which could run for ever."""
+        rows = connection.execute("SELECT name, substr(sql, 1, 9999) FROM sqlite_master LIMIT 99").fetchall()
+        if not rows:
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            with _write(connection):
+                rows = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+                if not rows:  # else another process has created them meanwhile
+                    for name, statement in _OBJECTS.items():
+                        if name != "sqlite_sequence":
+                            connection.execute(statement)
+                    return
+        if dict(rows) != _OBJECTS:
+            raise LogError(self._describe_damage("it has other tables"))
+
+    def _has_our_header(self) -> bool:
+        with open_regular(self.path) as file:
+            head = file.read(72)
+        return head.startswith(_SQLITE) and int.from_bytes(head[68:72], "big") in (0, APPLICATION)
+
+    def _foreign_error(self) -> LogError:
+        return LogError(f"{self.path} is not a log of tamis, and would be the place of it: move it away")
+
+    def _describe_damage(self, fault: str) -> str:
+        return f"the log {self.path} is damaged ({fault}): tamis log --clear deletes it; the store is sound"
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            with reraise_interrupts():
+                yield
+        except sqlite3.DatabaseError as error:
+            text = " ".join(str(error).split())
+            if _is_damage(error):
+                raise LogError(self._describe_damage(text)) from error
+            hint = next((hint for phrase, hint in _HINTS.items() if phrase in text), text)
+            raise LogError(f"the log {self.path}: {hint}") from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise LogError(f"the log {self.path} cannot be used ({reason}): check its permissions") from error
+
+
+# The types of columns that are no text.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "time": int,
+    "digest": bytes,
+    "probability": (float, type(None)),
+    "weight": int,
+    "old_weight": int,
+    "old_rest": int,
+    "old_time": int,
+    "undoes": int,
+    "number": int,
+}
+_HINTS = {
+    "disk is full": "the disk is full: free some space",
+    "readonly": "it cannot be written: check its permissions and its folder's",
+    "locked": f"another process has been writing for {_BUSY_SECONDS:.0f} second",
+    "unable to open": "it cannot be opened: check its permissions and its folder's",
+    "disk I/O": "the disk cannot be read or written: check it and its free space",
+}
+
+
+def _is_damage(error: BaseException) -> bool:
+    return any(phrase in str(error) for phrase in ("malformed", "not a database"))
+
+
+def _values(event: Event) -> tuple[object, ...]:
+    values: tuple[object, ...] = event[:-1]
+    if event.source.isascii() and event.old_source.isascii():
+        return values
+    return tuple(  # file names may be any bytes
+        value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for value in values
+    )
+
+
+@contextmanager
+def _write(connection: Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _trim(connection: Connection, newest: int) -> None:
+    connection.execute("DELETE FROM event WHERE number <= ? AND action = 'verdict'", (newest - VERDICTS,))
+    connection.execute(
+        "DELETE FROM event WHERE action <> 'verdict' AND number <= "
+        "(SELECT number FROM event WHERE action <> 'verdict' ORDER BY number DESC LIMIT 1 OFFSET ?)",
+        (LEARNINGS,),
+    )

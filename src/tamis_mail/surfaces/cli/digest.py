@@ -1,0 +1,213 @@
+"""`tamis digest`: the messages that were called spam or unsure, as text or as mail."""
+
+# ruff: noqa: PTH100, PTH113, PTH118, PTH208 (paths are text of the log)
+
+import os
+import re
+import shlex
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import format_datetime, localtime, make_msgid
+from textwrap import wrap
+from typing import TextIO
+
+from tamis_mail.files import is_there
+from tamis_mail.settings import default_path
+from tamis_mail.store.log import Event, EventLog
+from tamis_mail.surfaces.cli.layout import clip, plain
+from tamis_mail.surfaces.cli.log import describe_absence, format_time
+from tamis_mail.surfaces.cli.parser import Parser, add_store_option
+from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
+from tamis_mail.surfaces.cli.streams import text_width
+
+__all__ = ["configure", "run"]
+
+_MAIL_COLUMNS = 76  # of a line of the mail, unless a path is longer
+_ADDRESS = re.compile(
+    r"(?!-)[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}(?:@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?)?"
+)
+
+
+def configure(parser: Parser) -> None:
+    """Add the options of `tamis digest`."""
+    parser.description = (
+        "List the messages that tamis sort called spam or unsure since yesterday, the most doubtful first, "
+        "and how to correct each verdict. Messages that have been learned since then are only counted.\n\n"
+        "With --mail, the list is written as a mail to ADDRESS, which a program such as sendmail can send."
+    )
+    parser.add_argument(
+        "--since",
+        type=parse_past,
+        metavar="TIME",
+        default="yesterday",
+        help=f"since when (default: yesterday): {PAST_HELP}",
+    )
+    parser.add_argument("--mail", metavar="ADDRESS", help="write a mail to this address")
+    add_store_option(parser)
+    parser.examples = [
+        ("tamis digest", "what was called spam since yesterday?"),
+        ("tamis digest --since 1w", "in the last seven days?"),
+        ("tamis digest --since 1d --mail me@home.example | sendmail -t", "each morning, from cron"),
+    ]
+
+
+def run(out: TextIO, options: Namespace) -> int:
+    """Write the digest."""
+    since = options.since
+    if options.mail is not None and not _ADDRESS.fullmatch(options.mail):
+        options.parser.error(
+            f"got {options.mail!r:.60} as the address, expected one plain address, as me@home.example"
+        )
+    path = options.store or default_path()
+    if not is_there(path):
+        raise ValueError(
+            f"there is no store at {path}, and so no log: learn some mail first (tamis learn --help)"
+        )
+    log = EventLog.of(path)
+    width = _MAIL_COLUMNS if options.mail else text_width()
+    has_log = log.exists()
+    summary = _summarise(list(log.events(since)) if has_log else [])
+    lines = _lines(summary, since, width) if has_log else wrap(describe_absence(path), width)
+    if options.mail:
+        out.flush()
+        out.buffer.write(_mail(options.mail, _title(summary, since), lines))
+    else:
+        out.writelines(line.rstrip() + "\n" for line in lines)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """The newest verdict on each message."""
+
+    unsure: list[Event]
+    spam: list[Event]
+    n_learned: int  # spam and unsure messages that were learned or forgotten later
+    n_judged: int  # messages
+
+
+def _summarise(events: Sequence[Event]) -> _Summary:
+    """Group events, which are given newest first."""
+    newest: dict[bytes, Event] = {}
+    learned: set[bytes] = set()
+    n_learned = 0
+    for event in events:
+        if not event.digest:
+            continue
+        if event.is_learning:
+            if event.digest not in newest:
+                learned.add(event.digest)
+        elif event.digest not in newest:
+            newest[event.digest] = event
+            n_learned += event.digest in learned and event.label in ("spam", "unsure")
+    rest = [event for event in newest.values() if event.digest not in learned]
+    return _Summary(
+        sorted((event for event in rest if event.label == "unsure"), key=_doubt),
+        sorted((event for event in rest if event.label == "spam"), key=_doubt),
+        n_learned,
+        len(newest),
+    )
+
+
+def _doubt(event: Event) -> tuple[float, int]:
+    return abs((event.probability or 0.0) - 0.5), -event.number
+
+
+def _title(summary: _Summary, since: int) -> str:
+    counts = f"{len(summary.spam):,} spam, {len(summary.unsure):,} unsure"
+    return f"tamis: {counts} since {_start(since)}"
+
+
+def _start(since: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
+
+
+def _lines(summary: _Summary, since: int, width: int) -> list[str]:
+    is_one = summary.n_judged == 1
+    judged = f"{summary.n_judged:,} message{' was' if is_one else 's were'} judged since {_start(since)}"
+    if not summary.spam and not summary.unsure:
+        lines = wrap(f"Nothing is to be checked: {judged}, and none was called spam or unsure.", width)
+        return lines + _describe_learned(summary, width)
+    counts = f"{len(summary.spam):,} called spam, {len(summary.unsure):,} unsure"
+    lines = wrap(f"{judged}: {counts}.", width)
+    groups = (("Unsure", summary.unsure, ("ham", "spam")), ("Spam", summary.spam, ("ham",)))
+    for title, events, labels in groups:
+        if events:
+            lines += ["", f"{title} ({len(events):,}), most doubtful first"]
+            for event in events:
+                lines += ["", *_describe(event, labels, width)]
+    lines += [
+        "",
+        *wrap(
+            "To correct a verdict, learn the message under its right label. Where no "
+            "path is named, pipe the message from your mail program, or name the file that has it: "
+            "tamis relabel ham < message (wanted), tamis relabel spam < message (spam).",
+            width,
+        ),
+    ]
+    return lines + _describe_learned(summary, width)
+
+
+def _describe(event: Event, labels: Sequence[str], width: int) -> list[str]:
+    head = f"{event.number:>6}  {format_time(event.time)}  {event.probability or 0.0:.4f}  "
+    indent = " " * 8
+    lines = [
+        head + clip(plain(event.sender) or "(no sender)", max(8, width - len(head))),
+        indent + clip(plain(event.subject) or "(no subject)", width - len(indent)),
+    ]
+    path = _find_file(event.source)
+    if path and path.isprintable():
+        # Lines are not cut, because they would be other commands.
+        lines += [f"{indent}tamis relabel {label} {shlex.quote(path)}" for label in labels]
+    elif "#" in event.source and path is None:
+        lines.append(indent + clip(f"in {plain(event.source)}", width - len(indent)))
+    return lines
+
+
+def _find_file(source: str) -> str | None:
+    """Return the path of a message, if it is a file of its own.
+
+    A mail program that opens a message of a Maildir moves it from `new` to `cur` and adds flags to its name.
+    """
+    if os.path.isfile(source):
+        return os.path.abspath(source)
+    folder, name = os.path.split(source)
+    root, kind = os.path.split(folder)
+    unique_name = name.partition(":")[0]
+    if kind not in ("new", "cur") or not unique_name:
+        return None
+    for path in (os.path.join(root, "new", unique_name), os.path.join(root, "cur", unique_name)):
+        if os.path.isfile(path):
+            return path
+    try:
+        names = os.listdir(os.path.join(root, "cur"))
+    except OSError:
+        return None
+    return next(
+        (os.path.join(root, "cur", one) for one in names if one.startswith(f"{unique_name}:2,")), None
+    )
+
+
+def _describe_learned(summary: _Summary, width: int) -> list[str]:
+    if not summary.n_learned:
+        return []
+    n_learned = summary.n_learned
+    text = (
+        f"{n_learned:,} more {'was' if n_learned == 1 else 'were'} called spam or unsure, and learned later."
+    )
+    return ["", *wrap(text, width)]
+
+
+def _mail(address: str, title: str, lines: Sequence[str]) -> bytes:
+    """Return the digest as a message of RFC 5322; only the body has words of other senders."""
+    message = EmailMessage()
+    message["From"] = message["To"] = address
+    message["Subject"] = title
+    message["Date"] = format_datetime(localtime())
+    message["Message-ID"] = make_msgid("tamis", domain=address.partition("@")[2] or "localhost")
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content("\n".join(line.rstrip() for line in lines) + "\n", cte="quoted-printable")
+    return message.as_bytes()
