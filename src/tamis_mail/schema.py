@@ -29,6 +29,7 @@ __all__ = [
     "MAX_RUNS",
     "MAX_SENDERS_LENGTH",
     "MAX_SOURCE_LENGTH",
+    "MAX_WORD_COUNT",
     "TABLES",
     "Integer",
     "find_label_fault",
@@ -44,6 +45,7 @@ MAX_RUNS = 1000  # runs are merged continually: a store of 10**9 features has ab
 MAX_BUNDLE_MESSAGES = 128  # whose features are stored together
 MAX_BUNDLE_FEATURES = 1 << 20  # of the messages of a bundle; a message with more has no stored features
 _MAX_BUNDLE_BYTES = 1 << 23  # of a bundle: at most about 7 per feature
+MAX_WORD_COUNT = 10**12  # messages that another filter had counted
 _MAX_OPERATIONS = 10**9  # bound of numbers of operations: prunings, versions, generations
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # years 1 to 9999
 MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox that are written
@@ -189,6 +191,11 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
         "labels": Integer(1, MAX_LABELS),
         "entries": Integer(0, 1 << KEY_BITS),
     },
+    "word_list": {
+        "key": Integer(0, (1 << KEY_BITS) - 1),
+        "spam": Integer(0, MAX_WORD_COUNT),
+        "ham": Integer(0, MAX_WORD_COUNT),
+    },
     "shelf": {"id": Integer(0, MAX_COUNT), "data": Bytes(1, 1 << 31)},
     "bundle": {
         "id": Integer(0, MAX_COUNT),
@@ -215,7 +222,7 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
 }
 
 # Tables whose rows refer to nothing else. Their columns are integers and text, the first of them the key.
-LISTS: tuple[str, ...] = ("listed", "sent")
+LISTS: tuple[str, ...] = ("listed", "sent", "word_list")
 
 _INTEGER_SETTINGS = {
     "epoch": Integer(0, MAX_DECAYS),

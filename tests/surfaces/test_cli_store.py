@@ -51,7 +51,12 @@ def test_words_of_other_filters_are_lent(typed: Type, tmp_path: Path) -> None:
     answer = typed("store", "import", "--format", "bogofilter", "--store", other, stdin=dump)
     assert (answer.status, answer.err) == (0, "")
     assert "100 spam and 200 ham" in answer.text
-    assert "of another filter" in typed("status", "--store", other).text
+    assert "expect verdicts about as good as bogofilter's" in answer.text
+    status = typed("status", "--store", other).text
+    assert "imported  word list of another filter: 100 spam and 200 ham messages\n" in status
+    assert "advice" not in status
+    assert typed("sort", "--store", other, stdin=b"Subject: x\n\ncheap").text.startswith("unsure")
+    assert "imported" in typed("explain", "--store", other, stdin=b"Subject: x\n\ncheap").text
     missing = typed("store", "import", "--format", "spamassassin", stdin=b"")
     assert missing.status == 2
     assert "--words" in missing.err
@@ -69,6 +74,7 @@ def test_words_of_other_filters_are_lent(typed: Type, tmp_path: Path) -> None:
         stdin=backup,
     )
     assert (lent.status, lent.err) == (0, "")
+    assert "expect fewer spam messages to be found than by SpamAssassin" in lent.text
 
 
 def test_two_stores_are_merged(typed: Type, tmp_path: Path, store: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis_mail import tokens
 from tamis_mail.features import arrays
@@ -11,6 +12,7 @@ from tamis_mail.message import canonical, digest, parse
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.message.dates import read_date
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
+from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store
 from tamis_mail.store.bundle_arrays import Bundle, divide, pack
 from tamis_mail.store.people import look_up
@@ -79,7 +81,8 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     plain = [canonical(raw) for raw in messages]
     senders = [read_senders(one) for one in plain]
     with Store(path, readonly=True) as store, store.snapshot():
-        judgements = judge_features(extract_features(plain, store.token_version()), store)
+        features = extract_features(plain, store.token_version())
+        judgements = judge_features(features, store, offsets=_weigh_word_list(plain, store))
         rule = Rule.of(store)
         people = look_up(store, (address for one in senders for address in one.addresses))
     return [
@@ -88,8 +91,21 @@ def judge(path: str, messages: Sequence[bytes]) -> list[Judgement]:
     ]
 
 
+def _weigh_word_list(messages: Sequence[bytes], store: Store) -> NDArray[np.float64] | None:
+    """(messages,): the sum of the evidence of the store's word list; None if there is no list."""
+    if store.word_list_totals() is None:
+        return None
+    return np.array(
+        [sum(one.contribution for one in read_word_list(store, parse(raw))) for raw in messages], np.float64
+    )
+
+
 def judge_features(
-    features: Sequence[arrays.Numbers], store: Store, *, with_guesses: bool = True
+    features: Sequence[arrays.Numbers],
+    store: Store,
+    *,
+    with_guesses: bool = True,
+    offsets: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
     """Judge messages by their features; without guesses, by labelled mail only."""
     rule = Rule.of(store)
@@ -99,7 +115,7 @@ def judge_features(
     keys = np.concatenate([*features, np.empty(0, np.uint64)])
     distinct, inverse = np.unique(keys, return_inverse=True)
     counts = store.count_arrays(distinct)
-    return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.message_weight())
+    return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.message_weight(), offsets)
 
 
 def digest_messages(

@@ -23,6 +23,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
+from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Entry, Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.store.log import FORGOTTEN, Event
@@ -117,7 +118,8 @@ class Sieve:
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
             counts = self.store.counts(features.hash_tokens(read))
             people = look_up(self.store, senders.addresses)
-        verdict = judge(counts, labels, rule, message_weight, lambda: features.name_features(read))
+            imported = read_word_list(self.store, message)
+        verdict = judge(counts, labels, rule, message_weight, lambda: features.name_features(read), imported)
         return with_sender(verdict, judge_sender(senders, people.listed, people.correspondents), rule)
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:

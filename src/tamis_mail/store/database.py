@@ -102,6 +102,13 @@ MIGRATIONS: dict[str, str] = {
             wrote INTEGER NOT NULL             -- sent messages with this sender
         ) WITHOUT ROWID;
     """,
+    "0005-word-list": """
+        CREATE TABLE word_list (
+            key INTEGER PRIMARY KEY,           -- of a token that another filter had counted
+            spam INTEGER NOT NULL,             -- messages that have it
+            ham INTEGER NOT NULL
+        );
+    """,
 }
 
 

@@ -1,8 +1,12 @@
 """Import the word counts of another filter into a store, so that users need not start from nothing.
 
-Another filter has no n-grams and no pairs, and does not record which message had which word: its messages
-are added as weight of headers and words, and cannot be forgotten one by one. Tokens without an equivalent
-are skipped.
+Another filter has no n-grams and no pairs, and does not record which message had which word: what it counted
+cannot be forgotten message by message.
+
+- bogofilter's tokens are kept as a word list of their own, and each message is judged by the tokens that
+  bogofilter would have found (`tokens.bogofilter`), in addition to our own.
+- SpamAssassin stores hashes of tokens. Those of words that are given become counts of our own words; the
+  others are skipped.
 """
 
 import hashlib
@@ -13,35 +17,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tamis_mail.features import HEADERS, WORDS, key
+from tamis_mail.features import WORDS, key
+from tamis_mail.features.word_list import word_key
 from tamis_mail.labels import HAM, SPAM
-from tamis_mail.schema import MAX_COUNT
+from tamis_mail.schema import MAX_COUNT, MAX_WORD_COUNT
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.maintenance import versions
-from tamis_mail.store.store import Store
+from tamis_mail.store.store import WORD_LIST_TOTALS, Store
 from tamis_mail.store.tables import CountTable, column_sums
-from tamis_mail.tokens import VERSION
 
 __all__ = ["LABELS", "ImportSummary", "load_bogofilter", "load_spamassassin"]
 
 LABELS = (SPAM, HAM)
 
-_WORD = re.compile(r"(?:[^\W_]|[$!])+")
-_HOST = re.compile(r"(?:[a-z0-9\-]{1,63}\.){1,8}[a-z]{2,24}")
-_NUMBERS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
-_FIELDS = {
-    "subj": "subject",
-    "from": "from",
-    "to": "to",
-    "rtrn": "return-path",
-}  # bogofilter's names of header fields
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
 _TOTALS_TOKEN = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
 _MAX_LINE_BYTES = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
 _COUNT_BITS = 40  # bits of a count of 12 digits
 _BATCH_LINES = 1 << 18  # lines whose counts are summed together
-_MAX_LINE_COUNT = 10**12  # a count of 12 digits
 _MAX_FEATURES = 1 << 26  # ten times the largest known list
 _MIN_WORD_BYTES, _MAX_WORD_BYTES = 3, 15  # bytes of words that SpamAssassin counts unabridged
 
@@ -60,9 +54,9 @@ class ImportSummary:
 
 def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
     """Import the output of `bogoutil -d wordlist.db`: lines of a token, spam count, ham count and date."""
-    buffer, version = _CountBuffer(), store.token_version()
+    buffer = _CountBuffer()
     total: tuple[int, int] | None = None
-    tokens = matched = malformed = 0
+    tokens = malformed = 0
     digest = hashlib.sha256()
     for line in _lines(file):
         digest.update(line)
@@ -73,16 +67,13 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
             total = int(match[2]), int(match[3])
         elif not match[1].startswith(b"."):
             tokens += 1
-            feature = bogofilter_feature(match[1], version)
-            if feature is not None:
-                matched += 1
-                buffer.add(feature, int(match[2]), int(match[3]))
+            buffer.add(word_key(match[1]), int(match[2]), int(match[3]))
     if total is None:
         raise StoreError(
             f"there is no .MSG_COUNT among {tokens} tokens: give all that `bogoutil -d wordlist.db` writes"
         )
-    features = _add_counts(store, version, "bogofilter", digest.hexdigest(), total, buffer.table())
-    return ImportSummary(*total, tokens, matched, features, malformed)
+    features = _add_word_list(store, "bogofilter", digest.hexdigest(), total, buffer.table())
+    return ImportSummary(*total, tokens, tokens, features, malformed)
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
@@ -119,41 +110,13 @@ class _CountBuffer:
         """Return the sums so far; counts are clipped to the largest number of a line, to avoid overflow."""
         recent = CountTable(np.array(self._keys, np.uint64), np.array(self._counts, np.int64).reshape(-1, 2))
         total = CountTable.total([self._table, recent], 2)
-        self._table = CountTable(total.keys, np.minimum(total.counts, _MAX_LINE_COUNT))
+        self._table = CountTable(total.keys, np.minimum(total.counts, MAX_WORD_COUNT))
         self._keys, self._counts = array("Q"), array("q")
         if len(self._table.keys) > _MAX_FEATURES:
             raise StoreError(
                 f"there are more than {_MAX_FEATURES} tokens: check the file; nothing was loaded"
             )
         return self._table
-
-
-def bogofilter_feature(token: bytes, version: int = VERSION) -> int | None:
-    """Return the feature that is equivalent to a token of bogofilter, or None.
-
-    Tokens after `head:` and `mime:` have no equivalent, because their field is unknown.
-
-    >>> bogofilter_feature(b"subj:Offer") == key(b"subject:offer", HEADERS)
-    True
-    """
-    try:
-        text = token.decode().lower()
-    except UnicodeDecodeError:
-        return None
-    prefix, colon, value = text.partition(":")
-    name, kind = "", HEADERS
-    if not colon or prefix == "url":
-        kind, word = WORDS, value if colon else text
-        is_host = _HOST.fullmatch(word) or _NUMBERS.fullmatch(word)
-        name = f"url:{word}" if is_host else word if _WORD.fullmatch(word) else ""
-    elif prefix in _FIELDS:
-        is_host = _HOST.fullmatch(value) if prefix != "subj" else None
-        name = (
-            f"{_FIELDS[prefix]}:{'@' if is_host else ''}{value}" if is_host or _WORD.fullmatch(value) else ""
-        )
-    elif prefix == "rcvd" and (_HOST.fullmatch(value) or _NUMBERS.fullmatch(value)):
-        name = f"received:{value}"
-    return key(name.encode(), kind, version) if name else None
 
 
 def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes]) -> ImportSummary:
@@ -212,6 +175,36 @@ def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
     ]
 
 
+def _add_word_list(store: Store, name: str, digest: str, total: tuple[int, int], table: CountTable) -> int:
+    """Write a word list; return the number of its tokens. A token has at most one count per message."""
+    with store.transaction() as writer:
+        setting = _name_import(store, name, digest)
+        if store.word_list_totals() is not None:
+            raise StoreError(
+                f"the store {store.path} already has a word list of another filter: import this one into a "
+                "new store (--store)"
+            )
+        if min(total) == 0:
+            raise StoreError(
+                f"{name} had learned {total[0]} spam and {total[1]} ham messages, and without both kinds its "
+                "counts tell nothing: learn your mail instead (tamis learn)"
+            )
+        counts = np.minimum(table.counts, np.array(total, np.int64))
+        rows = [(WORD_LIST_TOTALS, *total)]
+        rows += zip(table.keys.tolist(), *counts.T.tolist(), strict=True)
+        store.connection.executemany("INSERT OR IGNORE INTO word_list VALUES (?, ?, ?)", rows)
+        writer.write_setting(setting, name)
+    return len(table.keys)
+
+
+def _name_import(store: Store, name: str, digest: str) -> str:
+    """Return the setting that records an import. Refuse counts that the store already has."""
+    setting = f"imported {digest}"
+    if store.setting(setting) is not None:
+        raise StoreError(f"the store {store.path} already has these counts of {name}: nothing is left to do")
+    return setting
+
+
 def _add_counts(
     store: Store, version: int, name: str, digest: str, total: tuple[int, int], totals: CountTable
 ) -> int:
@@ -222,11 +215,7 @@ def _add_counts(
                 f"the store {store.path} counts tokens of version {versions(store)}, "
                 f"and these would be of version {version}: import into a new store"
             )
-        setting = f"imported {digest}"
-        if store.setting(setting) is not None:
-            raise StoreError(
-                f"the store {store.path} already has these counts of {name}: nothing is left to do"
-            )
+        setting = _name_import(store, name, digest)
         counts = np.minimum(totals.counts, np.array(total, np.int64))
         message_weight = store.message_weight()
         if max(*column_sums(counts), *total) * message_weight >= MAX_COUNT - max(

@@ -66,6 +66,7 @@ class Status:
     spam_period: tuple[int, int] | None  # of the own dates of most spam, in seconds since 1970
     wanted_period: tuple[int, int] | None  # of most other mail; None if few dates are known
     people: PeopleCounts
+    word_list: tuple[int, int] | None  # spam and ham messages of an imported word list
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ def status(store: Store, sources: int = 10) -> Status:
             spam_period=_find_period(store, "label.name = 'spam'"),
             wanted_period=_find_period(store, "label.name NOT IN ('spam', 'spam?', 'ham?')"),
             people=people.count_people(store),
+            word_list=store.word_list_totals(),
         )
 
 
@@ -424,6 +426,11 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
         raise StoreError(
             f"{other.path} and {store.path} have both {shared_imports[0]}, "
             "which would count twice: import it into one of them only"
+        )
+    if store.word_list_totals() is not None and other.word_list_totals() is not None:
+        raise StoreError(
+            f"{other.path} and {store.path} both have a word list of another filter, and a store holds one: "
+            "learn the mail of one of them again into a store without it, and merge that"
         )
 
 

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys
 
-__all__ = ["Entry", "Store", "Writer"]
+__all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
+
+WORD_LIST_TOTALS = 0  # the key under which the word list holds the numbers of its messages
+_PARAMETERS = 500  # values of a statement; SQLite allows at least 999
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,25 @@ class Store:
         """(keys, labels): the counts of features, whose keys are in ascending order."""
         with self.snapshot():
             counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
+        return counts
+
+    def word_list_totals(self) -> tuple[int, int] | None:
+        """Return the spam and the ham messages of the imported word list; None if there is no list."""
+        return self.word_counts([WORD_LIST_TOTALS]).get(WORD_LIST_TOTALS)
+
+    def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Return the spam and the ham messages of those keys that the imported word list has."""
+        distinct = list(dict.fromkeys(keys))
+        counts: dict[int, tuple[int, int]] = {}
+        with self._lock, explain_errors(self.path):
+            for start in range(0, len(distinct), _PARAMETERS):
+                part = distinct[start : start + _PARAMETERS]
+                places = ", ".join("?" * len(part))
+                rows = self._connection.execute(f"SELECT * FROM word_list WHERE key IN ({places})", part)
+                counts.update({key: (spam, ham) for key, spam, ham in rows})
+        for key, (spam, ham) in counts.items():
+            if fault := find_row_fault("word_list", {"key": key, "spam": spam, "ham": ham}):
+                raise self._damage_error(fault)
         return counts
 
     def count_slices(self) -> Iterator["CountTable"]:

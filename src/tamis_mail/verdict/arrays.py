@@ -26,8 +26,12 @@ def judge_many(
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
+    offsets: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
-    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j]."""
+    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j].
+
+    `offsets` are added to the log-odds of spam: the evidence of an imported word list.
+    """
     other_labels = list_other_labels(labels)
     kinds = views(keys, rule.token_version)
     distinct = np.zeros(len(counts), np.intp)
@@ -40,6 +44,8 @@ def judge_many(
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest))
+    if offsets is not None:
+        odds_of_spam += offsets
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
     total = side_counts(counts, all_labels)
     odds_of = {}

@@ -23,13 +23,14 @@ def judge(
     rule: Rule,
     unit: int,
     names: Callable[[], Mapping[int, str]],
+    further_evidence: Sequence[Evidence] = (),
 ) -> Verdict:
-    """Judge a message, given the counts of each of its features by label."""
+    """Judge a message, given the counts of each of its features by label, and evidence from elsewhere."""
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     pairs = {key: (spam.count(row), rest.count(row)) for key, row in counts.items()}
     contributions, intercept = _contributions(pairs, rule, spam.messages, rest.messages)
-    log_odds = intercept + sum(contributions.values())
+    log_odds = intercept + sum(contributions.values()) + sum(one.contribution for one in further_evidence)
     log_odds_of_labels = {}
     all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
     totals = {key: all_labels.count(row) for key, row in counts.items()} if comparisons else {}
@@ -51,6 +52,7 @@ def judge(
             )
             for key, contribution in contributions.items()
         ]
+        evidence += further_evidence
         if intercept:
             evidence.append(
                 Evidence(HEADER_LENGTH, VIEWS[GRAMS], intercept, spam.messages[GRAMS], rest.messages[GRAMS])

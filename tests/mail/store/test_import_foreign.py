@@ -11,11 +11,11 @@ from typing import IO
 import pytest
 from typing_extensions import Buffer
 
-from tamis_mail.features import HEADERS, WORDS, key
+from tamis_mail.features import WORDS, key
+from tamis_mail.features.word_list import word_key
 from tamis_mail.store import Store, StoreError, import_foreign, maintenance
 from tamis_mail.store.import_foreign import (
     ImportSummary,
-    bogofilter_feature,
     load_bogofilter,
     load_spamassassin,
 )
@@ -79,56 +79,31 @@ def lent(store: Store) -> dict[str, int]:
     return {label.name: label.lent for label in store.labels()}
 
 
-def test_bogofilters_words_become_features(store: Store) -> None:
-    assert load_bogofilter(store, BOGOFILTER.splitlines(keepends=True)) == ImportSummary(20, 30, 12, 9, 7, 0)
-    assert lent(store) == {"spam": 20, "ham": 30}
-    assert counts(store, b"$100", WORDS) == [17, 5]
-    assert counts(store, b"boost", WORDS) == [20, 2]  # 25 of three spellings, but there were 20 messages
-    assert counts(store, b"from:@firemail.de", HEADERS) == [3, 0]
-    assert counts(store, b"from:steven", HEADERS) == [1, 0]
-    assert counts(store, b"received:66.161.8.83", HEADERS) == [0, 2]
-    assert counts(store, b"url:shop.example.com", WORDS) == [4, 0]
-    assert counts(store, b"subject:annuity", HEADERS) == [2, 0]
+def word_counts(store: Store, token: bytes) -> tuple[int, int] | None:
+    number = word_key(token)
+    return store.word_counts([number]).get(number)
+
+
+def test_bogofilters_tokens_become_a_word_list(store: Store) -> None:
+    assert load_bogofilter(store, BOGOFILTER.splitlines(keepends=True)) == ImportSummary(
+        20, 30, 12, 12, 12, 0
+    )
+    assert store.word_list_totals() == (20, 30)
+    assert store.labels() == []  # nothing was learned
+    assert word_counts(store, b"$100") == (17, 5)
+    assert word_counts(store, b"boost") == (19, 2)
+    assert word_counts(store, b"BOOST") == (5, 0)  # another token of bogofilter
+    assert word_counts(store, b"head:X-Mailer") == (14, 25)
+    assert word_counts(store, b"unknown") is None
+    assert word_counts(store, b".WORDLIST_VERSION") is None
     assert maintenance.check(store) == []
-    assert maintenance.versions(store) == [2]
-
-
-@pytest.mark.parametrize(
-    ("token", "name", "view"),
-    [
-        (b"Word", b"word", WORDS),
-        ("Grüße".encode(), "grüße".encode(), WORDS),
-        (b"url:Shop.Example", b"url:shop.example", WORDS),
-        (b"to:a.example.org", b"to:@a.example.org", HEADERS),
-        (b"rtrn:bounce", b"return-path:bounce", HEADERS),
-        (b"rcvd:Mail.example.org", b"received:mail.example.org", HEADERS),
-    ],
-)
-def test_a_token_of_bogofilter_has_a_name_here(token: bytes, name: bytes, view: int) -> None:
-    assert bogofilter_feature(token) == key(name, view)
-
-
-@pytest.mark.parametrize(
-    "token",
-    [
-        b"mime:text",
-        b"head:X-Mailer",
-        b"don't",
-        b"$1.00",
-        b"a_b",
-        b"\xff\xfe",
-        b"subj:a.b",
-        b"rcvd:esmtp",
-        b"x:y",
-    ],
-)
-def test_a_token_that_cannot_be_one_of_ours_is_passed_over(token: bytes) -> None:
-    assert bogofilter_feature(token) is None
+    assert maintenance.versions(store) == []
 
 
 def test_malformed_lines_are_counted(store: Store) -> None:
     lines = [b"\n", b"word\n", b"word x 1 2\n", b"\xff\xff 1\n", b".MSG_COUNT 3 4\r\n", b"good 1 2 0\r\n"]
     assert load_bogofilter(store, lines) == ImportSummary(3, 4, 1, 1, 1, 3)
+    assert store.word_list_totals() == (3, 4)
 
 
 def test_without_a_count_of_messages_nothing_is_lent(store: Store) -> None:
@@ -145,28 +120,52 @@ def test_the_same_counts_are_lent_once(store: Store) -> None:
     with pytest.raises(StoreError, match="already has these counts of bogofilter"):
         load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
     assert remembered(store) == before
-    assert lent(store) == {"spam": 20, "ham": 30}
+    assert word_counts(store, b"boost") == (19, 2)
+
+
+def test_a_store_has_one_word_list_of_both_kinds(store: Store) -> None:
+    with pytest.raises(StoreError, match="20 spam and 0 ham messages, and without both kinds"):
+        load_bogofilter(store, [b".MSG_COUNT 20 0 0\n", b"boost 19 0 0\n"])
+    assert store.word_list_totals() is None
+    load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+    with pytest.raises(StoreError, match=r"already has a word list .* import this one into a new store"):
+        load_bogofilter(store, [b".MSG_COUNT 7 7 0\n", b"other 5 0 0\n"])
+    assert store.word_list_totals() == (20, 30)
+    assert word_counts(store, b"other") is None
+
+
+def test_decay_does_not_change_a_word_list(store: Store) -> None:
+    learn(store, [1], "ham")
+    maintenance.decay(store)
+    load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+    maintenance.decay(store)
+    maintenance.prune(store, 0)
+    assert store.word_list_totals() == (20, 30)
+    assert word_counts(store, b"subj:Annuity") == (2, 0)
+    assert maintenance.check(store) == []
 
 
 def test_what_is_lent_weighs_what_a_message_weighs_today(store: Store) -> None:
     learn(store, [1], "ham")
     maintenance.decay(store)
-    load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
-    assert lent(store) == {"ham": 60, "spam": 40}
-    assert counts(store, b"subject:annuity", HEADERS) == [0, 4]
+    load_spamassassin(store, SPAMASSASSIN.splitlines(keepends=True), [b"watches"])
+    assert lent(store) == {"ham": 280, "spam": 220}
+    assert counts(store, b"watches", WORDS) == [4, 200]
     assert maintenance.check(store) == []
 
 
 def test_what_cannot_be_added_is_refused(store: Store) -> None:
     for _ in range(maintenance.MAX_DECAYS):
         maintenance.decay(careless(store))
-    words = [b"word%d 999999999999 0\n" % number for number in range(10)]
+    words = [b"word%d" % number for number in range(10)]
+    large = [b"v\t999999999999\tnum_spam\nv\t1\tnum_nonspam\n".splitlines(keepends=True)]
+    large += [[b"t\t999999999999\t0\t0\t%s\n" % hashed(word) for word in words]]
     with pytest.raises(StoreError, match="too large"):
-        load_bogofilter(store, [b".MSG_COUNT 999999999999 1\n", *words])
+        load_spamassassin(store, [line for lines in large for line in lines], words)
     learn(store, [1])
     store.connection.execute("UPDATE journal SET version = 7")
     with pytest.raises(StoreError, match="counts tokens of version 7"):
-        load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
+        load_spamassassin(store, SPAMASSASSIN.splitlines(keepends=True), words)
 
 
 def test_counts_are_imported_as_the_tokens_of_the_store(store: Store) -> None:
@@ -174,9 +173,7 @@ def test_counts_are_imported_as_the_tokens_of_the_store(store: Store) -> None:
     store.connection.execute("UPDATE journal SET version = 1")
     load_bogofilter(store, BOGOFILTER.splitlines(keepends=True))
     assert maintenance.versions(store) == [1]
-    assert store.counts([key(b"subject:annuity", HEADERS, 1)]) == {
-        key(b"subject:annuity", HEADERS, 1): [0, 2]
-    }
+    assert word_counts(store, b"subj:Annuity") == (2, 0)  # whatever the version of our own tokens
     load_spamassassin(store, SPAMASSASSIN.splitlines(keepends=True), [b"watches"])
     assert store.counts([key(b"watches", WORDS, 1)]) == {key(b"watches", WORDS, 1): [2, 100]}
 
@@ -210,10 +207,10 @@ def test_a_dump_of_bogofilter_itself(store: Store, tmp_path: Path) -> None:
     ).stdout
     result = load_bogofilter(store, dump.splitlines(keepends=True))
     assert (result.spam, result.ham, result.malformed) == (1, 1, 0)
-    assert counts(store, b"subject:watches", HEADERS) == [1, 0]
-    assert counts(store, b"lunch", WORDS) == [0, 1]
-    assert counts(store, b"today", WORDS) == [1, 1]
-    assert counts(store, b"from:@mail.example.org", HEADERS) == [1, 1]
+    assert word_counts(store, b"subj:watches") == (1, 0)
+    assert word_counts(store, b"Lunch") == (0, 1)
+    assert word_counts(store, b"today") == (1, 1)
+    assert word_counts(store, b"from:mail.example.org") == (1, 1)
 
 
 class Endless(io.RawIOBase):
@@ -246,8 +243,8 @@ def test_lines_that_come_again_and_again_take_no_memory(
     monkeypatch.setattr(import_foreign, "_BATCH_LINES", 4)
     lines = [b".MSG_COUNT 100 200 20260101\n", *[b"cheap 30 1 0\n", b"lunch 0 1 0\n"] * 50]
     assert load_bogofilter(store, lines) == ImportSummary(100, 200, 100, 100, 2, 0)
-    assert counts(store, b"cheap", WORDS) == [100, 50]  # there were 100 messages
-    assert counts(store, b"lunch", WORDS) == [0, 50]
+    assert word_counts(store, b"cheap") == (100, 50)  # there were 100 messages
+    assert word_counts(store, b"lunch") == (0, 50)
     assert maintenance.check(store) == []
     monkeypatch.setattr(import_foreign, "_MAX_FEATURES", 3)
     with pytest.raises(StoreError, match="more than 3 tokens"):

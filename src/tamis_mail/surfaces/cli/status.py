@@ -63,6 +63,7 @@ def _as_json(status: Status, path: str) -> str:
         "blocked": status.people.blocked,
         "sent": status.people.sent,
         "correspondents": status.people.correspondents,
+        "imported": dict(zip(("spam", "ham"), status.word_list, strict=True)) if status.word_list else None,
     }
     return str(import_module("json").dumps(fields)) + "\n"
 
@@ -78,6 +79,9 @@ def _as_text(status: Status, path: str) -> str:
             lines.append(
                 f"{printable(label.name):<9} {label.messages:,} {_plural(label.messages)}{imported}{note}"
             )
+    if status.word_list:
+        spam, ham = status.word_list
+        lines.append(f"imported  word list of another filter: {spam:,} spam and {ham:,} ham messages")
     lines.append(f"features  {status.entries:,}")
     if status.last is not None:
         lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(status.last)))
@@ -106,6 +110,8 @@ def _advice(status: Status) -> list[str]:
     }
     spam = learned.pop("spam", 0)
     wanted = sum(learned.values())
+    if status.word_list:
+        spam, wanted = spam + status.word_list[0], wanted + status.word_list[1]
     if not spam or not wanted:
         missing = "--spam" if not spam else "--ham"
         return [

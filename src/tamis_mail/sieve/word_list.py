@@ -1,0 +1,25 @@
+"""a message and a store → the evidence of the word list that was imported into the store."""
+
+from importlib import import_module
+
+from tamis_mail.features.word_list import word_key
+from tamis_mail.message import Message
+from tamis_mail.store import Store
+from tamis_mail.verdict import Evidence
+
+__all__ = ["read_word_list"]
+
+
+def read_word_list(store: Store, message: Message) -> tuple[Evidence, ...]:
+    """Return the evidence of the store's word list on a message; none if nothing was imported."""
+    totals = store.word_list_totals()
+    if totals is None:
+        return ()
+    tokens = import_module("tamis_mail.tokens.bogofilter").read(message)  # few stores have a word list
+    keys = {token: word_key(token) for token in tokens}
+    counts = store.word_counts(keys.values())
+    weigh = import_module("tamis_mail.verdict.word_list").weigh_word_list
+    evidence: tuple[Evidence, ...] = weigh(
+        {token: counts.get(key) for token, key in keys.items()}, totals, store.labels()
+    )
+    return evidence

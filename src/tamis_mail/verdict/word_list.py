@@ -1,0 +1,78 @@
+"""counts of an imported word list → evidence. Constants are from experiments/0011-bogofilter-import.
+
+The list counts the tokens of another filter. A message is judged by those tokens, and by our own views apart
+from them. Tokens of the header and of the body have weights as in `rule.View`. Only strong weights count,
+those of at least LEAST_WEIGHT: they are divided by the number of tokens that are strong or unknown, plus the
+reluctance, and multiplied by the scale. All contributions are then multiplied by three factors:
+
+- TOLERANCE / (TOLERANCE + c), where c is the number of strong tokens for spam or against it, whichever is
+  smaller: a message with many of both is of a kind that the list does not know, such as new wanted mail;
+- m / (m + PATIENCE), where m is the number of messages of the smaller class of the list;
+- k / (k + n), where n is the number of messages of the smaller class that were learned here, and k is m, at
+  most ENDURANCE: the list gives way to the user's own mail.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
+from tamis_mail.verdict.rule import View
+from tamis_mail.verdict.verdict import Evidence
+
+__all__ = ["IMPORTED", "weigh_word_list"]
+
+IMPORTED = "imported"  # the view of the evidence
+LEAST_WEIGHT = 1.5
+TOLERANCE = 15
+PATIENCE = 2
+ENDURANCE = 100  # own messages of each class after which the list counts half
+HEADER_TOKENS = View(scale=2.5, prior=0.01, pooled=True, reluctance=10)
+BODY_TOKENS = View(scale=5.0, prior=0.1, pooled=False, reluctance=10)
+
+Counts = tuple[int, int]  # messages of spam and of other mail
+
+
+def weigh_word_list(
+    tokens: Mapping[bytes, Counts | None], totals: Counts, labels: Sequence[Label]
+) -> tuple[Evidence, ...]:
+    """Weigh the tokens of a message, each with its counts in the word list; None if the list has it not.
+
+    >>> (one,) = weigh_word_list({b"subj:Offer": (40, 0), b"the": (50, 60)}, (100, 100), [])
+    >>> one.token, round(one.contribution, 2)
+    ('subj:Offer', 2.21)
+    """
+    smallest = min(totals)
+    if smallest <= 0:
+        return ()
+    weights: dict[bytes, float] = {}
+    for view, is_header in ((HEADER_TOKENS, True), (BODY_TOKENS, False)):
+        strong: dict[bytes, float] = {}
+        n_unknown = 0
+        for token, counts in tokens.items():
+            if (b":" in token) == is_header:
+                if counts is None:
+                    n_unknown += 1
+                elif abs(weight := view.weigh(*counts, *totals)) >= LEAST_WEIGHT:
+                    strong[token] = weight
+        size = len(strong) + n_unknown + view.reluctance
+        weights |= {token: view.scale * weight / size for token, weight in strong.items()}
+    n_for_spam = sum(weight > 0 for weight in weights.values())
+    contradictions = min(n_for_spam, len(weights) - n_for_spam)
+    endurance = min(smallest, ENDURANCE)
+    factor = TOLERANCE / (TOLERANCE + contradictions) * smallest / (smallest + PATIENCE)
+    factor *= endurance / (endurance + _count_learned(labels))
+    return tuple(
+        Evidence(_readable(token), IMPORTED, factor * weight, *(tokens[token] or (0, 0)))
+        for token, weight in weights.items()
+    )
+
+
+def _readable(token: bytes) -> str:
+    """Return the token as printable text on one line."""
+    return "".join(c if c.isprintable() else "·" for c in token.decode("utf-8", "replace"))
+
+
+def _count_learned(labels: Sequence[Label]) -> int:
+    """Return the number of messages of the smaller class, spam or other mail, that were learned here."""
+    spam = sum(label.messages for label in labels if label.name == SPAM)
+    rest = sum(label.messages for label in labels if label.name not in (SPAM, *GUESSED_LABELS))
+    return min(spam, rest)
