@@ -36,6 +36,7 @@ __all__ = [
     "find_row_fault",
     "find_setting_fault",
     "parse_rule",
+    "parse_weights",
 ]
 
 MAX_COUNT = 1 << 62  # bound of a sum of counts, and of other integers: the sum of two still fits into 64 bits
@@ -54,6 +55,7 @@ MAX_ENTRY_LENGTH = 255  # characters of an address, or of @ and a domain
 # Characters of all addresses of a sent message: with escapes, they still fit into one line of an export.
 MAX_SENDERS_LENGTH = 1000
 MAX_RECIPIENTS_LENGTH = 1 << 12
+_MAX_WEIGHTS_LENGTH = 1 << 10  # weights that the filter writes have about 300 characters
 _MAX_RULE_LENGTH = 1 << 12  # a rule that `tune` writes has about 600 characters
 
 
@@ -202,6 +204,7 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
         "messages": Integer(1, MAX_BUNDLE_MESSAGES),
         "data": Bytes(1, _MAX_BUNDLE_BYTES),
     },
+    "coefficient": {"id": Integer(0, 1 << KEY_BITS), "data": Bytes(1, 1 << 31)},
     "message": {
         "digest": Bytes(1, 64),
         "bundle": Nullable(Integer(0, MAX_COUNT)),
@@ -247,6 +250,11 @@ _RULE: dict[str, Real | Truth] = {
     "ham": Real(0, 1),
     "guessed": Real(0, 1e3),
 }
+_INTERCEPT = Real(-1e4, 1e4)
+_SCALE = Real(0, 1e4)
+_DEVIATION = Real(0, 1e6)
+_FITTED_MESSAGES = Integer(1, MAX_COUNT)
+_SHELF_BITS = Integer(0, KEY_BITS)
 
 
 def find_row_fault(table: str, values: Mapping[str, object]) -> str | None:
@@ -282,13 +290,54 @@ def find_setting_fault(name: object, value: object) -> str | None:
             parse_rule(value)
         except ValueError as error:
             return f"the setting 'rule': {error}"
+    if name == "weights" and value:  # empty weights mean the default
+        try:
+            parse_weights(value)
+        except ValueError as error:
+            return f"the setting 'weights': {error}"
     return None
+
+
+def parse_weights(text: str, views: int | None = None) -> tuple[int, int, list[float], list[float]]:
+    """Read fitted weights: the number of messages, bits of a shelf of coefficients, values and deviations.
+
+    The text is numbers: messages, bits, then the value and the standard deviation of the intercept and of the
+    scale of each view. There are `views` of them, or as many as in any version of the tokens.
+
+    >>> parse_weights("12 3 0.5 1 1.6 0.2 1 0.1 3 1.5 1.7 0.8")
+    (12, 3, [0.5, 1.6, 1.0, 3.0, 1.7], [1.0, 0.2, 0.1, 1.5, 0.8])
+    >>> parse_weights("12 3 nan 1")
+    Traceback (most recent call last):
+    ValueError: it has 4 numbers, expected 12 or 14
+    """
+    if len(text) > _MAX_WEIGHTS_LENGTH:
+        raise ValueError(f"it has {len(text)} characters, expected at most {_MAX_WEIGHTS_LENGTH}")
+    words = text.split()
+    sizes = sorted({4 + 2 * len(names) for names in VIEWS_OF.values()}) if views is None else [4 + 2 * views]
+    if len(words) not in sizes:
+        raise ValueError(f"it has {len(words)} numbers, expected {' or '.join(map(str, sizes))}")
+    counts: list[int] = []
+    for word, kind in zip(words[:2], (_FITTED_MESSAGES, _SHELF_BITS), strict=True):
+        if not kind.accepts_digits(word):
+            raise ValueError(f"got {_short(word)}, expected {kind}")
+        counts.append(int(word))
+    numbers: list[float] = []
+    for place, word in enumerate(words[2:]):
+        range_of_value = _DEVIATION if place % 2 else _SCALE if place else _INTERCEPT
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            raise ValueError(f"got {_short(word)}, expected {range_of_value}") from None
+        if not range_of_value.accepts(numbers[-1]):
+            raise ValueError(f"got {_short(word)}, expected {range_of_value}")
+    return counts[0], counts[1], numbers[::2], numbers[1::2]
 
 
 def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
     """Read a rule from JSON; all of its numbers must be present, finite and in range.
 
-    It has the views of a version of the tokens, or of any version if none is given.
+    It has the views of a version of the tokens, or of any version if none is given. The intercept may be
+    absent, and is then 0.
 
     >>> parse_rule("[NaN]")
     Traceback (most recent call last):
@@ -300,6 +349,10 @@ def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
         rule = import_module("json").loads(text)  # most stores have no rule
     except (ValueError, RecursionError):
         raise ValueError(f"{_short(text)} is not JSON") from None
+    if isinstance(rule, dict):
+        intercept = rule.pop("intercept", 0.0)
+        if not _INTERCEPT.accepts(intercept):
+            raise ValueError(f"intercept is {_short(intercept)}, expected {_INTERCEPT}")
     _refuse_other_keys(rule, ("views", *_RULE), "rule")
     _refuse_values(rule, _RULE, "")
     views = rule["views"]
@@ -312,7 +365,7 @@ def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
         _refuse_values(view, _VIEW, f"views[{number}].")
     if rule["ham"] > rule["spam"]:
         raise ValueError(f"ham is {rule['ham']} and spam {rule['spam']}, expected ham to be the smaller")
-    valid: dict[str, Any] = rule
+    valid: dict[str, Any] = {**rule, "intercept": intercept}
     return valid
 
 

@@ -115,7 +115,17 @@ def judge_features(
     keys = np.concatenate([*features, np.empty(0, np.uint64)])
     distinct, inverse = np.unique(keys, return_inverse=True)
     counts = store.count_arrays(distinct)
-    return judge_many(keys, inverse, starts, counts, store.labels(), rule, store.message_weight(), offsets)
+    return judge_many(
+        keys,
+        inverse,
+        starts,
+        counts,
+        store.labels(),
+        rule,
+        store.message_weight(),
+        coefficients=store.coefficient_array(distinct),
+        offsets=offsets,
+    )
 
 
 def digest_messages(

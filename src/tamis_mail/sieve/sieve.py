@@ -116,10 +116,19 @@ class Sieve:
             labels = self.store.labels()
             read = tokens.read(message, self.store.token_version())
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
-            counts = self.store.counts(features.hash_tokens(read))
+            keys = features.hash_tokens(read)
+            counts, coefficients = self.store.counts(keys), self.store.coefficients(keys)
             people = look_up(self.store, senders.addresses)
             imported = read_word_list(self.store, message)
-        verdict = judge(counts, labels, rule, message_weight, lambda: features.name_features(read), imported)
+        verdict = judge(
+            counts,
+            labels,
+            rule,
+            message_weight,
+            lambda: features.name_features(read),
+            coefficients=coefficients,
+            further_evidence=imported,
+        )
         return with_sender(verdict, judge_sender(senders, people.listed, people.correspondents), rule)
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:

@@ -15,6 +15,7 @@ from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.message.addresses import read_recipients, read_senders
 from tamis_mail.sieve.executor import RunJobs
+from tamis_mail.sieve.weights import update_weights
 from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class Transaction:
         )
 
     def run(self, steps: Iterable[Receipt], run_jobs: RunJobs) -> list[Receipt]:
-        """Process the steps one by one while workers count; return the receipts."""
+        """Process the steps one by one while workers count, and fit the weights if that is due."""
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
 
@@ -268,6 +269,8 @@ class Transaction:
                 write(
                     import_module("tamis_mail.store.tables").CountTable.total(results, self._writer.n_labels)
                 )
+        has_removed = any(receipt.action in ("moved", "forgotten") for receipt in receipts)
+        update_weights(self._store, self._writer, has_removed=has_removed)
         return receipts
 
     def _counting_job(

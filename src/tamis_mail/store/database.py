@@ -102,6 +102,9 @@ MIGRATIONS: dict[str, str] = {
             wrote INTEGER NOT NULL             -- sent messages with this sender
         ) WITHOUT ROWID;
     """,
+    "0004-coefficients": """
+        CREATE TABLE coefficient (id INTEGER PRIMARY KEY, data BLOB NOT NULL);  -- see `coefficients`
+    """,
     "0005-word-list": """
         CREATE TABLE word_list (
             key INTEGER PRIMARY KEY,           -- of a token that another filter had counted

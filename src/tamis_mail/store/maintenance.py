@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, Label
-from tamis_mail.schema import LISTS, MAX_COUNT, MAX_DECAYS, TABLES, find_row_fault, find_setting_fault
-from tamis_mail.store import bundle_arrays, bundle_tables, people, runs, tables
+from tamis_mail.schema import (
+    LISTS,
+    MAX_COUNT,
+    MAX_DECAYS,
+    TABLES,
+    find_row_fault,
+    find_setting_fault,
+    parse_weights,
+)
+from tamis_mail.store import bundle_arrays, bundle_tables, coefficient_arrays, people, runs, tables
 from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
 from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Entry, Store, Writer
@@ -490,7 +498,7 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                     faults.append(
                         f"the counts add up to about {magnitude:.1e}, expected less than {2 * MAX_COUNT:.1e}"
                     )
-                faults += bundle_tables.find_faults(connection)
+                faults += bundle_tables.find_faults(connection) + _find_bad_coefficients(store)
             if not faults:
                 faults = _compare_sums(store, progress)
     except StoreError as error:
@@ -517,6 +525,13 @@ def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
         )
         faults = [fault for fault in setting_faults if fault][:_MAX_FAULTS]
     return faults
+
+
+def _find_bad_coefficients(store: Store) -> list[str]:
+    """Find faults of the coefficients that were fitted."""
+    text = store.setting("weights")
+    bits = parse_weights(text)[1] if text else 0
+    return coefficient_arrays.find_faults(store.connection, bits)
 
 
 def _find_strays(connection: sqlite3.Connection) -> list[str]:

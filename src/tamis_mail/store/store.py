@@ -25,8 +25,9 @@ from tamis_mail.schema import (
     find_label_fault,
     find_row_fault,
     find_setting_fault,
+    parse_weights,
 )
-from tamis_mail.store import runs
+from tamis_mail.store import coefficients, runs
 from tamis_mail.store.database import (
     BUSY_SECONDS,
     Connection,
@@ -40,6 +41,9 @@ from tamis_mail.store.database import (
 from tamis_mail.tokens import VERSION, VERSIONS
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
     from tamis_mail.store.bundle_tables import BundleReader
@@ -206,6 +210,32 @@ class Store:
                 raise self._damage_error(fault)
         return counts
 
+    def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
+        """Return the fitted coefficients of the features that have one."""
+        bits = self._shelf_bits()
+        if bits is None:
+            return {}
+        with self.snapshot():
+            return coefficients.look_up(self._connection, keys, bits)
+
+    def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
+        """(keys,): the fitted coefficients of features with ascending keys; None before a fit."""
+        bits = self._shelf_bits()
+        if bits is None:
+            return None
+        with self.snapshot():
+            values: NDArray[np.float64] = _coefficient_arrays().look_up(self._connection, keys, bits)
+        return values
+
+    def _shelf_bits(self) -> int | None:
+        text = self.setting("weights")
+        if not text:
+            return None
+        try:
+            return parse_weights(text)[1]
+        except ValueError as error:
+            raise self._damage_error(f"the setting 'weights': {error}") from error
+
     def count_slices(self) -> Iterator["CountTable"]:
         """Yield all counts in slices, in the order of the features' keys."""
         tables = _tables()
@@ -354,10 +384,15 @@ class Writer:
         self._has_new_bundles = False
 
     def finish(self) -> None:
-        """Write what is written once per transaction, which may have thousands of messages."""
+        """Write what is written once per transaction, which may have thousands of messages.
+
+        A transaction calls this at its end. Call it earlier to read the totals within the transaction.
+        """
         self._write_totals()
         if self._loose_bundles or self._has_new_bundles:
             _bundle_tables().tidy(self._connection, self._loose_bundles)
+        self._loose_bundles.clear()
+        self._has_new_bundles = False
 
     def _write_totals(self) -> None:
         weights = {label.name: label.weight for label in self._store.labels()} if self._gained else {}
@@ -463,6 +498,16 @@ class Writer:
         """Add to the counts of a pruned store, and set sums that would be negative to zero."""
         self.add(_tables().clip(self._connection, table))
 
+    def replace_coefficients(self, keys: "FeatureKeys", values: "NDArray[np.float64]") -> int:
+        """Replace the coefficients of single features; return the bits of their shelves."""
+        bits: int = _coefficient_arrays().replace(self._connection, keys, values)
+        return bits
+
+    def drop_weights(self) -> None:
+        """Go back to the weights before fitting."""
+        self._connection.execute("DELETE FROM setting WHERE name = 'weights'")
+        self._connection.execute("DELETE FROM coefficient")
+
     def write_setting(self, name: str, value: object) -> None:
         """Write a setting."""
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
@@ -501,6 +546,10 @@ class Writer:
                 "SELECT id FROM source WHERE name = ?", (name,)
             ).fetchone()[0]
         return self._sources[name]
+
+
+def _coefficient_arrays() -> ModuleType:
+    return import_module("tamis_mail.store.coefficient_arrays")
 
 
 def _bundle_tables() -> ModuleType:

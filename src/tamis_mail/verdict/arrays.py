@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.features import HEADERS
+from tamis_mail.features import GRAMS, HEADERS
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import SPAM, Label
 from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negative, shrinkage
@@ -26,11 +26,13 @@ def judge_many(
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
+    coefficients: NDArray[np.float64] | None = None,
     offsets: NDArray[np.float64] | None = None,
 ) -> list[Judgement]:
-    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row where[j].
+    """Judge messages; message i has keys[starts[i] : starts[i + 1]], key j the counts of row rows[j].
 
-    `offsets` are added to the log-odds of spam: the evidence of an imported word list.
+    `coefficients` has one value per row of the counts. `offsets` are added to the log-odds of spam: the
+    evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
     kinds = views(keys, rule.token_version)
@@ -44,6 +46,9 @@ def judge_many(
 
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest))
+    odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
+    if coefficients is not None:
+        odds_of_spam += _sum_coefficients(kinds, owners, len(starts) - 1, coefficients[rows], rule)
     if offsets is not None:
         odds_of_spam += offsets
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
@@ -61,6 +66,19 @@ def judge_many(
         )
         for number, odds in enumerate(odds_of_spam)
     ]
+
+
+def _sum_coefficients(
+    kinds: NDArray[np.intp],
+    owners: NDArray[np.intp],
+    messages: int,
+    coefficients: NDArray[np.float64],
+    rule: Rule,
+) -> NDArray[np.float64]:
+    """(messages,): the sum over a message's features of b / √n, n being the number of those of one view."""
+    place = owners * len(rule.views) + kinds
+    sizes = np.bincount(place, minlength=messages * len(rule.views))
+    return np.bincount(owners, coefficients / np.sqrt(sizes[place]), messages).astype(np.float64, copy=False)
 
 
 def log_odds(view_scores: NDArray[np.float64], rule: Rule) -> NDArray[np.float64]:

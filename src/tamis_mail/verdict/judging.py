@@ -1,15 +1,28 @@
 """Counts of the features of one message → its verdict, in plain Python; the reference for `arrays`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import exp, isfinite
+from math import exp, isfinite, sqrt
+from types import MappingProxyType
 
 from tamis_mail.features import GRAMS, HEADERS, VIEWS, view, view_mask
 from tamis_mail.labels import GUESSED_LABELS, HAM, SPAM, UNSURE, Label
 from tamis_mail.verdict.rule import Rule, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictError
 
-__all__ = ["HEADER_LENGTH", "decide", "judge", "list_other_labels", "refuse_negative", "shrinkage", "sigmoid"]
+__all__ = [
+    "HEADER_LENGTH",
+    "INTERCEPT",
+    "INTERCEPT_VIEW",
+    "decide",
+    "judge",
+    "list_other_labels",
+    "refuse_negative",
+    "shrinkage",
+    "sigmoid",
+]
 
+INTERCEPT = "(before any evidence)"  # the evidence of the fitted intercept
+INTERCEPT_VIEW = "intercept"
 HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of grams, whatever they are
 _IMPOSSIBLE_COUNTS = (
     "the counts of the store are impossible, so the message was not judged: look for damage with "
@@ -23,14 +36,22 @@ def judge(
     rule: Rule,
     unit: int,
     names: Callable[[], Mapping[int, str]],
+    coefficients: Mapping[int, float] = MappingProxyType({}),
     further_evidence: Sequence[Evidence] = (),
 ) -> Verdict:
-    """Judge a message, given the counts of each of its features by label, and evidence from elsewhere."""
+    """Judge a message, given the counts of each of its features by label, and the features' coefficients.
+
+    `further_evidence` comes from elsewhere: an imported word list.
+    """
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     pairs = {key: (spam.count(row), rest.count(row)) for key, row in counts.items()}
-    contributions, intercept = _contributions(pairs, rule, spam.messages, rest.messages)
-    log_odds = intercept + sum(contributions.values()) + sum(one.contribution for one in further_evidence)
+    contributions, header_length = _contributions(pairs, rule, spam.messages, rest.messages)
+    if coefficients:
+        _add_coefficients(contributions, coefficients, rule.token_version)
+    intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
+    log_odds = intercept + header_length + sum(contributions.values())
+    log_odds += sum(one.contribution for one in further_evidence)
     log_odds_of_labels = {}
     all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
     totals = {key: all_labels.count(row) for key, row in counts.items()} if comparisons else {}
@@ -53,10 +74,11 @@ def judge(
             for key, contribution in contributions.items()
         ]
         evidence += further_evidence
+        messages = spam.messages[GRAMS], rest.messages[GRAMS]
+        if header_length:
+            evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], header_length, *messages))
         if intercept:
-            evidence.append(
-                Evidence(HEADER_LENGTH, VIEWS[GRAMS], intercept, spam.messages[GRAMS], rest.messages[GRAMS])
-            )
+            evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, intercept, *messages))
         return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
     return Verdict(decide(log_odds, other_labels, log_odds_of_labels, rule), explain)
@@ -118,10 +140,23 @@ def _softmax(scores: Sequence[float]) -> list[float]:
     return [power / total for power in powers]
 
 
+def _add_coefficients(
+    contributions: dict[int, float], coefficients: Mapping[int, float], token_version: int
+) -> None:
+    """Add b / √n to the contribution of each feature, where n is the number of features of its view."""
+    mask = view_mask(token_version)
+    sizes: dict[int, int] = {}
+    for key in contributions:
+        sizes[key & mask] = sizes.get(key & mask, 0) + 1
+    factors = {kind: 1 / sqrt(size) for kind, size in sizes.items()}
+    for key, coefficient in coefficients.items():
+        contributions[key] += coefficient * factors[key & mask]
+
+
 def _contributions(
     counts: Mapping[int, tuple[float, float]], rule: Rule, spams: Sequence[float], hams: Sequence[float]
 ) -> tuple[dict[int, float], float]:
-    """Return the contribution of each feature to the log-odds, and the sum of the intercepts of the views.
+    """Return the contribution of each feature to the log-odds, and that of the length of the headers.
 
     `counts` holds the messages of either side that have each feature; `spams` and `hams` are all messages of
     either side, by view.

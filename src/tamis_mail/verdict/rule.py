@@ -1,15 +1,21 @@
-"""counts → log-odds: naive Bayes per view. Constants are from experiments/0005-mail-views.
+"""counts → log-odds: naive Bayes per view. Constants: experiments/0005-mail-views, 0010-learned-weights.
 
 A feature that s of Ns spam messages have and h of Nh others has the weight log P(feature | spam) - log
 P(feature | ham). Each probability is the posterior mean under a Beta prior: if `pooled`, one of `prior`
 messages that is centred on the feature's overall rate; else one of `prior` messages with the feature and
 `prior` messages without it. The score of a view is the mean of its weights: features of one view are
-correlated, so that their sum would be overconfident. The mean includes `reluctance` unseen features of
-weight `doubt`, so that a view with few features has little influence, and adds `tilt` to the weight of each
-present feature (few headers suggest ham and many suggest spam, beyond what the counts say). The log-odds
-are the sum of the scores, each times its scale, all times m / (m + patience), where m is the number of
-messages of the smaller class. The intercept (the part of `tilt` and `doubt`, see `View.intercept`) is
-multiplied by k / (k + acquaintance), where k is the number of known grams and headers of the message.
+correlated, so that their sum would be overconfident. The mean includes `reluctance` unseen features, so that
+a view with few features has little influence. The log-odds are the sum of the scores, each times its scale,
+and of the intercept, all times m / (m + patience), where m is the number of messages of the smaller class.
+
+The scales and the intercept of a store are fitted to its messages (`fitting`), and so are the coefficients of
+single features: a feature with the coefficient b adds b / √n, where n is the number of the message's
+features of that view.
+
+Version 1 of the tokens has constants in place of the fit: unseen features have the weight `doubt`, and `tilt`
+is added to the weight of each present feature (few headers suggest ham and many suggest spam, beyond what the
+counts say). That part of the log-odds (`View.intercept`) is multiplied by k / (k + acquaintance), where k is
+the number of known grams and headers of the message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +24,12 @@ from importlib import import_module
 from math import log
 from typing import Any, Protocol
 
-from tamis_mail.features import HEADERS, VIEWS, WORDS
+from tamis_mail.features import HEADERS, VIEWS, VIEWS_OF, WORDS
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, SPAM, Label
-from tamis_mail.schema import parse_rule
+from tamis_mail.schema import parse_rule, parse_weights
 from tamis_mail.tokens import VERSION
 
-__all__ = ["RULE", "RULES", "Rule", "RuleError", "Side", "View", "questions", "sides"]
+__all__ = ["RULE", "RULES", "Rule", "RuleError", "Side", "View", "Weights", "questions", "sides"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +66,22 @@ class Rule:
     spam: float  # minimum probability of a verdict of spam
     ham: float  # maximum probability of a verdict of ham
     guessed: float  # weight of a message with a guessed label, relative to a labelled one
+    intercept: float = 0.0  # log-odds of spam before any evidence
     token_version: int = VERSION
 
     @classmethod
     def of(cls, store: "Settings") -> "Rule":
-        """Read the rule that was tuned for a store, or return the default for its tokens."""
+        """Read the rule of a store: the one before fitting, with the weights that its messages gave."""
+        rule = cls.before_fitting(store)
+        weights = Weights.of(store)
+        return rule if weights is None else rule.with_weights(weights)
+
+    @classmethod
+    def before_fitting(cls, store: "Settings") -> "Rule":
+        """Read the rule that was tuned for a store, or return the default for its tokens.
+
+        Its scales and its intercept are the prior of the weights that are fitted to the store's messages.
+        """
         text, version = store.setting("rule"), store.token_version()
         if not text:
             return RULES[version]
@@ -77,6 +94,10 @@ class Rule:
             ) from error
         views = tuple(View(**view) for view in fields.pop("views"))
         return cls(views, **fields, token_version=version)
+
+    def with_weights(self, weights: "Weights") -> "Rule":
+        """Return the rule with fitted scales and a fitted intercept."""
+        return replace(self.with_scales(weights.scales), intercept=weights.intercept)
 
     def to_json(self) -> str:
         """Write the rule in the form that `of` reads; the version of the tokens is that of the store."""
@@ -94,8 +115,40 @@ class Rule:
         return replace(self, views=tuple(views))
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What was fitted to the messages of a store (`fitting`), but for the coefficients of features."""
+
+    messages: int  # that the store remembered at the time
+    shelf_bits: int  # of the store's table of coefficients
+    intercept: float
+    scales: tuple[float, ...]  # of the views
+    deviations: tuple[float, ...]  # standard deviations of the intercept and of the scales
+
+    @classmethod
+    def of(cls, store: "Settings") -> "Weights | None":
+        """Read the weights of a store; None if nothing was fitted yet."""
+        text = store.setting("weights")
+        if not text:
+            return None
+        try:
+            messages, bits, values, deviations = parse_weights(text, len(VIEWS_OF[store.token_version()]))
+        except ValueError as error:
+            raise RuleError(
+                f"the weights that were fitted for this store cannot be used ({error}): "
+                "tamis tune fits them again"
+            ) from error
+        return cls(messages, bits, values[0], tuple(values[1:]), tuple(deviations))
+
+    def to_text(self) -> str:
+        """Write the weights in the form that `of` reads."""
+        values = (self.intercept, *self.scales)
+        pairs = (f"{value!r} {deviation!r}" for value, deviation in zip(values, self.deviations, strict=True))
+        return " ".join([str(self.messages), str(self.shelf_bits), *pairs])
+
+
 class RuleError(Exception):
-    """A tuned rule that is invalid."""
+    """A tuned rule, or fitted weights, that are invalid."""
 
 
 class Settings(Protocol):
@@ -193,9 +246,19 @@ _FIRST = Rule(
 )
 RULES = {  # the default, by version of the tokens
     1: _FIRST,
-    2: replace(
-        _FIRST,
-        views=(*_FIRST_VIEWS, View(scale=2.0, prior=0.3, pooled=True, reluctance=3)),  # relations
+    2: Rule(  # experiments/0010-learned-weights
+        views=(
+            View(scale=1.6, prior=0.03, pooled=True, reluctance=100),  # grams
+            View(scale=1.0, prior=0.03, pooled=True, reluctance=10),  # headers
+            View(scale=3.0, prior=0.1, pooled=False, reluctance=10),  # words
+            View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
+            View(scale=2.0, prior=0.3, pooled=True, reluctance=3),  # relations
+        ),
+        patience=2,
+        acquaintance=10,
+        spam=0.97,
+        ham=0.1,
+        guessed=1.0,
         token_version=2,
     ),
 }

@@ -1,0 +1,89 @@
+"""When the weights of a store are fitted to its messages, and how they are written.
+
+They are fitted when the number of remembered messages passes a size of a fixed schedule (12, 15, 18, …, each
+a quarter more than the one before), after each change that removes or moves a message, and by `tamis tune`.
+A fit is a function of the set of remembered messages, so after `forget` a store has the weights of one that
+never had the message and was fitted at that moment.
+"""
+
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tamis_mail.labels import GUESSED_LABELS, SPAM
+from tamis_mail.store import Store, Writer
+from tamis_mail.verdict.rule import Rule, Weights
+
+if TYPE_CHECKING:
+    from tamis_mail.verdict.fitting import WeightFit
+
+__all__ = ["FIRST_FIT", "fit_store", "is_fit_due", "update_weights"]
+
+FIRST_FIT = 12  # messages
+_FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
+_MIN_PER_KIND = 5  # as `fitting.MIN_MESSAGES`, which is not imported for every message
+
+
+def scheduled_size(messages: int) -> int:
+    """Return the largest size of the schedule up to this number of messages; 0 before the first.
+
+    >>> [scheduled_size(n) for n in (11, 12, 14, 15, 18, 19, 24)]
+    [0, 12, 12, 15, 18, 18, 22]
+    """
+    size, following = 0, FIRST_FIT
+    while following <= messages:
+        size, following = following, following + max(following // 4, 1)
+    return size
+
+
+def update_weights(store: Store, writer: Writer, *, has_removed: bool) -> None:
+    """Fit the weights again inside the open transaction, if that is due."""
+    writer.finish()
+    if is_fit_due(store, has_removed=has_removed):
+        fit_store(store, writer)
+
+
+def is_fit_due(store: Store, *, has_removed: bool) -> bool:
+    """Whether the schedule, or the removal of a message, asks for a fit."""
+    if store.token_version() < _FITTED_VERSION:
+        return False
+    kinds = {True: 0, False: 0}  # messages of spam and of other mail
+    for label in store.labels():
+        if label.name not in GUESSED_LABELS:
+            kinds[label.name == SPAM] += label.messages
+    text = store.setting("weights")
+    if has_removed and text:
+        return True
+    if min(kinds.values()) < _MIN_PER_KIND:
+        return bool(text)
+    fitted = 0 if not text else int(text.split(maxsplit=1)[0])
+    return scheduled_size(sum(kinds.values())) != scheduled_size(fitted)
+
+
+def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
+    """Fit the weights to the store's messages and write them; return None if there are too few messages."""
+    np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
+    messages = store.message_features()
+    labels, unit = store.labels(), store.message_weight()
+    is_spam = np.isin(messages.labels, [label.id for label in labels if label.name == SPAM])
+    if not fitting.can_fit(is_spam):
+        writer.drop_weights()
+        return None
+    sample = fitting.training_sample(is_spam)
+    training = fitting.Training.of_messages(
+        messages.indices, messages.starts, messages.labels, messages.weights, sample, len(messages.keys)
+    )
+    distinct = messages.keys[training.distinct]
+    rule = replace(Rule.before_fitting(store), guessed=0.0)  # guesses are made by the weights
+    fit: WeightFit = fitting.fit_weights(training, distinct, store.count_arrays(distinct), labels, rule, unit)
+    bits = writer.replace_coefficients(fit.keys, fit.coefficients)
+    scale_fit = fit.scale_fit
+    weights = Weights(
+        sum(label.messages for label in labels if label.name not in GUESSED_LABELS),
+        bits,
+        scale_fit.intercept,
+        tuple(scale_fit.scales.tolist()),
+        (float(scale_fit.deviations[-1]), *scale_fit.deviations[:-1].tolist()),
+    )
+    writer.write_setting("weights", weights.to_text())
+    return fit

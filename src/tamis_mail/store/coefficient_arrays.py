@@ -1,0 +1,75 @@
+"""Coefficients of many features, read from the store and written to it, in NumPy."""
+
+import sqlite3
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.features import KEY_BITS
+from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
+
+__all__ = ["find_faults", "look_up", "replace"]
+
+_LARGEST = 2**15 - 1  # UNITs
+
+
+def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int) -> NDArray[np.float64]:
+    """(keys,): the coefficients of keys in ascending order, zeros for keys without one."""
+    shelves = read_shelves(connection, np.unique(keys >> np.uint64(KEY_BITS - bits)).tolist(), bits)
+    stored, values = _decode(shelves, bits)
+    coefficients = np.zeros(len(keys))
+    if len(stored):
+        places = np.minimum(np.searchsorted(stored, keys), len(stored) - 1)
+        is_present = stored[places] == keys
+        coefficients[is_present] = values[places[is_present]] * UNIT
+    return coefficients
+
+
+def replace(
+    connection: sqlite3.Connection, keys: NDArray[np.uint64], coefficients: NDArray[np.float64]
+) -> int:
+    """Replace all coefficients inside the open transaction; return the bits of their shelves."""
+    values = np.clip(np.rint(coefficients / UNIT), -_LARGEST, _LARGEST).astype(np.int64)
+    keys, values = keys[values != 0], values[values != 0]
+    bits = choose_bits(len(keys))
+    shift = np.uint64(KEY_BITS - bits)
+    records = np.empty(len(keys), _record(bits))
+    records["key"] = keys & np.uint64((1 << (KEY_BITS - bits)) - 1)
+    records["value"] = values
+    data, size = records.tobytes(), records.itemsize
+    numbers, firsts = np.unique(keys >> shift, return_index=True)
+    ends = [*firsts[1:].tolist(), len(keys)]
+    connection.execute("DELETE FROM coefficient")
+    connection.executemany(
+        "INSERT INTO coefficient VALUES (?, ?)",
+        (
+            (number, data[first * size : end * size])
+            for number, first, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True)
+        ),
+    )
+    return bits
+
+
+def find_faults(connection: sqlite3.Connection, bits: int) -> list[str]:
+    """List the faults of the stored coefficients: shelves that do not exist, entries out of order."""
+    rows = dict(connection.execute("SELECT id, data FROM coefficient ORDER BY id"))
+    if any(not 0 <= number < 1 << bits for number in rows):
+        return ["a shelf of coefficients is out of place"]
+    refuse_cut_off(rows.values(), bits)
+    keys, _ = _decode(rows, bits)
+    return [] if bool((keys[1:] > keys[:-1]).all()) else ["coefficients are out of order"]
+
+
+def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
+    """Return the keys and the values of shelves, in the order of their numbers."""
+    numbers = sorted(shelves)
+    records = np.frombuffer(b"".join(shelves[number] for number in numbers), _record(bits))
+    sizes = [len(shelves[number]) // records.itemsize for number in numbers]
+    keys: NDArray[np.uint64] = np.repeat(np.array(numbers, np.uint64) << np.uint64(KEY_BITS - bits), sizes)
+    keys |= records["key"].astype(np.uint64)
+    values: NDArray[np.int16] = records["value"]
+    return keys, values
+
+
+def _record(bits: int) -> np.dtype[np.void]:
+    return np.dtype([("key", entry_format(bits)[:2]), ("value", "<i2")])

@@ -1,0 +1,70 @@
+"""Coefficients of single features in the store: sorted blocks of bytes, written as a whole by each fit.
+
+The table is divided by the highest bits of the key into 2**bits shelves of about 64 entries, as a run of
+counts is. An entry is the lower bits of a key and the coefficient as a whole number of UNITs, in two bytes. A
+coefficient that rounds to zero is not stored.
+"""
+
+import sqlite3
+import struct
+from collections.abc import Iterable
+
+from tamis_mail.features import KEY_BITS
+from tamis_mail.store.runs import damage_error
+
+__all__ = ["UNIT", "choose_bits", "entry_format", "look_up", "read_shelves", "refuse_cut_off"]
+
+_MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 400, since hashes are spread evenly
+UNIT = 2.0**-10  # log-odds; coefficients are within ±32
+
+
+def entry_format(bits: int) -> str:
+    """Return the format of an entry in `struct`."""
+    return "<Ih" if KEY_BITS - bits <= 32 else "<Qh"
+
+
+def choose_bits(entries: int) -> int:
+    """Choose the bits of the shelves: about 64 entries each, and short keys where there are many."""
+    return max(16 if entries >= 1 << 21 else 0, entries.bit_length() - 7)
+
+
+def look_up(connection: sqlite3.Connection, keys: Iterable[int], bits: int) -> dict[int, float]:
+    """Return the coefficients of the keys that have one. Plain Python, for one message."""
+    shift = KEY_BITS - bits
+    low_bits = (1 << shift) - 1
+    sorted_keys = sorted(keys)
+    shelves = read_shelves(connection, {key >> shift for key in sorted_keys}, bits)
+    entry = struct.Struct(entry_format(bits))
+    key_size = entry.size - 2
+    coefficients: dict[int, float] = {}
+    for key in sorted_keys:
+        data = shelves.get(key >> shift)
+        if data is None:
+            continue
+        pattern = (key & low_bits).to_bytes(key_size, "little")
+        place = data.find(pattern)
+        while place > 0 and place % entry.size:
+            place = data.find(pattern, place + 1)
+        if place >= 0:
+            coefficients[key] = entry.unpack_from(data, place)[1] * UNIT
+    return coefficients
+
+
+def read_shelves(connection: sqlite3.Connection, numbers: Iterable[int], bits: int) -> dict[int, bytes]:
+    """Return the bytes of the shelves with these numbers, without those that do not exist."""
+    numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
+    rows = dict(
+        connection.execute(
+            "SELECT id, data FROM coefficient WHERE id IN (SELECT value FROM json_each(?))", (numbers_json,)
+        )
+    )
+    refuse_cut_off(rows.values(), bits)
+    return rows
+
+
+def refuse_cut_off(shelves: Iterable[object], bits: int) -> None:
+    """Raise StoreError for a shelf of coefficients that ends within an entry, or that is too long."""
+    size = struct.calcsize(entry_format(bits))
+    for data in shelves:
+        if not isinstance(data, bytes) or len(data) % size or len(data) > _MAX_SHELF_BYTES:
+            raise damage_error("a shelf of coefficients is cut off or too long")

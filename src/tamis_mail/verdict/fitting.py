@@ -1,0 +1,359 @@
+"""remembered messages → how much each kind of evidence is worth: two logistic regressions.
+
+The first fits the scale of each view and the intercept. Each message is scored by the counts of all others
+(its own counts are subtracted), as a new message would be. The prior is Gaussian around the default scales,
+so that little mail changes little. Scales are not negative.
+
+    minimise  Σ wᵢ log(1 + exp(∓ zᵢ·s)) + Σ ((s - s₀) / σ)² / 2,   s ≥ 0 except for the intercept
+
+The second fits a coefficient for each single header, word and relation that at least two messages have, with
+the scores of the first as its offset and a Gaussian prior around zero. A message has the value 1/√n for each
+of its n features of a view.
+
+    minimise  Σ wᵢ log(1 + exp(∓ (zᵢ·s + xᵢ·b))) + λ |b|² / 2
+
+Both objectives are convex, so that each has one minimum. The result is a function of the set of messages and
+of the counts: messages come in the order of their digests, and every sum is taken in that order.
+`tests/mail/verdict/test_fitting.py` compares both with scikit-learn and with `tamis.LogisticRegression`. They
+are written in NumPy alone, because the filter is installed without SciPy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis_mail.features import HEADERS, RELATIONS, WORDS
+from tamis_mail.features.arrays import views
+from tamis_mail.labels import SPAM, Label
+from tamis_mail.verdict.arrays import scores
+from tamis_mail.verdict.judging import list_other_labels, shrinkage
+from tamis_mail.verdict.rule import Rule, sides
+
+__all__ = [
+    "ScaleFit",
+    "Training",
+    "WeightFit",
+    "fit_coefficients",
+    "fit_scales",
+    "fit_weights",
+    "training_sample",
+]
+
+Floats = NDArray[np.float64]
+
+MIN_MESSAGES = 5  # of spam and of other mail; with fewer, the default is used
+MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests
+PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
+SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
+INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
+LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # n-grams and pairs of words add nothing to the others
+_NEWTON_STEPS = 100  # ten suffice
+_STILL = 1e-10  # largest gradient or step per message at which scales have converged
+_DECREMENT = 1e-3  # by how much the second objective may still fall when the iteration ends
+_PRODUCTS = 60  # products of the Hessian per step of the second fit
+_HALVINGS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Labelled messages to which weights are fitted, in the order of their digests."""
+
+    rows: NDArray[np.intp]  # of the features of all messages, one message after the other: rows of the counts
+    starts: NDArray[np.intp]  # (messages + 1,): message i has rows[starts[i] : starts[i + 1]]
+    columns: NDArray[np.intp]  # (messages,): the column of each message's label
+    weights: NDArray[np.int64]  # (messages,): the weight with which each message is counted
+    distinct: NDArray[
+        np.intp
+    ]  # (counts,): which of the features of all remembered messages each row stands for
+
+    @classmethod
+    def of_messages(
+        cls,
+        indices: NDArray[np.intp],
+        starts: NDArray[np.intp],
+        columns: NDArray[np.intp],
+        weights: NDArray[np.int64],
+        chosen: NDArray[np.intp],
+        features: int,
+    ) -> "Training":
+        """Take some of the messages, whose features are given by their indices among `features` keys."""
+        sizes = np.diff(starts)[chosen]
+        chosen_starts = np.concatenate([np.zeros(1, np.intp), np.cumsum(sizes)])
+        shift = np.repeat(starts[chosen] - chosen_starts[:-1], sizes)
+        chosen_indices = indices[np.arange(int(chosen_starts[-1])) + shift]
+        is_used = np.zeros(features, np.bool_)
+        is_used[chosen_indices] = True
+        rows = (np.cumsum(is_used) - 1)[chosen_indices]
+        return cls(rows, chosen_starts, columns[chosen], weights[chosen], np.flatnonzero(is_used))
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFit:
+    """The Laplace posterior of the scales and of the intercept."""
+
+    scales: Floats  # (views,)
+    intercept: float
+    deviations: Floats  # (views + 1,): of the scales and of the intercept; 0 where a scale is held at 0
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFit:
+    """The scales, the intercept and the coefficients of single features."""
+
+    scale_fit: ScaleFit
+    keys: NDArray[np.uint64]  # of the features that have a coefficient, ascending
+    coefficients: Floats
+    log_odds: Floats  # (messages,): by the first fit, each message by all others
+    is_spam: NDArray[np.bool_]  # (messages,)
+
+
+def training_sample(is_spam: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Choose the messages that are fitted: the first MAX_MESSAGES of either class, by digest."""
+    chosen = [np.flatnonzero(is_spam == kind)[:MAX_MESSAGES] for kind in (False, True)]
+    return np.sort(np.concatenate(chosen))
+
+
+def can_fit(is_spam: NDArray[np.bool_]) -> bool:
+    """Whether there are enough messages of spam and of other mail."""
+    spams = int(is_spam.sum())
+    return min(spams, len(is_spam) - spams) >= MIN_MESSAGES
+
+
+def fit_weights(
+    training: Training,
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    labels: Sequence[Label],
+    rule: Rule,
+    unit: int,
+) -> WeightFit:
+    """Fit scales, intercept and coefficients.
+
+    `keys` are the distinct features of the messages in ascending order, `counts` their counts by label;
+    `unit` is the weight of a message that is learned now.
+    """
+    is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
+    row_weights = training.weights / unit
+    designs = leave_one_out(training, keys, counts, labels, rule, unit)
+    scale_fit = fit_scales(
+        designs, is_spam, row_weights, np.array([view.scale for view in rule.views]), rule.intercept
+    )
+    offset = designs @ np.append(scale_fit.scales, scale_fit.intercept)
+    used_keys, coefficients = fit_coefficients(
+        training, keys, is_spam, row_weights, offset, rule.token_version
+    )
+    return WeightFit(scale_fit, used_keys, coefficients, offset, is_spam)
+
+
+def leave_one_out(
+    training: Training,
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    labels: Sequence[Label],
+    rule: Rule,
+    unit: int,
+) -> Floats:
+    """(messages, views + 1): the scores of the views by all other messages, and the factor of the intercept.
+
+    Without a message, the counts of its label are less by its weight for each of its features. So one table
+    of counts per label and weight suffices.
+    """
+    kinds = views(keys, rule.token_version)
+    by_id = {label.id: label for label in labels}
+    other_labels = list_other_labels(labels)
+    sizes = np.diff(training.starts)
+    designs = np.zeros((len(sizes), len(rule.views) + 1))
+    cases = np.unique(np.stack([training.columns.astype(np.int64), training.weights]), axis=1).T
+    for column, weight in cases.tolist():
+        members = np.flatnonzero((training.columns == column) & (training.weights == weight))
+        remaining = counts.copy()
+        remaining[:, column] = np.maximum(remaining[:, column] - weight, 0)
+        label = by_id[column]
+        rest_of_label = replace(label, weight=max(label.weight - weight, 0))
+        spam, rest = sides(
+            [rest_of_label if one.id == column else one for one in labels],
+            SPAM,
+            other_labels,
+            unit,
+            rule.guessed,
+        )
+        begins = np.cumsum(sizes[members]) - sizes[members]
+        owners = np.repeat(np.arange(len(members)), sizes[members])
+        places = np.arange(int(sizes[members].sum())) + (training.starts[members] - begins)[owners]
+        rows = training.rows[places]
+        designs[members, :-1] = scores(
+            kinds[rows], rows, owners, len(members), kinds, remaining, rule, spam, rest
+        )
+        designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
+    return designs
+
+
+def fit_scales(
+    designs: Floats,
+    is_spam: NDArray[np.bool_],
+    weights: Floats,
+    default_scales: Floats,
+    default_intercept: float = 0.0,
+) -> ScaleFit:
+    """Find the posterior mode of the scales and of the intercept by Newton's method."""
+    centre = np.append(default_scales, default_intercept)
+    precision = 1 / np.square(np.append(SCALE_WIDTH * default_scales, INTERCEPT_WIDTH))
+    is_bounded = np.append(np.ones(len(default_scales), np.bool_), False)
+    signs = np.where(is_spam, 1.0, -1.0)
+
+    def loss(point: Floats) -> float:
+        difference = point - centre
+        return float(
+            (weights * np.logaddexp(0, -signs * (designs @ point))).sum()
+            + (precision * difference * difference).sum() / 2
+        )
+
+    def clip(point: Floats) -> Floats:
+        return np.where(is_bounded, np.maximum(point, 0), point)
+
+    point = centre.copy()
+    hessian = np.diag(precision)
+    for _ in range(_NEWTON_STEPS):
+        p = _sigmoid(designs @ point)
+        gradient = (designs * (weights * (p - is_spam))[:, np.newaxis]).sum(axis=0) + precision * (
+            point - centre
+        )
+        curvature = weights * p * (1 - p)
+        hessian = _weighted_products(designs, curvature) + np.diag(precision)
+        is_free = (point > 0) | (gradient < 0) | ~is_bounded
+        if np.abs(gradient[is_free]).max(initial=0) < _STILL * max(1, len(designs)):
+            break
+        step = np.zeros_like(point)
+        step[is_free] = np.linalg.solve(hessian[np.ix_(is_free, is_free)], gradient[is_free])
+        size, current = 1.0, loss(point)
+        while size > 1e-8 and loss(clip(point - size * step)) > current:
+            size /= 2
+        next_point = clip(point - size * step)
+        if np.abs(next_point - point).max() < _STILL:
+            break
+        point = next_point
+    is_free = (point > 0) | ~is_bounded
+    deviations = np.zeros_like(point)
+    deviations[is_free] = np.sqrt(np.diag(np.linalg.inv(hessian[np.ix_(is_free, is_free)])))
+    return ScaleFit(point[:-1], float(point[-1]), deviations)
+
+
+def fit_coefficients(
+    training: Training,
+    keys: NDArray[np.uint64],
+    is_spam: NDArray[np.bool_],
+    weights: Floats,
+    offset: Floats,
+    token_version: int,
+) -> tuple[NDArray[np.uint64], Floats]:
+    """Find the posterior mode of the coefficients of single features by Newton's method.
+
+    Each Newton step is computed by conjugate gradients, which need products of the Hessian with vectors and
+    not the Hessian itself.
+    """
+    messages = len(offset)
+    kinds, rows = views(keys, token_version), training.rows
+    owners = np.repeat(np.arange(messages), np.diff(training.starts))
+    is_used = np.isin(kinds, LAYER_VIEWS) & (np.bincount(rows, minlength=len(keys)) > 1)
+    is_in_layer = np.isin(kinds, LAYER_VIEWS)[rows]
+    cell = owners * (kinds.max(initial=0) + 1) + kinds[rows]
+    sizes = np.bincount(cell[is_in_layer], minlength=int(cell.max(initial=0)) + 1)
+    occurrences = np.flatnonzero(is_used[rows])
+    numbers = np.cumsum(is_used) - 1  # the place of each used feature among the used ones
+    columns, owners = numbers[rows[occurrences]], owners[occurrences]
+    values = 1 / np.sqrt(sizes[cell[occurrences]])
+    design = SparseRows(owners, columns, values, messages, int(is_used.sum()))
+    return keys[is_used], _minimise(design, is_spam.astype(np.float64), weights, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRows:
+    """A sparse matrix (messages, features) by its nonzero entries, in the order of messages."""
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    values: Floats
+    messages: int
+    features: int
+
+    def multiply(self, vector: Floats) -> Floats:
+        """(messages,): the matrix times a vector of coefficients."""
+        products = self.values * vector[self.columns]
+        return np.bincount(self.rows, products, self.messages).astype(np.float64, copy=False)
+
+    def multiply_transposed(self, vector: Floats, values: Floats | None = None) -> Floats:
+        """(features,): the transposed matrix, perhaps with other values, times a vector of messages."""
+        values = self.values if values is None else values
+        products = values * vector[self.rows]
+        return np.bincount(self.columns, products, self.features).astype(np.float64, copy=False)
+
+
+def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Floats) -> Floats:
+    """Minimise the second objective: Newton's method, with steps by preconditioned conjugate gradients."""
+    point = np.zeros(design.features)
+    score = offset.copy()
+    signs = np.where(target > 0, 1.0, -1.0)
+
+    def loss(point: Floats, score: Floats) -> float:
+        return float(
+            (weights * np.logaddexp(0, -signs * score)).sum() + PRECISION * (point * point).sum() / 2
+        )
+
+    squares = design.values * design.values
+    for _ in range(_NEWTON_STEPS):
+        p = _sigmoid(score)
+        gradient = design.multiply_transposed(weights * (p - target)) + PRECISION * point
+        curvature = weights * p * (1 - p)
+        diagonal = design.multiply_transposed(curvature, squares) + PRECISION
+        step = _solve(design, curvature, diagonal, gradient)
+        decrement = float((gradient * step).sum()) / 2
+        if not decrement > _DECREMENT:
+            break
+        change = design.multiply(step)
+        size, current = 1.0, loss(point, score)
+        for _ in range(_HALVINGS):
+            if loss(point - size * step, score - size * change) <= current:
+                break
+            size /= 2
+        point, score = point - size * step, score - size * change
+    return point
+
+
+def _solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats) -> Floats:
+    """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients."""
+    step = np.zeros_like(gradient)
+    residual = gradient.copy()
+    scaled = residual / diagonal
+    direction = scaled.copy()
+    product = float((residual * scaled).sum())
+    tolerance = 1e-4 * product
+    for _ in range(_PRODUCTS):
+        if not product > tolerance:
+            break
+        image = design.multiply_transposed(curvature * design.multiply(direction)) + PRECISION * direction
+        length = product / float((direction * image).sum())
+        step += length * direction
+        residual -= length * image
+        scaled = residual / diagonal
+        previous, product = product, float((residual * scaled).sum())
+        direction = scaled + (product / previous) * direction
+    return step
+
+
+def _weighted_products(designs: Floats, weights: Floats) -> Floats:
+    """Xᵀ diag(w) X, summed in a fixed order; the columns are few."""
+    columns = designs.shape[1]
+    products = np.empty((columns, columns))
+    for left in range(columns):
+        weighted = weights * designs[:, left]
+        for right in range(left, columns):
+            products[left, right] = products[right, left] = (weighted * designs[:, right]).sum()
+    return products
+
+
+def _sigmoid(log_odds: Floats) -> Floats:
+    power = np.exp(-np.abs(log_odds))
+    probability: Floats = np.where(log_odds >= 0, 1.0, power) / (1 + power)
+    return probability
