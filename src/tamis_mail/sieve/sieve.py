@@ -161,6 +161,11 @@ class Sieve:
         self._recorder.write_changes([(receipt, None)], "")
         return receipt
 
+    def fit_weights(self) -> bool:
+        """Fit the weights to the messages that are remembered now; return whether there are enough."""
+        with self.store.transaction() as writer:
+            return fit_store(self.store, writer) is not None
+
     # Many messages.
 
     def sort_many(self, messages: Iterable[bytes], *, processes: int | None = None) -> Iterator[Verdict]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESSED_LABELS, SPAM
-from tamis_mail.store import Store, Writer
+from tamis_mail.store import Store, StoreError, Writer
 from tamis_mail.verdict.rule import Rule, Weights
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
 def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them; return None if there are too few messages."""
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
+    rule = replace(Rule.before_fitting(store), guessed=0.0)  # guesses are made by the weights
+    views = import_module("tamis_mail.features.arrays").views
     messages = store.message_features()
     labels, unit = store.labels(), store.message_weight()
     is_spam = np.isin(messages.labels, [label.id for label in labels if label.name == SPAM])
@@ -74,7 +76,11 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
         messages.indices, messages.starts, messages.labels, messages.weights, sample, len(messages.keys)
     )
     distinct = messages.keys[training.distinct]
-    rule = replace(Rule.before_fitting(store), guessed=0.0)  # guesses are made by the weights
+    if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
+        raise StoreError(
+            f"the store {store.path} is damaged (a message has a feature of no view): restore a backup "
+            "(tamis store restore)"
+        )
     fit: WeightFit = fitting.fit_weights(training, distinct, store.count_arrays(distinct), labels, rule, unit)
     bits = writer.replace_coefficients(fit.keys, fit.coefficients)
     scale_fit = fit.scale_fit

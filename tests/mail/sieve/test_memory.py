@@ -381,5 +381,26 @@ def test_order_and_detours_leave_no_trace(tmp_path: Path) -> None:
         other.forget_many(SAMPLE[2 * half : 3 * half])
         for raw in reversed(SAMPLE[:half]):
             other.learn(raw, "ham")
+        one.fit_weights()
+        other.fit_weights()
         for raw in SAMPLE[-10:]:
             assert one.sort(raw).log_odds == other.sort(raw).log_odds
+
+
+def test_after_forgetting_the_weights_are_those_of_a_store_that_never_had_the_message(tmp_path: Path) -> None:
+    """Whatever was learned before, a removal fits the weights to the messages that remain, to the bit."""
+    half = len(SAMPLE) // 10
+    forgotten = SAMPLE[2 * half : 2 * half + 7]
+    with Sieve.open(tmp_path / "a") as one, Sieve.open(tmp_path / "b") as other:
+        one.learn_many([*SAMPLE[:half], *forgotten], "ham")
+        one.learn_many(SAMPLE[half : 2 * half], "spam")
+        before = one.store.setting("weights")
+        one.forget_many(forgotten)
+        other.learn_many(SAMPLE[half : 2 * half], "spam")
+        other.learn_many(SAMPLE[:half], "ham")
+        other.fit_weights()
+        assert one.store.setting("weights") == other.store.setting("weights") != before
+        for raw in SAMPLE[-10:]:
+            first, second = one.sort(raw), other.sort(raw)
+            assert first.log_odds == second.log_odds
+            assert first.evidence == second.evidence

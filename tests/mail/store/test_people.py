@@ -236,7 +236,7 @@ def test_an_export_with_a_hostile_entry_is_not_loaded(store: Store, tmp_path: Pa
         *lines, _ = text(store).replace(old, new).splitlines(keepends=True)
         numbers = " ".join(
             str(sum(line.startswith(kind) for line in lines))
-            for kind in (b"set", b"row", b"lab", b"mes", b"cou")
+            for kind in (b"set", b"row", b"lab", b"mes", b"fea", b"cou")
         )
         end = f"end {numbers} {hashlib.sha256(b''.join(lines)).hexdigest()}\n".encode()
         with Store(tmp_path / "new") as other:

@@ -140,10 +140,16 @@ def test_a_store_judges_as_naive_bayes_with_its_statistic(tmp_path: Path, seed: 
         sieve.learn_many([message(dice) for _ in range(15)], "spam", processes=1)
         sieve.learn_many([ODD, *(message(dice) for _ in range(20))], "ham", processes=1)
         statistic = sieve.store.statistic()
+        assert sieve.store.setting("weights")
         for raw in [message(dice) for _ in range(5)]:
             keys = np.array(sorted(features.hash_tokens(tokens.read(parse(canonical(raw))))), np.uint64)
             spam, ham = (of_features(statistic.at(label), keys) for label in ("spam", "ham"))
-            _, log_odds = reference(keys, spam, ham, RULE)
+            rule = Rule.of(sieve.store)
+            _, log_odds = reference(keys, spam, ham, rule)
+            log_odds += rule.intercept * 15 / (15 + rule.patience)
+            kinds = views(keys, rule.token_version)
+            for key, coefficient in sieve.store.coefficients(keys.tolist()).items():
+                log_odds += coefficient / np.sqrt((kinds == features.view(key, rule.token_version)).sum())
             assert sieve.sort(raw).log_odds == pytest.approx(log_odds, rel=1e-9, abs=1e-9)
             (judged,) = judge_features([keys], sieve.store)
             assert judged.log_odds == pytest.approx(log_odds, rel=1e-9, abs=1e-9)
