@@ -23,6 +23,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
+from tamis_mail.sieve.weights import fit_store
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Entry, Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS

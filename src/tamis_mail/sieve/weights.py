@@ -24,10 +24,10 @@ _FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
 _MIN_PER_KIND = 5  # as `fitting.MIN_MESSAGES`, which is not imported for every message
 
 
-def scheduled_size(messages: int) -> int:
+def find_scheduled_size(messages: int) -> int:
     """Return the largest size of the schedule up to this number of messages; 0 before the first.
 
-    >>> [scheduled_size(n) for n in (11, 12, 14, 15, 18, 19, 24)]
+    >>> [find_scheduled_size(n) for n in (11, 12, 14, 15, 18, 19, 24)]
     [0, 12, 12, 15, 18, 18, 22]
     """
     size, following = 0, FIRST_FIT
@@ -57,13 +57,13 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
     if min(kinds.values()) < _MIN_PER_KIND:
         return bool(text)
     fitted = 0 if not text else int(text.split(maxsplit=1)[0])
-    return scheduled_size(sum(kinds.values())) != scheduled_size(fitted)
+    return find_scheduled_size(sum(kinds.values())) != find_scheduled_size(fitted)
 
 
 def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them; return None if there are too few messages."""
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
-    rule = replace(Rule.before_fitting(store), guessed=0.0)  # guesses are made by the weights
+    rule = replace(Rule.read_prior(store), guessed=0.0)  # guesses are made by the weights
     views = import_module("tamis_mail.features.arrays").views
     messages = store.message_features()
     labels, unit = store.labels(), store.message_weight()
@@ -72,7 +72,7 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
         writer.drop_weights()
         return None
     sample = fitting.training_sample(is_spam)
-    training = fitting.Training.of_messages(
+    training = fitting.Training.from_messages(
         messages.indices, messages.starts, messages.labels, messages.weights, sample, len(messages.keys)
     )
     distinct = messages.keys[training.distinct]

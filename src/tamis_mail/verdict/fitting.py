@@ -69,7 +69,7 @@ class Training:
     ]  # (counts,): which of the features of all remembered messages each row stands for
 
     @classmethod
-    def of_messages(
+    def from_messages(
         cls,
         indices: NDArray[np.intp],
         starts: NDArray[np.intp],
@@ -221,7 +221,7 @@ def fit_scales(
             point - centre
         )
         curvature = weights * p * (1 - p)
-        hessian = _weighted_products(designs, curvature) + np.diag(precision)
+        hessian = _multiply_weighted(designs, curvature) + np.diag(precision)
         is_free = (point > 0) | (gradient < 0) | ~is_bounded
         if np.abs(gradient[is_free]).max(initial=0) < _STILL * max(1, len(designs)):
             break
@@ -342,7 +342,7 @@ def _solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Fl
     return step
 
 
-def _weighted_products(designs: Floats, weights: Floats) -> Floats:
+def _multiply_weighted(designs: Floats, weights: Floats) -> Floats:
     """Xᵀ diag(w) X, summed in a fixed order; the columns are few."""
     columns = designs.shape[1]
     products = np.empty((columns, columns))

@@ -72,12 +72,12 @@ class Rule:
     @classmethod
     def of(cls, store: "Settings") -> "Rule":
         """Read the rule of a store: the one before fitting, with the weights that its messages gave."""
-        rule = cls.before_fitting(store)
+        rule = cls.read_prior(store)
         weights = Weights.of(store)
         return rule if weights is None else rule.with_weights(weights)
 
     @classmethod
-    def before_fitting(cls, store: "Settings") -> "Rule":
+    def read_prior(cls, store: "Settings") -> "Rule":
         """Read the rule that was tuned for a store, or return the default for its tokens.
 
         Its scales and its intercept are the prior of the weights that are fitted to the store's messages.

@@ -79,7 +79,7 @@ def test_messages_keep_label_weight_time_and_source(older: Store, tmp_path: Path
         assert counts(new.store) == counts(older)
     with Store(tmp_path / "backup") as backup:
         assert {entry.digest: entry for entry in backup.entries()} == before
-    assert list_others(tmp_path) == {"backup", "new"}
+    assert list_others(tmp_path) == {"backup", "new", "new.log"}
 
 
 def test_an_upgrade_that_is_not_finished_changes_nothing(older: Store, tmp_path: Path) -> None:
