@@ -44,14 +44,15 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 MIN_MESSAGES = 5  # of spam and of other mail; with fewer, the default is used
-MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests
+MAX_MESSAGES = 1500  # of spam and of other mail that are fitted: those with the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
 LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # n-grams and pairs of words add nothing to the others
 _NEWTON_STEPS = 100  # ten suffice
 _STILL = 1e-10  # largest gradient or step per message at which scales have converged
-_DECREMENT = 1e-3  # by how much the second objective may still fall when the iteration ends
+_DECREMENT = 1e-4  # by how much the second objective may still fall when the iteration ends
+_FORCING = 0.1  # share of the squared residual that a step may leave; later steps remove it
 _PRODUCTS = 60  # products of the Hessian per step of the second fit
 _HALVINGS = 30
 
@@ -328,7 +329,7 @@ def _solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Fl
     scaled = residual / diagonal
     direction = scaled.copy()
     product = float((residual * scaled).sum())
-    tolerance = 1e-4 * product
+    tolerance = _FORCING * product
     for _ in range(_PRODUCTS):
         if not product > tolerance:
             break

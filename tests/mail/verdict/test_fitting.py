@@ -1,0 +1,188 @@
+"""The fits of weights against SciPy, scikit-learn and `tamis.LogisticRegression`, on many seeds."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import optimize
+from sklearn.linear_model import LogisticRegression as PeerRegression
+
+from tamis import LogisticRegression
+from tamis_mail import features
+from tamis_mail.labels import Label
+from tamis_mail.verdict import RULE
+from tamis_mail.verdict.fitting import (
+    INTERCEPT_WIDTH,
+    MAX_MESSAGES,
+    MIN_MESSAGES,
+    PRECISION,
+    SCALE_WIDTH,
+    Training,
+    can_fit,
+    fit_coefficients,
+    fit_scales,
+    leave_one_out,
+    training_sample,
+)
+
+Floats = NDArray[np.float64]
+
+
+def draw(seed: int, messages: int = 120, views: int = 5) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    """Scores of the views with a factor of the intercept, labels, and weights; some draws are separable."""
+    dice = np.random.default_rng(seed)
+    is_spam = dice.uniform(size=messages) < dice.uniform(0.1, 0.9)
+    is_spam[:2] = True, False
+    distance = dice.choice([0.0, 0.5, 3.0])
+    designs = dice.normal(size=(messages, views + 1)) + distance * np.where(is_spam, 1, -1)[:, np.newaxis]
+    designs[:, -1] = 0.9
+    weights = dice.choice([1.0, 0.5, 0.125], messages)
+    return designs, is_spam, weights
+
+
+def objective(
+    point: Floats, designs: Floats, is_spam: NDArray[np.bool_], weights: Floats, centre: Floats
+) -> float:
+    widths = np.append(SCALE_WIDTH * centre[:-1], INTERCEPT_WIDTH)
+    signs = np.where(is_spam, 1.0, -1.0)
+    return float(
+        (weights * np.logaddexp(0, -signs * (designs @ point))).sum()
+        + np.square((point - centre) / widths).sum() / 2
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_scales_are_the_bounded_mode_that_scipy_finds(seed: int) -> None:
+    designs, is_spam, weights = draw(seed)
+    centre = np.array([1.6, 1.0, 3.0, 1.7, 2.0, 0.0])
+    fit = fit_scales(designs, is_spam, weights, centre[:-1])
+    point = np.append(fit.scales, fit.intercept)
+    peer = optimize.minimize(
+        objective,
+        centre,
+        (designs, is_spam, weights, centre),
+        method="L-BFGS-B",
+        bounds=[(0, None)] * 5 + [(None, None)],
+        options={"ftol": 1e-15, "gtol": 1e-10},
+    )
+    assert objective(point, designs, is_spam, weights, centre) <= peer.fun + 1e-9
+    np.testing.assert_allclose(point, peer.x, atol=2e-4)
+    assert (fit.scales >= 0).all()
+
+
+def training(seed: int, messages: int = 80) -> tuple[Training, NDArray[np.uint64], NDArray[np.bool_]]:
+    """Messages of random headers, words, relations, pairs and grams."""
+    dice = np.random.default_rng(seed)
+    kinds = dice.integers(0, 5, 60)
+    keys = np.unique(
+        np.array(
+            [features.key(f"t{number}".encode(), int(kind)) for number, kind in enumerate(kinds)], np.uint64
+        )
+    )
+    is_spam = dice.uniform(size=messages) < 0.4
+    is_spam[:2] = True, False
+    leaning = dice.normal(size=len(keys))
+    rows: list[NDArray[np.intp]] = []
+    for spam in is_spam:
+        chance = 1 / (1 + np.exp(-(leaning if spam else -leaning)))
+        rows.append(np.flatnonzero(dice.uniform(size=len(keys)) < 0.5 * chance))
+    starts = np.cumsum([0, *map(len, rows)])
+    columns = np.where(is_spam, 0, 1)
+    weights = np.ones(messages, np.int64)
+    return Training(np.concatenate(rows), starts, columns, weights, np.arange(len(keys))), keys, is_spam
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_coefficients_are_the_mode_that_scipy_scikit_learn_and_the_library_find(seed: int) -> None:
+    """The offset is compared by SciPy's minimum, the rest without an offset, which the others do not take."""
+    messages, keys, is_spam = training(seed)
+    dice = np.random.default_rng(seed + 100)
+    offset = dice.normal(size=len(is_spam))
+    weights = dice.choice([1.0, 0.5], len(is_spam))
+    used, coefficients = fit_coefficients(messages, keys, is_spam, weights, offset, RULE.token_version)
+    kinds = keys & np.uint64(7)
+    design = np.zeros((len(is_spam), len(keys)))
+    for number in range(len(is_spam)):
+        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
+        sizes = np.bincount(kinds[rows].astype(np.intp), minlength=8)
+        design[number, rows] = 1 / np.sqrt(sizes[kinds[rows].astype(np.intp)])
+    is_used = np.isin(kinds, (features.HEADERS, features.WORDS, features.RELATIONS)) & (
+        np.count_nonzero(design, axis=0) > 1
+    )
+    np.testing.assert_array_equal(used, keys[is_used])
+    design = design[:, is_used]
+    signs = np.where(is_spam, 1.0, -1.0)
+
+    def loss(point: Floats) -> tuple[float, Floats]:
+        score = offset + design @ point
+        p = 1 / (1 + np.exp(signs * score))
+        return (
+            float((weights * np.logaddexp(0, -signs * score)).sum() + PRECISION * point @ point / 2),
+            np.asarray(-design.T @ (weights * signs * p) + PRECISION * point),
+        )
+
+    peer = optimize.minimize(
+        loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 5000}
+    )
+    assert loss(coefficients)[0] <= peer.fun + 2e-4
+    without_offset = fit_coefficients(messages, keys, is_spam, weights, 0 * offset, RULE.token_version)[1]
+    sklearn = PeerRegression(C=1 / PRECISION, fit_intercept=False, max_iter=10_000, tol=1e-10)
+    sklearn.fit(design, is_spam, sample_weight=weights)
+    np.testing.assert_allclose(design @ without_offset, design @ sklearn.coef_[0], atol=0.05)
+    ours = LogisticRegression(C=1 / PRECISION, fit_intercept=False).fit(
+        design, is_spam, sample_weight=weights
+    )
+    np.testing.assert_allclose(design @ without_offset, design @ ours.coef_[0], atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_message_is_scored_as_if_it_had_not_been_counted(seed: int) -> None:
+    """The scores of the views equal those by a table of counts that was made without the message."""
+    messages, keys, is_spam = training(seed, 30)
+    dice = np.random.default_rng(seed)
+    weights = dice.choice([2, 4], len(is_spam)).astype(np.int64)  # half of the messages are older
+    messages = Training(messages.rows, messages.starts, messages.columns, weights, messages.distinct)
+    counts = np.zeros((len(keys), 2), np.int64)
+    for number in range(len(is_spam)):
+        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
+        counts[rows, messages.columns[number]] += weights[number]
+
+    def labels(but: int | None) -> list[Label]:
+        kept = [number for number in range(len(is_spam)) if number != but]
+        totals = [
+            int(sum(weights[number] for number in kept if messages.columns[number] == column))
+            for column in (0, 1)
+        ]
+        return [Label(0, "spam", 1, totals[0], 0, 0), Label(1, "ham", 1, totals[1], 0, 0)]
+
+    scored = leave_one_out(messages, keys, counts, labels(None), RULE, 4)
+    for number in range(len(is_spam)):
+        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
+        rest = counts.copy()
+        rest[rows, messages.columns[number]] -= weights[number]
+        alone = Training(
+            rows,
+            np.array([0, len(rows)]),
+            messages.columns[number : number + 1],
+            np.zeros(1, np.int64),
+            messages.distinct,
+        )
+        (expected,) = leave_one_out(alone, keys, rest, labels(number), RULE, 4)
+        np.testing.assert_array_equal(scored[number], expected)
+
+
+def test_the_sample_is_the_first_of_either_kind() -> None:
+    is_spam = np.arange(5 * MAX_MESSAGES) % 5 == 0
+    sample = training_sample(is_spam)
+    assert is_spam[sample].sum() == MAX_MESSAGES
+    assert (~is_spam[sample]).sum() == MAX_MESSAGES
+    assert sample[~is_spam[sample]].max() == np.flatnonzero(~is_spam)[MAX_MESSAGES - 1]
+    assert (np.diff(sample) > 0).all()
+
+
+@pytest.mark.parametrize(("spams", "hams"), [(MIN_MESSAGES - 1, 100), (100, MIN_MESSAGES - 1), (0, 0)])
+def test_few_messages_of_either_kind_are_too_few(spams: int, hams: int) -> None:
+    assert not can_fit(np.arange(spams + hams) < spams)
+
+
+def test_enough_messages_are_enough() -> None:
+    assert can_fit(np.arange(2 * MIN_MESSAGES) < MIN_MESSAGES)
