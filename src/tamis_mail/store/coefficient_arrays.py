@@ -38,7 +38,7 @@ def replace(
     records["value"] = values
     data, size = records.tobytes(), records.itemsize
     numbers, firsts = np.unique(keys >> shift, return_index=True)
-    ends = [*firsts[1:].tolist(), len(keys)]
+    ends = np.append(firsts, len(keys))[1:].tolist()
     connection.execute("DELETE FROM coefficient")
     connection.executemany(
         "INSERT INTO coefficient VALUES (?, ?)",
