@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import HEADERS, RELATIONS, WORDS
 from tamis_mail.features.arrays import views
-from tamis_mail.labels import SPAM, Label
+from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
 from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import Rule, sides
@@ -44,7 +44,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 MIN_MESSAGES = 5  # of spam and of other mail; with fewer, the default is used
-MAX_MESSAGES = 1500  # of spam and of other mail that are fitted: those with the smallest digests
+MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
@@ -136,7 +136,7 @@ def fit_weights(
     `unit` is the weight of a message that is learned now.
     """
     is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
-    row_weights = training.weights / unit
+    row_weights = _class_shares(is_spam, labels) * training.weights / unit
     designs = leave_one_out(training, keys, counts, labels, rule, unit)
     scale_fit = fit_scales(
         designs, is_spam, row_weights, np.array([view.scale for view in rule.views]), rule.intercept
@@ -146,6 +146,21 @@ def fit_weights(
         training, keys, is_spam, row_weights, offset, rule.token_version
     )
     return WeightFit(scale_fit, used_keys, coefficients, offset, is_spam)
+
+
+def _class_shares(is_spam: NDArray[np.bool_], labels: Sequence[Label]) -> Floats:
+    """(messages,): the number of messages of its class that each message of the sample stands for.
+
+    So a class of which few messages were chosen keeps its share.
+    """
+    totals = {True: 0, False: 0}
+    for label in labels:
+        if label.name not in GUESSED_LABELS:
+            totals[label.name == SPAM] += label.messages
+    spams = int(is_spam.sum())
+    of_spam = max(1.0, totals[True] / max(spams, 1))
+    of_rest = max(1.0, totals[False] / max(len(is_spam) - spams, 1))
+    return np.where(is_spam, of_spam, of_rest)
 
 
 def leave_one_out(

@@ -20,6 +20,7 @@ from tamis_mail.verdict.fitting import (
     can_fit,
     fit_coefficients,
     fit_scales,
+    fit_weights,
     leave_one_out,
     training_sample,
 )
@@ -168,6 +169,30 @@ def test_a_message_is_scored_as_if_it_had_not_been_counted(seed: int) -> None:
         )
         (expected,) = leave_one_out(alone, keys, rest, labels(number), RULE, 4)
         np.testing.assert_array_equal(scored[number], expected)
+
+
+def test_a_sample_of_one_class_keeps_the_share_of_that_class() -> None:
+    """The intercept of a sample with a quarter of the ham is near that of all messages."""
+    messages, keys, is_spam = training(3, 400)
+    counts = np.zeros((len(keys), 2), np.int64)
+    for number in range(len(is_spam)):
+        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
+        counts[rows, messages.columns[number]] += 1
+    hams = np.flatnonzero(~is_spam)
+    chosen = np.sort(np.concatenate([np.flatnonzero(is_spam), hams[: len(hams) // 4]]))
+    labels = [
+        Label(0, "spam", int(is_spam.sum()), int(is_spam.sum()), 0, 0),
+        Label(1, "ham", len(hams), len(hams), 0, 0),
+    ]
+    sample = Training.from_messages(
+        messages.rows, messages.starts, messages.columns, messages.weights, chosen, len(keys)
+    )
+    whole = fit_weights(messages, keys, counts, labels, RULE, 1).scale_fit
+    part = fit_weights(sample, keys[sample.distinct], counts[sample.distinct], labels, RULE, 1).scale_fit
+    smaller = [labels[0], Label(1, "ham", len(hams) // 4, len(hams), 0, 0)]
+    biased = fit_weights(sample, keys[sample.distinct], counts[sample.distinct], smaller, RULE, 1).scale_fit
+    assert abs(part.intercept - whole.intercept) < 0.5
+    assert biased.intercept > whole.intercept + 0.8
 
 
 def test_the_sample_is_the_first_of_either_kind() -> None:
