@@ -24,7 +24,10 @@ HAM = [
     f"Shall we have lunch at noon on day {n}? The report of our meeting is attached. Mary\n".encode()
     for n in range(12)
 ]
-NEW_SPAM = b"From: x@shop.example\nTo: me@home.example\nSubject: Cheap pills\n\nBuy cheap pills now!\n"
+NEW_SPAM = (
+    b"From: x@shop.example\nTo: me@home.example\nSubject: Cheap pills\n\n"
+    b"Buy cheap pills now! This offer ends today! Click http://pills.example/99\n"
+)
 NEW_HAM = (
     b"From: friend3@home.example\nTo: me@home.example\nSubject: Lunch\n\nShall we have lunch at noon? Mary\n"
 )
