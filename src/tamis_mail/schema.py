@@ -76,8 +76,8 @@ class Integer:
         """Whether the text is such a number in decimal digits, the form of settings."""
         return text.isascii() and text.isdigit() and len(text) <= 19 and self.accepts(int(text))
 
-    def violation(self, column: str) -> str:
-        """Return the SQL condition that a value is invalid."""
+    def make_fault_condition(self, column: str) -> str:
+        """Return the SQL condition that is true where the column has an invalid value."""
         return f"(typeof({column}) <> 'integer' OR {column} NOT BETWEEN {self.low} AND {self.high})"
 
 
@@ -93,7 +93,7 @@ class Text:
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) and len(value) <= self.longest
 
-    def violation(self, column: str) -> str:
+    def make_fault_condition(self, column: str) -> str:
         return f"(typeof({column}) <> 'text' OR length({column}) > {self.longest})"
 
 
@@ -110,7 +110,7 @@ class Bytes:
     def accepts(self, value: object) -> bool:
         return isinstance(value, bytes) and self.shortest <= len(value) <= self.longest
 
-    def violation(self, column: str) -> str:
+    def make_fault_condition(self, column: str) -> str:
         return (
             f"(typeof({column}) <> 'blob' OR length({column}) NOT BETWEEN {self.shortest} AND {self.longest})"
         )
@@ -128,8 +128,8 @@ class Nullable:
     def accepts(self, value: object) -> bool:
         return value is None or self.kind.accepts(value)
 
-    def violation(self, column: str) -> str:
-        return f"({column} IS NOT NULL AND {self.kind.violation(column)})"
+    def make_fault_condition(self, column: str) -> str:
+        return f"({column} IS NOT NULL AND {self.kind.make_fault_condition(column)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -358,9 +358,9 @@ def test_a_table_with_a_digit_out_of_place_is_refused(
     ("shapes", "match"),
     [
         ({"weight": [], "total": [30_000_000]}, "digits for"),
-        ({"weight": [], "total": [2**50]}, "no memory holds"),
-        ({"weight": [], "total": [-3]}, "that is none"),
-        ({"weight": [], "total": "abc"}, "that is none"),
+        ({"weight": [], "total": [2**50]}, "no memory can hold"),
+        ({"weight": [], "total": [-3]}, "that is not a list of up to 16 sizes"),
+        ({"weight": [], "total": "abc"}, "that is not a list of up to 16 sizes"),
         ({"weight": [], "total": [4, 3]}, "do not fit each other"),
         ({"weight": [], "total": [3], "keys": []}, "a sum called 'keys'"),
         ([1], "metadata of another statistic"),

@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "another form": (
         pa.concat_tables([TABLE, Moments.observe(x, form="none").to_arrow()]),
-        "got a table with other rows than were written, or rows of a statistic of another form",
+        "got a table with other rows than were written, or rows of a statistic with other metadata",
     ),
     "another shape": (
         described(shapes={"weight": [9], "first": [2], "second": [2]}),
@@ -179,7 +179,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         changed("exponent", [7] * len(TABLE)),
         "got a table with an exponent that is no multiple of 32",
     ),
-    "no metadata": (TABLE.replace_schema_metadata(None), "got a table without the metadata of to_arrow()"),
+    "no metadata": (
+        TABLE.replace_schema_metadata(None),
+        "got a table without the metadata that to_arrow() wrote",
+    ),
     "other metadata": (
         TABLE.replace_schema_metadata({"tamis": "?"}),
         "got a table with metadata that cannot be read",

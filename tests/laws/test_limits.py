@@ -7,8 +7,8 @@ import pytest
 
 from tamis import Beta
 from tamis.stats import Keys, Moments, Tally
+from tamis.stats.consistency import CONSISTENCY_CHECKS, refuse_inconsistent
 from tamis.stats.exact import Exact
-from tamis.stats.fit import PARAMETER_CHECKS, refuse_unfit
 from tamis.stats.products import are_impossible, refuse_lost_precision
 
 
@@ -19,7 +19,7 @@ def test_the_sign_of_a_sum_is_known_without_rounding() -> None:
 @pytest.mark.parametrize("number", [(1 << 31) - 1, 1 << 31, 1 << 32, -(1 << 31), -(1 << 31) - 1, 1 << 52])
 def test_counts_of_any_size_are_settled_words(number: int) -> None:
     exact = Exact.from_integers(np.array([number, 1], np.int64))
-    assert PARAMETER_CHECKS[Exact](exact.words, exact.low)
+    assert CONSISTENCY_CHECKS[Exact](exact.words, exact.low)
     assert exact.value.tolist() == [number, 1]
     assert (exact + exact).value.tolist() == [2 * number, 2]
 
@@ -27,19 +27,19 @@ def test_counts_of_any_size_are_settled_words(number: int) -> None:
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_words_that_are_not_settled_do_not_fit(place: int) -> None:
     words = np.zeros((4, 1), np.int64)
-    assert PARAMETER_CHECKS[Exact](words, 0)
+    assert CONSISTENCY_CHECKS[Exact](words, 0)
     words[place] = 1 << 32
-    assert not PARAMETER_CHECKS[Exact](words, 0)
+    assert not CONSISTENCY_CHECKS[Exact](words, 0)
     words[place] = -1
-    assert not PARAMETER_CHECKS[Exact](words, 0)
+    assert not CONSISTENCY_CHECKS[Exact](words, 0)
 
 
 def test_parameters_that_would_be_broadcast_to_gigabytes_are_refused() -> None:
     column, row = np.ones((2000, 1)), np.ones((1, 2000))
     with pytest.raises(ValueError, match="a Beta whose parameters do not fit each other"):
-        refuse_unfit(Beta, {"a": column, "b": row})
-    refuse_unfit(Beta, {"a": column, "b": row[:, :100]})
-    refuse_unfit(Beta, {"a": np.ones(1 << 21), "b": np.ones(1 << 21)})
+        refuse_inconsistent(Beta, {"a": column, "b": row})
+    refuse_inconsistent(Beta, {"a": column, "b": row[:, :100]})
+    refuse_inconsistent(Beta, {"a": np.ones(1 << 21), "b": np.ones(1 << 21)})
 
 
 def test_moments_fit_only_if_each_part_does() -> None:
@@ -52,7 +52,7 @@ def test_moments_fit_only_if_each_part_does() -> None:
         "form": "full",
         "rounded": moments.rounded,
     }
-    assert PARAMETER_CHECKS[Moments](**sound)
+    assert CONSISTENCY_CHECKS[Moments](**sound)
     for name, broken in (
         ("keys", Keys(("a",))),
         ("weight", moments.weight.sum(axis=0)),
@@ -61,7 +61,7 @@ def test_moments_fit_only_if_each_part_does() -> None:
         ("rounded", np.array([1.0])),
         ("second", moments.first),
     ):
-        assert not PARAMETER_CHECKS[Moments](**{**sound, name: broken}), name
+        assert not CONSISTENCY_CHECKS[Moments](**{**sound, name: broken}), name
 
 
 def test_a_class_of_which_nothing_is_left_is_possible() -> None:

@@ -93,7 +93,7 @@ def test_the_china_example_comes_out_as_in_the_lecture(monkeypatch: pytest.Monke
 
 def test_the_coin_comes_out_as_beta(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(monkeypatch, 80, "utf-8")
-    assert "Beta(57, 47): mean 0.548" in text
+    assert "Beta(57, 47). Its mean is 0.548" in text
     assert "the same, to the bit" in text
 
 

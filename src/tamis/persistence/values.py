@@ -23,7 +23,7 @@ from tamis.conjugate import Beta, Dirichlet, Gamma, NormalInverseGamma, NormalIn
 from tamis.families.registry import FAMILIES
 from tamis.persistence.archive import DTYPES, Arrays
 from tamis.stats import Exact, Gram, Joint, Keys, Moments, Tally
-from tamis.stats.fit import refuse_unfit
+from tamis.stats.consistency import refuse_inconsistent
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 
@@ -128,7 +128,7 @@ class _Packer:
         if kind is Joint:
             parameters["parts"] = dict(value.parts)
         try:
-            refuse_unfit(kind, parameters)
+            refuse_inconsistent(kind, parameters)
         except (TypeError, ValueError) as problem:
             raise ValueError(
                 f"{self._describe_place()}: got {problem}, expected one that tamis made"
@@ -300,7 +300,7 @@ class _Reader:
         if _expect(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[kind]):
             _fail(f"a {kind.__name__} with other parameters")
         parameters = {name: self.read(made, depth + 1) for name, made in tree.items()}
-        refuse_unfit(kind, parameters)
+        refuse_inconsistent(kind, parameters)
         return kind(**parameters)
 
 

@@ -6,14 +6,14 @@ A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, withou
     label     scalar    the key it is grouped under; null if the statistic is not grouped by label
     term      scalar    the term, in the total of a Tally that names its terms; null otherwise
     cell      int64     index into the other axes of the sum, in row-major order
-    exponent  int32     the digit stands for digits * 2**exponent
+    exponent  int32     32 times the power of 2**32: the row adds digits * 2**exponent to the sum
     digits    int64     the digit: from 0 to 2**32 − 1; the leading digit of a number may be negative
 
-and the schema's metadata holds the kind of statistic and the shapes, as JSON. Digits of the same place are
-added, so concatenating tables is `+`, and so is SELECT …, SUM(digits) GROUP BY all other columns; no sum
-overflows below 2**30 tables. One more row, of the part `check`, holds the sum of all digits times a
-fingerprint of their places, modulo 2**31. It is summed like the digits, so a table that lost rows, or whose
-rows were changed, is refused even after merging.
+and the schema's metadata holds the kind of statistic and the shapes, as JSON. The first five columns are the
+coordinates of a digit. Digits with the same coordinates are added, so concatenating tables is `+`, and so is
+SELECT …, SUM(digits) GROUP BY all other columns; no sum overflows below 2**30 tables. One more row, of the
+part `check`, holds the sum of all digits times a fingerprint of their coordinates, modulo 2**31. It is summed
+like the digits, so a table that lost rows, or whose rows were changed, is refused even after merging.
 """
 
 import json
@@ -26,8 +26,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.stats.exact import FARTHEST, Exact
-from tamis.stats.fit import PARAMETER_CHECKS
+from tamis.stats.consistency import CONSISTENCY_CHECKS
+from tamis.stats.exact import MAX_POWER, Exact
 from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
 from tamis.stats.sums import Sums
@@ -42,29 +42,32 @@ S = TypeVar("S", bound=Sums)
 Integers = NDArray[np.int64]
 
 _FORMAT = 1
-_BITS = 32  # of a digit
-_LARGEST = 2.0**62  # the largest sum of the digits of one place in 2**30 tables
-# Zeros are not written, so a few digits may describe large sums. A sum may have _ROOM words (32 MB), and
-# _SPARSEST more per digit.
-_ROOM, _SPARSEST = 1 << 22, 64
-_TERMED = "total"  # the part whose last axis terms name
-_CHECK, _CHECKS = "check", 1 << 31
+_BITS = 32  # the number of bits of a digit
+_LARGEST = 2.0**62  # the largest sum of the digits with the same coordinates in 2**30 tables
+# Zeros are not written, so a table of few digits may describe a large array. To bound the memory that a
+# hostile table can claim, an array may have at most _FREE_WORDS words (32 MB) plus _WORDS_PER_DIGIT words for
+# each digit of the table.
+_FREE_WORDS, _WORDS_PER_DIGIT = 1 << 22, 64
+_TERMED = "total"  # the name of the part whose last axis has the terms as names
+_CHECK = "check"  # the part of the row that holds the check
+_CHECK_MODULUS = 1 << 31
 _HEADER: dict[str, type] = {
     "format": int,
     "kind": str,
     "filed": bool,  # whether the statistic is grouped by label
     "termed": bool,  # whether terms name the last axis
-    "traits": dict,
-    "shapes": dict,
+    "traits": dict,  # its fields that are neither sums nor names, such as the `form` of Moments
+    "shapes": dict,  # the shape of each sum, without the axes that labels and terms name
 }
-_ABSENT: dict[type, dict[str, Any]] = {Moments: {"second": None}}
+# The values of optional sums that a table leaves out.
+_OPTIONAL_FIELDS: dict[type, dict[str, Any]] = {Moments: {"second": None}}
 _COLUMNS: dict[str, Any] = {
     "part": pa.string(),
     "cell": pa.int64(),
     "exponent": pa.int64(),
     "digits": pa.int64(),
 }
-_SCALARS: dict[type, Any] = {  # in this order: a bool is an int, a datetime is a date
+_SCALARS: dict[type, Any] = {  # the order matters, because a bool is an int and a datetime is a date
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
@@ -73,7 +76,7 @@ _SCALARS: dict[type, Any] = {  # in this order: a bool is an int, a datetime is 
     datetime: pa.timestamp("us"),
     date: pa.date32(),
 }
-_PRIMES = (  # those of xxHash
+_PRIMES = (  # the primes of xxHash
     0x9E3779B185EBCA87,
     0xC2B2AE3D27D4EB4F,
     0x165667B19E3779F9,
@@ -101,38 +104,38 @@ class _Axis:
 
     def keys(self) -> tuple[Keys, Integers]:
         """The names in their natural order, and for each row the index of its own, -1 for none."""
-        keys, place = Keys.of(self.names)
-        return keys, np.append(place, -1)[self.index]
+        keys, key_index = Keys.of(self.names)
+        return keys, np.append(key_index, -1)[self.index]
 
 
 @dataclass(frozen=True)
 class _Digits:
-    """The columns of a table; `word` is the exponent in words."""
+    """The columns of a table. A digit stands for digit * (2**32)**power, and the exponent is 32 * power."""
 
     part: _Axis
     label: _Axis
     term: _Axis
     cell: Integers
-    word: Integers
+    power: Integers
     digits: Integers
 
     def check(self, header: bytes) -> int:
-        """The sum of digits times fingerprints of their places, modulo 2**31."""
-        places = [self.part.hashes(), self.label.hashes(), self.term.hashes()]
-        places += [self.cell.astype(np.uint64), self.word.astype(np.uint64)]
+        """The sum of digits times fingerprints of their coordinates, modulo 2**31."""
+        coordinates = [self.part.hashes(), self.label.hashes(), self.term.hashes()]
+        coordinates += [self.cell.astype(np.uint64), self.power.astype(np.uint64)]
         fingerprint = np.full(len(self.digits), crc32(header), dtype=np.uint64)
-        for place, prime in zip(places, _PRIMES, strict=True):
-            fingerprint += place * np.uint64(prime)
+        for coordinate, prime in zip(coordinates, _PRIMES, strict=True):
+            fingerprint += coordinate * np.uint64(prime)
         fingerprint = (fingerprint ^ (fingerprint >> np.uint64(29))) * np.uint64(_PRIMES[0])
         products = (fingerprint >> np.uint64(33)) * self.digits.astype(np.uint64)
-        return int(products.sum(dtype=np.uint64)) % _CHECKS
+        return int(products.sum(dtype=np.uint64)) % _CHECK_MODULUS
 
     def take(self, mask: NDArray[np.bool_]) -> "_Digits":
         """The rows that the mask marks."""
         part, label, term = (
             _Axis(axis.names, axis.index[mask]) for axis in (self.part, self.label, self.term)
         )
-        return _Digits(part, label, term, self.cell[mask], self.word[mask], self.digits[mask])
+        return _Digits(part, label, term, self.cell[mask], self.power[mask], self.digits[mask])
 
 
 def to_arrow(statistic: Sums) -> pa.Table:
@@ -140,14 +143,16 @@ def to_arrow(statistic: Sums) -> pa.Table:
     header = _header(statistic)
     labels, terms = _scalars(statistic.keys, "labels"), _scalars(_terms(statistic), "terms")
     parts = [*statistic.parts(), _CHECK]
-    columns = np.concatenate([_list_digits(statistic, k, name) for k, name in enumerate(parts[:-1])], axis=1)
-    part, label, term, cell, word, digits = columns
+    columns = np.concatenate(
+        [_list_digits(statistic, part_index, name) for part_index, name in enumerate(parts[:-1])], axis=1
+    )
+    part, label, term, cell, power, digits = columns
     rows = _Digits(
         _Axis(parts, part),
         _Axis(labels.to_pylist(), label),
         _Axis(terms.to_pylist(), term),
         cell,
-        word,
+        power,
         digits,
     )
     check = rows.check(header)
@@ -157,15 +162,15 @@ def to_arrow(statistic: Sums) -> pa.Table:
             "label": _take(labels, np.append(label, -1)),
             "term": _take(terms, np.append(term, -1)),
             "cell": pa.array(np.append(cell, 0)),
-            "exponent": pa.array(np.append(word * _BITS, 0).astype(np.int32)),
+            "exponent": pa.array(np.append(power * _BITS, 0).astype(np.int32)),
             "digits": pa.array(np.append(digits, check)),
         }
     )
     return table.slice(0, len(digits) + (check != 0)).replace_schema_metadata({b"tamis": header})
 
 
-def _list_digits(statistic: Sums, number: int, name: str) -> Integers:
-    """Part, label, term, cell, word and digit (6, rows) of a part's digits that are not zero."""
+def _list_digits(statistic: Sums, part_index: int, name: str) -> Integers:
+    """Part, label, term, cell, power and digit (6, rows) of a part's digits that are not zero."""
     part = statistic.parts()[name]
     is_grouped, terms = statistic.keys is not None, _terms(statistic) if name == _TERMED else None
     words = part.words.reshape(
@@ -174,16 +179,16 @@ def _list_digits(statistic: Sums, number: int, name: str) -> Integers:
         prod(_drop_named_axes(statistic, name)),
         1 if terms is None else len(terms),
     )
-    word, label, cell, term = np.nonzero(words)
-    none = np.full(len(word), -1)
+    word_index, label, cell, term = np.nonzero(words)
+    none = np.full(len(word_index), -1)
     return np.stack(
         [
-            np.full(len(word), number),
+            np.full(len(word_index), part_index),
             label if is_grouped else none,
             none if terms is None else term,
             cell,
-            word + part.low,
-            words[word, label, cell, term],
+            word_index + part.low,
+            words[word_index, label, cell, term],
         ]
     )
 
@@ -205,49 +210,56 @@ def from_arrow(kind: type[S], table: Any) -> S:
 
 
 def _add_digits(kind: type[S], table: pa.Table) -> S:
+    """Add the digits of a table to a statistic; raise _RefusedError if the table describes none."""
     table.validate(full=True)  # reading a file of Arrow checks nothing
     header, rows = _read_rows(kind, table)
     keys, label = rows.label.keys() if header["filed"] else (None, np.zeros_like(rows.cell))
     terms, term = rows.term.keys() if header["termed"] else (None, np.zeros_like(rows.cell))
     sums: dict[str, Any] = {"keys": keys, **({} if kind is not Tally else {"terms": terms})}
-    for number, (name, rest) in enumerate(header["shapes"].items()):
-        is_in_part = rows.part.index == number
-        named = terms if name == _TERMED else None
-        shape = (*([] if keys is None else [len(keys)]), *rest, *([] if named is None else [len(named)]))
+    for part_index, (name, unnamed_shape) in enumerate(header["shapes"].items()):
+        is_in_part = rows.part.index == part_index
+        part_terms = terms if name == _TERMED else None
+        shape = (
+            *([] if keys is None else [len(keys)]),
+            *unnamed_shape,
+            *([] if part_terms is None else [len(part_terms)]),
+        )
+        unnamed_size = prod(unnamed_shape)
         cells = rows.cell[is_in_part]
-        if len(cells) and (cells.min() < 0 or cells.max() >= prod(rest)):
-            raise _refusal(f"a cell of {name!r} outside its shape {tuple(rest)}")
-        if (label[is_in_part] < 0).any() or (named is not None and (term[is_in_part] < 0).any()):
+        if len(cells) and (cells.min() < 0 or cells.max() >= unnamed_size):
+            raise _refusal(f"a cell of {name!r} outside its shape {tuple(unnamed_shape)}")
+        if (label[is_in_part] < 0).any() or (part_terms is not None and (term[is_in_part] < 0).any()):
             raise _refusal(f"a digit of {name!r} without its label or term")
-        cells = label[is_in_part] * prod(rest) + cells
-        cells = cells if named is None else cells * len(named) + term[is_in_part]
+        cells = label[is_in_part] * unnamed_size + cells
+        cells = cells if part_terms is None else cells * len(part_terms) + term[is_in_part]
         try:
-            sums[name] = _gather(rows.word[is_in_part], cells, rows.digits[is_in_part], shape)
+            sums[name] = _sum_digits(rows.power[is_in_part], cells, rows.digits[is_in_part], shape)
         except ValueError as problem:
             raise _refusal(f"{problem} of {name!r}") from None
-    if not PARAMETER_CHECKS[kind](**{**_ABSENT.get(kind, {}), **sums, **header["traits"]}):
+    if not CONSISTENCY_CHECKS[kind](**{**_OPTIONAL_FIELDS.get(kind, {}), **sums, **header["traits"]}):
         raise _refusal("sums whose shapes do not fit each other")
-    return kind(**sums, **header["traits"]).drop_zeros()
+    return kind(**sums, **header["traits"]).drop_zeros()  # drops labels and terms whose sums are zero
 
 
-def _gather(word: Integers, cell: Integers, digits: Integers, shape: tuple[int, ...]) -> Exact:
-    """Sum digits (n,), each at its word and cell, to sums of this shape; raise ValueError for bad digits.
+def _sum_digits(power: Integers, cell: Integers, digits: Integers, shape: tuple[int, ...]) -> Exact:
+    """Add each digit (n,) to the sum in its cell, at its power of 2**32; raise ValueError for bad digits.
 
-    Only cells that have digits are brought to canonical form, because most may have none.
+    The result has this shape, and `cell` is an index into it, flattened. Only the cells that have digits are
+    brought to canonical form, because most cells may have none.
 
-    >>> _gather(np.array([0, 1, 0]), np.array([2, 2, 0]), np.array([5, 1, 7]), (3,)).value.tolist()
+    >>> _sum_digits(np.array([0, 1, 0]), np.array([2, 2, 0]), np.array([5, 1, 7]), (3,)).value.tolist()
     [7.0, 0.0, 4294967301.0]
     """
-    if not len(word):
+    if not len(power):
         _refuse_large(prod(shape), 0)
         return Exact.zeros(shape)
-    low, high = int(word.min()), int(word.max())
-    if low < -FARTHEST or high >= FARTHEST - 2:
+    low, high = int(power.min()), int(power.max())
+    if low < -MAX_POWER or high >= MAX_POWER - 2:
         raise ValueError("exponents beyond any sum")
     length = high - low + 1
-    _refuse_large(length * prod(shape), len(word))
-    used, place = np.unique(cell, return_inverse=True)
-    flat = (word - low) * len(used) + place.reshape(-1)
+    _refuse_large(length * prod(shape), len(power))
+    used, used_index = np.unique(cell, return_inverse=True)
+    flat = (power - low) * len(used) + used_index.reshape(-1)
     if np.bincount(flat, np.abs(digits.astype(np.float64))).max() >= _LARGEST:
         raise ValueError("digits that are too large")
     words = np.zeros(length * len(used), dtype=np.int64)
@@ -259,24 +271,25 @@ def _gather(word: Integers, cell: Integers, digits: Integers, shape: tuple[int, 
 
 
 def _refuse_large(words: int, digits: int) -> None:
-    """Raise if the sums have far more words than the table has digits."""
-    if words > _ROOM + _SPARSEST * digits:
+    """Raise if the sums would have far more words than the table has digits."""
+    if words > _FREE_WORDS + _WORDS_PER_DIGIT * digits:
         raise ValueError(f"{digits} digits for {words} words")
 
 
 def _terms(statistic: Sums) -> Keys | None:
+    """The names of a Tally's terms; None for other statistics."""
     return getattr(statistic, "terms", None)
 
 
 def _drop_named_axes(statistic: Sums, name: str) -> tuple[int, ...]:
-    """The shape of a part without the axes that have names."""
+    """The shape of a part without the axes that labels and terms name."""
     shape = statistic.parts()[name].shape
     shape = shape if statistic.keys is None else shape[1:]
     return shape[:-1] if name == _TERMED and _terms(statistic) is not None else shape
 
 
 def _header(statistic: Sums) -> bytes:
-    """The metadata: the kind, form and shapes. Only tables with equal metadata can be merged."""
+    """The metadata, see _HEADER. Only tables with equal metadata can be merged."""
     header = {
         "format": _FORMAT,
         "kind": type(statistic).__name__,
@@ -293,7 +306,7 @@ def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digi
     written = (table.schema.metadata or {}).get(b"tamis")
     if written is None:
         raise _RefusedError(
-            "got a table without the metadata of to_arrow(), expected it kept: "
+            "got a table without the metadata that to_arrow() wrote, expected a table that has it: "
             "call table.replace_schema_metadata(original.schema.metadata)"
         )
     try:
@@ -312,10 +325,10 @@ def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digi
         )
     _refuse_other_header(kind, header)
     rows = _decode(table, [*header["shapes"], _CHECK])
-    checks = rows.part.index == len(header["shapes"])
-    check, rows = rows.digits[checks], rows.take(~checks)
-    if int(check.sum()) % _CHECKS != rows.check(written):
-        raise _refusal("other rows than were written, or rows of a statistic of another form")
+    is_check = rows.part.index == len(header["shapes"])
+    check, rows = rows.digits[is_check], rows.take(~is_check)
+    if int(check.sum()) % _CHECK_MODULUS != rows.check(written):
+        raise _refusal("other rows than were written, or rows of a statistic with other metadata")
     return header, rows
 
 
@@ -335,12 +348,13 @@ def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
         if names[name] not in (Exact, Exact | None):
             raise _refusal(f"a sum called {name!r}")
         if type(shape) is not list or len(shape) > 16 or not all(type(n) is int and n >= 0 for n in shape):
-            raise _refusal(f"a shape of {name!r} that is none")
+            raise _refusal(f"a shape of {name!r} that is not a list of up to 16 sizes")
         if prod(n for n in shape if n) >= 1 << 40:
-            raise _refusal(f"a shape of {name!r} that no memory holds")
+            raise _refusal(f"a shape of {name!r} that no memory can hold")
 
 
 def _decode(table: pa.Table, parts: list[str]) -> _Digits:
+    """Read the columns of a table; `parts` are the names that the column `part` may have."""
     if missing := [
         name for name in ("part", "label", "term", *list(_COLUMNS)[1:]) if name not in table.column_names
     ]:
@@ -356,16 +370,16 @@ def _decode(table: pa.Table, parts: list[str]) -> _Digits:
     part = _Axis.of(columns["part"])
     if unknown := [name for name in part.names if name not in parts]:
         raise _refusal(f"a part {unknown[0]!r}")
-    place = np.array([parts.index(name) for name in part.names], dtype=np.int64)
-    word, shift = np.divmod(columns["exponent"].to_numpy(), _BITS)
-    if shift.any():
+    part_index = np.array([parts.index(name) for name in part.names], dtype=np.int64)
+    power, remainder = np.divmod(columns["exponent"].to_numpy(), _BITS)
+    if remainder.any():
         raise _refusal(f"an exponent that is no multiple of {_BITS}")
     return _Digits(
-        _Axis(parts, place[part.index]),
+        _Axis(parts, part_index[part.index]),
         _Axis.of(table["label"]),
         _Axis.of(table["term"]),
         columns["cell"].to_numpy(),
-        word,
+        power,
         columns["digits"].to_numpy(),
     )
 
@@ -375,7 +389,7 @@ class _RefusedError(ValueError):
 
 
 def _refusal(defect: str) -> _RefusedError:
-    return _RefusedError(f"got a table with {defect}, expected it as to_arrow() made it: fetch it anew")
+    return _RefusedError(f"got a table with {defect}, expected the table that to_arrow() made: fetch it anew")
 
 
 def _scalars(keys: Keys | None, what: str) -> Any:

@@ -21,10 +21,10 @@ from tamis._kernels import Floats, Words
 # exact. Repeated scaling (decay) would add words without end; they are cut here, 2**-224 below the first bit.
 _KEEP = 8
 _HALF = 1 << 31
-# No sum has more words on either side of the binary point: a product of four floats has 4 * 1126 bits below
-# it, and the kernels cut scaled sums long before. Sums from files are checked against this bound, because the
-# sum of two numbers needs all the words between them.
-FARTHEST = 160
+# The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1: a product of four floats has 4 * 1126
+# bits below the binary point, and the kernels cut scaled sums long before. Sums from files are checked
+# against this bound, because the sum of two numbers needs all the words between them.
+MAX_POWER = 160
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ class Exact:
     """
 
     words: Words  # (length, *shape), settled: in the canonical form that `_kernels.settle` makes
-    low: int
+    low: int  # the power of 2**32 for which words[0] stands
 
     def __post_init__(self) -> None:
         self.words.setflags(write=False)

@@ -10,7 +10,7 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.bundles import HEAD, LONG_GAP, LOW_BYTES, bundle_error, read_layout
 
-__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "pack", "unite", "unpack"]
+__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "pack", "unpack"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Bundle:
     @classmethod
     def of(cls, features: Sequence[NDArray[np.uint64]]) -> "Bundle":
         """Make a bundle of messages, of each its keys in ascending order."""
-        keys, indices = _unite(features)
+        keys, indices = _merge_lists(features)
         return cls(keys, np.cumsum([0, *(len(one) for one in features)], dtype=np.intp), indices)
 
     def features(self, place: int) -> NDArray[np.uint64]:
@@ -105,11 +105,11 @@ def unpack(data: bytes) -> Bundle:
         n_keys, low_bytes
     )
     highs = np.frombuffer(data, np.uint8, layout.gaps - layout.highs, layout.highs)
-    places = np.flatnonzero(np.unpackbits(highs, bitorder="little").view(bool))
-    if len(places) != n_keys or (n_keys and places[-1] >= layout.high_bits):
+    bit_indices = np.flatnonzero(np.unpackbits(highs, bitorder="little").view(bool))
+    if len(bit_indices) != n_keys or (n_keys and bit_indices[-1] >= layout.high_bits):
         raise bundle_error("the high parts of keys are not one per key")
     keys = parts.view("<u8")[:, 0].astype(np.uint64)
-    keys |= (places - np.arange(n_keys)).astype(np.uint64) << np.uint64(8 * low_bytes)
+    keys |= (bit_indices - np.arange(n_keys)).astype(np.uint64) << np.uint64(8 * low_bytes)
     if not bool(np.all(keys[1:] > keys[:-1])):
         raise bundle_error("the keys of a bundle are not in ascending order")
     steps = np.frombuffer(data, np.uint8, layout.long_gaps - layout.gaps, layout.gaps).astype(np.intp)
@@ -126,7 +126,7 @@ def unpack(data: bytes) -> Bundle:
 
 def combine(bundles: Sequence[Bundle]) -> Bundle:
     """Make one bundle of the messages of several, one after the other."""
-    keys, all_indices = unite(bundles)
+    keys, all_indices = merge_keys(bundles)
     indices, starts, features = [np.empty(0, np.intp)], [np.zeros(1, np.intp)], 0
     for bundle, bundle_indices in zip(bundles, all_indices, strict=True):
         indices.append(bundle_indices)
@@ -135,12 +135,12 @@ def combine(bundles: Sequence[Bundle]) -> Bundle:
     return Bundle(keys, np.concatenate(starts), np.concatenate(indices))
 
 
-def unite(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.intp]]]:
-    """Return the distinct keys of bundles, and yield of each bundle its indices into them."""
-    keys, places = _unite([bundle.keys for bundle in bundles])
+def merge_keys(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.intp]]]:
+    """Return the distinct keys of bundles, and yield the indices of each bundle into these keys."""
+    keys, key_indices = _merge_lists([bundle.keys for bundle in bundles])
     ends = np.cumsum([len(bundle.keys) for bundle in bundles]).tolist()
     return keys, (
-        places[end - len(bundle.keys) : end][bundle.indices]
+        key_indices[end - len(bundle.keys) : end][bundle.indices]
         for bundle, end in zip(bundles, ends, strict=True)
     )
 
@@ -157,7 +157,7 @@ def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield begin, len(sizes)
 
 
-def _unite(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def _merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the distinct keys of ascending lists, and the index of each element among them.
 
     It equals `np.unique(np.concatenate(lists), return_inverse=True)` and is faster, because it sorts numbers

@@ -1,8 +1,9 @@
-"""Bundles in the store: all stored features are read, and bundles are rewritten without removed messages.
+"""Reads the bundles of a store, combines small bundles and rewrites bundles without removed messages.
 
-Learning one message writes a small bundle. Eight bundles of similar size are combined, so there are few small
-ones, and the features of a message are rewritten three times. The order of the messages in bundles has no
-meaning.
+Learning one message writes a bundle of one message. When the eight newest bundles have fewer than 8 messages
+each, they are combined to one bundle, and likewise when they have fewer than 64 messages each. So a store has
+few small bundles. The features of messages that are learned one by one are rewritten five times on average,
+and at most nine times. The order of the messages in a bundle has no meaning.
 """
 
 import sqlite3
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from tamis_mail.features.hashing import FINAL_MULTIPLIER, MULTIPLIER
 from tamis_mail.labels import GUESSED_LABELS, Label
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES, TABLES, find_row_fault
-from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, pack, unite, unpack
-from tamis_mail.store.bundles import bundle_error, refuse_place
+from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, merge_keys, pack, unpack
+from tamis_mail.store.bundles import bundle_error, refuse_place_outside_bundle
 from tamis_mail.store.database import StoreError
 
 __all__ = [
@@ -29,13 +30,13 @@ __all__ = [
     "tidy",
 ]
 
-_RATIO = 8  # so many of the newest bundles are combined, if …
-_LEVELS = (8, 64)  # … each has fewer messages than this
-_CACHED = 4  # bundles in memory when single messages are read
+_MIN_COMBINED = 8  # the number of small bundles from which on they are combined
+_SMALL_SIZES = (8, 64)  # a bundle is small if it has fewer messages than this; both limits are tried in turn
+_CACHED = 4  # the number of bundles that a reader keeps in memory
 
 
 class BundleReader:
-    """Reads the features of single messages; messages of one bundle follow each other."""
+    """Reads the features of single messages. It is fast if successive messages are in the same bundle."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -43,26 +44,26 @@ class BundleReader:
 
     def find(self, digest: bytes) -> NDArray[np.uint64] | None:
         """Return the keys of a message's features, in ascending order; None if they are not stored."""
-        number, place = self._find_place(digest)
-        if number is None:
+        bundle_id, place = self._find_place(digest)
+        if bundle_id is None:
             return None
-        if number not in self._bundles:
+        if bundle_id not in self._bundles:
             if len(self._bundles) >= _CACHED:
                 self._bundles.pop(next(iter(self._bundles)))
-            self._bundles[number] = _read(self._connection, number)
-        bundle = self._bundles[number]
-        refuse_place(place, len(bundle))
+            self._bundles[bundle_id] = _read(self._connection, bundle_id)
+        bundle = self._bundles[bundle_id]
+        refuse_place_outside_bundle(place, len(bundle))
         return bundle.features(place)
 
     def find_many(self, digests: Sequence[bytes]) -> list[NDArray[np.uint64] | None]:
         """Return `find` of many messages in any order; each bundle is read once."""
-        numbers = [self._find_place(digest)[0] for digest in digests]
-        order = sorted(range(len(digests)), key=lambda place: numbers[place] or 0)
-        features = {place: self.find(digests[place]) for place in order}
-        return [features[place] for place in range(len(digests))]
+        bundle_ids = [self._find_place(digest)[0] for digest in digests]
+        order = sorted(range(len(digests)), key=lambda index: bundle_ids[index] or 0)
+        features = {index: self.find(digests[index]) for index in order}
+        return [features[index] for index in range(len(digests))]
 
     def _find_place(self, digest: bytes) -> tuple[int | None, int]:
-        """Return the bundle of a message, None if its features are not stored, and its place there."""
+        """Return the id of a message's bundle, None if its features are not stored, and its place there."""
         row = self._connection.execute(
             "SELECT bundle, place FROM message WHERE digest = ?", (digest,)
         ).fetchone()
@@ -70,8 +71,8 @@ class BundleReader:
             return None, 0
         if fault := find_row_fault("message", dict(zip(("bundle", "place"), row, strict=True))):
             raise bundle_error(fault)
-        number, place = row
-        return number, place
+        bundle_id, place = row
+        return bundle_id, place
 
 
 def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> MessageFeatures:
@@ -87,19 +88,19 @@ def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> M
         if row[4] in columns
     ]
     places: dict[int, list[tuple[int, int]]] = {}  # bundle → message, place in the bundle
-    for message, (_, number, place, *_) in enumerate(rows):
-        places.setdefault(number, []).append((message, place))
-    bundles = [_read(connection, number) for number in places]
+    for message, (_, bundle_id, place, *_) in enumerate(rows):
+        places.setdefault(bundle_id, []).append((message, place))
+    bundles = [_read(connection, bundle_id) for bundle_id in places]
     sizes = np.zeros(len(rows), np.intp)
     for bundle, pairs in zip(bundles, places.values(), strict=True):
         for _, place in pairs:
-            refuse_place(place, len(bundle))
+            refuse_place_outside_bundle(place, len(bundle))
         messages, bundle_places = np.array(pairs).T
         sizes[messages] = np.diff(bundle.starts)[bundle_places]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     first, last = starts[:-1].tolist(), starts[1:].tolist()
     indices = np.empty(starts[-1], np.intp)
-    keys, all_indices = unite(bundles)
+    keys, all_indices = merge_keys(bundles)
     for bundle, bundle_indices, pairs in zip(bundles, all_indices, places.values(), strict=True):
         bundle_starts = bundle.starts.tolist()
         for message, place in pairs:
@@ -120,57 +121,57 @@ def read_messages(connection: sqlite3.Connection, columns: Collection[int]) -> M
     )
 
 
-def tidy(connection: sqlite3.Connection, loose: Iterable[int]) -> None:
-    """Rewrite bundles without removed messages, and combine the newest ones of similar size."""
-    for number in sorted(loose):
-        bundle = _read(connection, number)
-        places = _list_places(connection, number)
+def tidy(connection: sqlite3.Connection, changed_bundles: Iterable[int]) -> None:
+    """Rewrite the changed bundles without their removed messages, and combine the newest small bundles."""
+    for bundle_id in sorted(changed_bundles):
+        bundle = _read(connection, bundle_id)
+        places = _list_places(connection, bundle_id)
         if not places:
-            connection.execute("DELETE FROM bundle WHERE id = ?", (number,))
+            connection.execute("DELETE FROM bundle WHERE id = ?", (bundle_id,))
         elif len(places) < len(bundle):
-            _replace(connection, [(number, bundle, places)])
-    for limit in _LEVELS:
-        numbers: list[int] = []
-        for number, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id DESC"):
+            _replace(connection, [(bundle_id, bundle, places)])
+    for limit in _SMALL_SIZES:
+        bundle_ids: list[int] = []
+        for bundle_id, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id DESC"):
             if fault := find_row_fault("bundle", {"messages": messages}):
                 raise bundle_error(fault)
             if messages >= limit:
                 break
-            numbers.append(number)
-        if len(numbers) >= _RATIO:
-            _combine_small(connection, numbers[::-1])
+            bundle_ids.append(bundle_id)
+        if len(bundle_ids) >= _MIN_COMBINED:
+            _combine_small(connection, bundle_ids[::-1])
 
 
 def combine_all(connection: sqlite3.Connection) -> None:
     """Combine small bundles, so that few are left."""
     _refuse_bad_values(connection, "bundle", ("messages",))
-    _combine_small(connection, [number for (number,) in connection.execute("SELECT id FROM bundle")])
+    _combine_small(connection, [bundle_id for (bundle_id,) in connection.execute("SELECT id FROM bundle")])
 
 
 def drop_keys(connection: sqlite3.Connection, dropped: NDArray[np.uint64]) -> None:
     """Remove keys, in ascending order, from all stored features."""
     if not len(dropped):
         return
-    for (number,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
-        bundle = _read(connection, number)
-        places = np.minimum(np.searchsorted(dropped, bundle.keys), len(dropped) - 1)
-        is_kept = dropped[places] != bundle.keys
+    for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
+        bundle = _read(connection, bundle_id)
+        nearest = np.minimum(np.searchsorted(dropped, bundle.keys), len(dropped) - 1)
+        is_kept = dropped[nearest] != bundle.keys
         if not is_kept.all():
             data = pack(bundle.keep(is_kept))
-            connection.execute("UPDATE bundle SET data = ? WHERE id = ?", (data, number))
+            connection.execute("UPDATE bundle SET data = ? WHERE id = ?", (data, bundle_id))
 
 
 def find_faults(connection: sqlite3.Connection) -> list[str]:
     """List the faults of stored features."""
     faults = []
-    for number, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id").fetchall():
+    for bundle_id, messages in connection.execute("SELECT id, messages FROM bundle ORDER BY id").fetchall():
         try:
-            _read(connection, number)
+            _read(connection, bundle_id)
         except StoreError as error:
-            faults.append(f"bundle {number}: {error}")
-        places = [place for _, place in _list_places(connection, number)]
+            faults.append(f"bundle {bundle_id}: {error}")
+        places = [place for _, place in _list_places(connection, bundle_id)]
         if places != list(range(messages)):
-            faults.append(f"bundle {number} has {messages} messages, and {len(places)} refer to it")
+            faults.append(f"bundle {bundle_id} has {messages} messages, and {len(places)} refer to it")
     return faults
 
 
@@ -178,13 +179,13 @@ def sum_fingerprints(connection: sqlite3.Connection, labels: Sequence[Label], se
     """Return the sum of the fingerprints of all stored features, times their weights, for each label."""
     totals = [0] * len(labels)
     others = {label.id: _find_other_guess(label, labels) for label in labels}
-    for (number,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
-        bundle = _read(connection, number)
+    for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
+        bundle = _read(connection, bundle_id)
         sums = np.concatenate([[np.uint64(0)], np.cumsum(fingerprint(bundle.keys, seed)[bundle.indices])])
         values = np.diff(sums[bundle.starts]).tolist()  # modulo 2**64
         rows = connection.execute(
             "SELECT place, label, weight, rest FROM message JOIN journal USING (digest) WHERE bundle = ?",
-            (number,),
+            (bundle_id,),
         )
         for place, label, weight, rest in rows:
             totals[label] += values[place] * weight
@@ -200,7 +201,10 @@ def _find_other_guess(label: Label, labels: Sequence[Label]) -> int:
 
 
 def fingerprint(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return a pseudo-random number for each key. Equal sums of them show that sums of counts are equal."""
+    """Return a pseudo-random number for each key.
+
+    If two collections of keys have equal sums of these numbers, they almost certainly have equal counts.
+    """
     numbers = (keys ^ np.uint64(seed)) * np.uint64(MULTIPLIER)
     numbers ^= numbers >> np.uint64(32)
     numbers *= np.uint64(FINAL_MULTIPLIER)
@@ -208,11 +212,11 @@ def fingerprint(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return numbers
 
 
-def _combine_small(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """Combine bundles that follow each other, as long as the union is not too large."""
+def _combine_small(connection: sqlite3.Connection, bundle_ids: Iterable[int]) -> None:
+    """Combine successive bundles to bundles that are as large as the limits of a bundle allow."""
     group: list[tuple[int, Bundle]] = []
-    for number in numbers:
-        bundle = _read(connection, number)
+    for bundle_id in bundle_ids:
+        bundle = _read(connection, bundle_id)
         members = [*(member for _, member in group), bundle]
         if (
             sum(map(len, members)) > MAX_BUNDLE_MESSAGES
@@ -220,32 +224,38 @@ def _combine_small(connection: sqlite3.Connection, numbers: Iterable[int]) -> No
         ):
             _combine(connection, group)
             group = []
-        group.append((number, bundle))
+        group.append((bundle_id, bundle))
     _combine(connection, group)
 
 
 def _combine(connection: sqlite3.Connection, group: Sequence[tuple[int, Bundle]]) -> None:
     if len(group) > 1:
-        _replace(connection, [(number, bundle, _list_places(connection, number)) for number, bundle in group])
+        _replace(
+            connection,
+            [(bundle_id, bundle, _list_places(connection, bundle_id)) for bundle_id, bundle in group],
+        )
 
 
 def _replace(
     connection: sqlite3.Connection, parts: Sequence[tuple[int, Bundle, Sequence[tuple[bytes, int]]]]
 ) -> None:
-    """Replace bundles by one with their remaining messages; `parts` has digests and places of those."""
-    first, *others = [number for number, _, _ in parts]
+    """Replace bundles by one bundle of their remaining messages.
+
+    `parts` has for each old bundle its id, the bundle, and the digests and places of its remaining messages.
+    """
+    first, *others = [bundle_id for bundle_id, _, _ in parts]
     union = combine([bundle for _, bundle, _ in parts])
     digests: list[bytes] = []
     places: list[int] = []
     offset = 0
     for _, bundle, rows in parts:
         for digest, place in rows:
-            refuse_place(place, len(bundle))
+            refuse_place_outside_bundle(place, len(bundle))
             digests.append(digest)
             places.append(offset + place)
         offset += len(bundle)
     if len(set(places)) < len(places):
-        raise bundle_error("two messages have one place")
+        raise bundle_error("two messages have the same place in a bundle")
     if len(places) < len(union):
         union = union.select(places)
     connection.execute(
@@ -255,29 +265,31 @@ def _replace(
         "UPDATE message SET bundle = ?, place = ? WHERE digest = ?",
         ((first, place, digest) for place, digest in enumerate(digests)),
     )
-    connection.executemany("DELETE FROM bundle WHERE id = ?", ((number,) for number in others))
+    connection.executemany("DELETE FROM bundle WHERE id = ?", ((bundle_id,) for bundle_id in others))
 
 
-def _list_places(connection: sqlite3.Connection, number: int) -> list[tuple[bytes, int]]:
-    """List the messages of a bundle: digests and places."""
+def _list_places(connection: sqlite3.Connection, bundle_id: int) -> list[tuple[bytes, int]]:
+    """List the digests of a bundle's messages and their places in the bundle."""
     return connection.execute(
-        "SELECT digest, place FROM message WHERE bundle = ? ORDER BY place", (number,)
+        "SELECT digest, place FROM message WHERE bundle = ? ORDER BY place", (bundle_id,)
     ).fetchall()
 
 
-def _read(connection: sqlite3.Connection, number: int) -> Bundle:
-    row = connection.execute("SELECT messages, data FROM bundle WHERE id = ?", (number,)).fetchone()
+def _read(connection: sqlite3.Connection, bundle_id: int) -> Bundle:
+    """Read a bundle; raise StoreError if it is missing or invalid."""
+    row = connection.execute("SELECT messages, data FROM bundle WHERE id = ?", (bundle_id,)).fetchone()
     if row is None:
-        raise bundle_error(f"there is no bundle {number}")
+        raise bundle_error(f"there is no bundle {bundle_id}")
     messages, data = row
     bundle = unpack(data)
     if len(bundle) != messages:
-        raise bundle_error(f"bundle {number} has {len(bundle)} messages, expected {messages!r:.40}")
+        raise bundle_error(f"bundle {bundle_id} has {len(bundle)} messages, expected {messages!r:.40}")
     return bundle
 
 
 def _refuse_bad_values(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> None:
+    """Raise StoreError if one of these columns has an invalid value in some row."""
     for column in columns:
         kind = TABLES[table][column]
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {kind.violation(column)}").fetchone():
-            raise bundle_error(f"{table}.{column} is not always {kind}")
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {kind.make_fault_condition(column)}").fetchone():
+            raise bundle_error(f"the table {table} has a row whose {column} is not {kind}")

@@ -26,7 +26,15 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.database import StoreError
 
-__all__ = ["LONG_GAP", "LOW_BYTES", "Layout", "bundle_error", "read_layout", "read_message", "refuse_place"]
+__all__ = [
+    "LONG_GAP",
+    "LOW_BYTES",
+    "Layout",
+    "bundle_error",
+    "read_layout",
+    "read_message",
+    "refuse_place_outside_bundle",
+]
 
 LOW_BYTES = (3, 4, 5)
 LONG_GAP = 255
@@ -77,7 +85,7 @@ def read_layout(data: object) -> Layout:
 def read_message(data: bytes, place: int) -> list[int]:
     """Return the keys of the features of one message of a bundle, in ascending order."""
     layout = read_layout(data)
-    refuse_place(place, layout.messages)
+    refuse_place_outside_bundle(place, layout.messages)
     sizes = struct.unpack_from(f"<{layout.messages}I", data, HEAD.size)
     begin = layout.gaps + sum(sizes[:place])
     end = begin + sizes[place]
@@ -88,23 +96,23 @@ def read_message(data: bytes, place: int) -> list[int]:
     indices = [index - 1 for index in accumulate(steps)]
     if indices and indices[-1] >= layout.keys:
         raise bundle_error("a message refers to more keys than there are")
-    places = _find_ones(data[layout.highs : layout.gaps])
-    if len(places) != layout.keys or (places and places[-1] >= layout.high_bits):
+    bit_indices = _find_ones(data[layout.highs : layout.gaps])
+    if len(bit_indices) != layout.keys or (bit_indices and bit_indices[-1] >= layout.high_bits):
         raise bundle_error("the high parts of keys are not one per key")
     low_bytes, lows = layout.low_bytes, layout.lows
     keys = []
     for index in indices:
         low = int.from_bytes(data[lows + low_bytes * index : lows + low_bytes * (index + 1)], "little")
-        keys.append(places[index] - index << 8 * low_bytes | low)
+        keys.append(bit_indices[index] - index << 8 * low_bytes | low)
     if any(left >= right for left, right in pairwise(keys)):
         raise bundle_error("the keys of a message are not in ascending order")
     return keys
 
 
-def refuse_place(place: object, messages: int) -> None:
-    """Raise StoreError unless the place is one among the messages of a bundle."""
+def refuse_place_outside_bundle(place: object, messages: int) -> None:
+    """Raise StoreError unless the place is from 0 to `messages` − 1, the places of a bundle's messages."""
     if not isinstance(place, int) or not 0 <= place < messages:
-        raise bundle_error(f"a message has the place {place!r:.40} among {messages}")
+        raise bundle_error(f"a message has the place {place!r:.40} in a bundle of {messages} messages")
 
 
 def bundle_error(fault: str) -> StoreError:

@@ -510,9 +510,9 @@ def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
     """Find columns and settings with invalid values."""
     faults = []
     for table, columns in TABLES.items():
-        violations = {column: kind.violation(column) for column, kind in columns.items()}
+        conditions = {column: kind.make_fault_condition(column) for column, kind in columns.items()}
         numbers = connection.execute(
-            f"SELECT {', '.join(f'total({violation})' for violation in violations.values())} FROM {table}"
+            f"SELECT {', '.join(f'total({condition})' for condition in conditions.values())} FROM {table}"
         ).fetchone()
         faults += [
             f"there are {number:.0f} rows where {table}.{column} is not {kind}"

@@ -380,7 +380,7 @@ class Writer:
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
         self._gained: dict[str, list[int]] = {}  # label → change of its weight and of its messages
-        self._loose_bundles: set[int] = set()  # bundles with features of messages that were removed
+        self._changed_bundles: set[int] = set()  # bundles with features of messages that were removed
         self._has_new_bundles = False
 
     def finish(self) -> None:
@@ -389,9 +389,9 @@ class Writer:
         A transaction calls this at its end. Call it earlier to read the totals within the transaction.
         """
         self._write_totals()
-        if self._loose_bundles or self._has_new_bundles:
-            _bundle_tables().tidy(self._connection, self._loose_bundles)
-        self._loose_bundles.clear()
+        if self._changed_bundles or self._has_new_bundles:
+            _bundle_tables().tidy(self._connection, self._changed_bundles)
+        self._changed_bundles.clear()
         self._has_new_bundles = False
 
     def _write_totals(self) -> None:
@@ -444,7 +444,7 @@ class Writer:
                 "SELECT bundle FROM message WHERE digest = ?", (digest,)
             ).fetchone()
             if row is not None:
-                self._loose_bundles.update(id for id in row if id is not None)
+                self._changed_bundles.update(id for id in row if id is not None)
                 self._connection.execute("DELETE FROM message WHERE digest = ?", (digest,))
 
     def replace(self, entry: Entry) -> None:

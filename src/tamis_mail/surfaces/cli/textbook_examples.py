@@ -1,6 +1,8 @@
 """Two textbook examples in the terminal: naive Bayes for documents, and the bias of a coin.
 
-Both are the same three steps: observe, add, infer. The third part subtracts an observation.
+Both examples take the same three steps. A `Tally` sums the observations: `Tally.count` counts categories,
+here labels and words, and `Tally.observe` sums numbers, here the heads. Then a prior is added to the sums, as
+if it were more observations. The result is the posterior. A third part subtracts the counts of one document.
 """
 
 import shutil
@@ -26,7 +28,7 @@ _PLAIN_BARS = " .:-=+*#@"
 
 
 def show(out: TextIO) -> None:
-    """Write the examples, formatted for the width and the charset of the terminal."""
+    """Write the two examples and the subtraction, formatted for the width and the charset of the terminal."""
     width = max(40, min(shutil.get_terminal_size().columns, 76))
     bars = _BARS if can_show(out, _BARS) else _PLAIN_BARS
     out.writelines(part + "\n" for part in (_china(), _coin(width, bars), _forgetting()))
@@ -64,13 +66,13 @@ def _coin(width: int, bars: str) -> str:
     half = len(places) // 2
     return "\n".join(
         [
-            "2. Toss a coin a hundred times: 55 heads. Believe Beta(2, 2) first.",
+            "2. A coin is tossed a hundred times: 55 heads. The prior is Beta(2, 2).",
             "",
             "     " + "".join(bars[h] for h in heights),
             "     " + "0".ljust(half - 1) + "0.5".ljust(len(places) - half) + "1",
             "",
-            f"   Now Beta({posterior.a:g}, {posterior.b:g}): mean {posterior.mean:.3f},",
-            f"   and 95 % sure that it lies between {low:.2f} and {high:.2f}.",
+            f"   The posterior is Beta({posterior.a:g}, {posterior.b:g}). Its mean is {posterior.mean:.3f},",
+            f"   and the bias lies between {low:.2f} and {high:.2f} with probability 0.95.",
             "",
         ]
     )
@@ -83,8 +85,8 @@ def _forgetting() -> str:
     same = everything - third == never
     return "\n".join(
         [
-            '3. Take "Chinese Macao" back: the statistic is',
-            f"   {'the same, to the bit, as if it had never been learned.' if same else 'NOT the same.'}",
+            '3. Subtract the document "Chinese Macao" again. The statistic is',
+            f"   {'the same, to the bit,' if same else 'NOT the same'} as if it had never been learned.",
         ]
     )
 
