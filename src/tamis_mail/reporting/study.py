@@ -15,7 +15,16 @@ from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.measures import Floats, Measures, log_losses, measure
 from tamis_mail.verdict.rule import RULE, RULES, Rule
 
-__all__ = ["Point", "Study", "list_smoothings", "shuffle_stratified", "study_folds", "study_split"]
+__all__ = [
+    "Folds",
+    "Point",
+    "Study",
+    "judge_folds",
+    "list_smoothings",
+    "shuffle_stratified",
+    "study_folds",
+    "study_split",
+]
 
 _FACTORS = (
     1.0,
@@ -111,32 +120,47 @@ def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule | Non
             f"got --folds {folds}, expected 2 or more and at most one per message ({len(corpus):,}): "
             "try --folds 10"
         )
-    order = shuffle_stratified(corpus.is_spam, seed)
-    total = corpus.count(order)
-    parts: list[tuple[Numbers, Numbers]] = []
-    fitted: list[Rule] = []
-    log_odds_of_all = np.empty(len(corpus))
-    for test in np.array_split(order, folds):
-        training = order[~np.isin(order, test)]
-        trained = corpus.train(training, rule, total - corpus.count(test))
-        log_odds_of_all[test] = corpus.log_odds(test, trained)
-        parts.append((training, test))
-        fitted.append(trained.rule)
+    judged = judge_folds(corpus, folds, seed, rule)
     return Study(
         "folds",
         rule,
-        tuple(fitted),
+        judged.fitted,
         (1.0, 1.0),
         round(len(corpus) * (folds - 1) / folds),
         0,
         0,
         np.arange(len(corpus)),
-        log_odds_of_all,
-        measure(log_odds_of_all, corpus.is_spam, rule),
-        _curve(corpus, parts[:_CURVE_FOLDS], rule),
+        judged.log_odds,
+        measure(judged.log_odds, corpus.is_spam, rule),
+        _curve(corpus, judged.parts[:_CURVE_FOLDS], rule),
         (),
-        tuple(parts),
+        judged.parts,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """Judgements of all messages, each fold by the others."""
+
+    log_odds: Floats  # (messages,)
+    parts: tuple[tuple[Numbers, Numbers], ...]  # (learned, judged) of each fold
+    fitted: tuple[Rule, ...]  # of each fold
+
+
+def judge_folds(corpus: Corpus, folds: int, seed: int, rule: Rule) -> Folds:
+    """Judge each fold by a filter that learned all others, with the rule as the prior of its weights."""
+    order = shuffle_stratified(corpus.is_spam, seed)
+    total = corpus.count(order)
+    parts: list[tuple[Numbers, Numbers]] = []
+    fitted: list[Rule] = []
+    log_odds = np.empty(len(corpus))
+    for test in np.array_split(order, folds):
+        training = order[~np.isin(order, test)]
+        trained = corpus.train(training, rule, total - corpus.count(test))
+        log_odds[test] = corpus.log_odds(test, trained)
+        parts.append((training, test))
+        fitted.append(trained.rule)
+    return Folds(log_odds, tuple(parts), tuple(fitted))
 
 
 def list_smoothings(default: Rule = RULE) -> Iterator[tuple[float, float, Rule]]:
