@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.sample import messages
+from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli import main
-from tamis_mail.verdict import RULE
+from tamis_mail.verdict import RULE, Rule
+from tamis_mail.verdict.rule import Weights
 
 
 @pytest.fixture
@@ -152,6 +154,80 @@ def test_what_does_not_help_is_not_kept(
     assert main(["tune", str(mailbox)]) == 0
     assert "nothing changed: no better than chance" in " ".join(capsys.readouterr().out.split())
     assert setting(capsys, mailbox) == json.loads(RULE.to_json())
+
+
+def test_without_mail_the_weights_are_fitted_to_the_remembered_messages(
+    mailbox: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
+    with Sieve.open(create=False) as sieve, sieve.store.transaction() as writer:
+        writer.drop_weights()
+    capsys.readouterr()
+    assert main(["tune", "--dry-run", "--json"]) == 0
+    dry = json.loads(capsys.readouterr().out)
+    assert main(["tune", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (dry["kept"], found["kept"], found["messages"]) == (False, True, 150)
+    assert (dry["before"], dry["after"]) == (found["before"], found["after"])
+    assert found["before"]["words"] == {"value": 3.0, "deviation": 1.5}
+    with Sieve.open(create=False) as sieve:
+        weights = Weights.of(sieve.store)
+    assert weights is not None
+    assert [one["value"] for one in found["after"].values()] == [*weights.scales, weights.intercept]
+    assert main(["tune"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the weights are now fitted to the 150 messages that the store remembers" in text
+
+
+def test_tuning_by_mail_moves_the_prior_and_fits_again(
+    mailbox: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["learn", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
+    with Sieve.open(create=False) as sieve:
+        before = sieve.store.setting("weights")
+    monkeypatch.setattr("tamis_mail.reporting.tuning.Tuning.is_better", True)
+    assert main(["tune", str(mailbox)]) == 0
+    assert "changed: log-loss falls by" in capsys.readouterr().out
+    with Sieve.open(create=False) as sieve:
+        after, prior = sieve.store.setting("weights"), Rule.read_prior(sieve.store)
+        assert prior.with_scales([view.scale for view in RULE.views]) != prior
+        assert prior.intercept != 0
+        assert after != before
+        sieve.fit_weights()
+        assert sieve.store.setting("weights") == after
+    assert main(["tune", "--reset"]) == 0
+    with Sieve.open(create=False) as sieve:
+        assert Rule.read_prior(sieve.store) == RULE
+        sieve.fit_weights()
+        reset = sieve.store.setting("weights")
+    assert main(["tune", "--reset"]) == 0
+    with Sieve.open(create=False) as sieve:
+        assert sieve.store.setting("weights") == reset != after
+
+
+def test_too_few_messages_to_fit_are_told_in_one_line(
+    mailbox: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", "--ham", "mail/Inbox"]) == 0
+    capsys.readouterr()
+    assert main(["tune"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "remembers 0 spam and" in line
+    assert "expected at least 5 of each" in line
+    with pytest.raises(SystemExit):
+        main(["tune", "--thresholds"])
+    assert "--thresholds needs mail to judge" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_the_tables_of_tune_fit_the_terminal(
+    mailbox: Path, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["learn", "--quiet", "--spam", "mail/Junk", "--ham", "mail/Inbox"]) == 0
+    for arguments in ([], [str(mailbox)], ["--thresholds", str(mailbox)]):
+        assert main(["tune", *arguments]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns)
 
 
 def test_tuning_by_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,13 @@
 
 Features are numbered in the order of their keys. A message that lies in several places is one message, as in
 a store; one that is among spam and among ham is left out.
+
+A filter that learned some of the messages is a `Filter`: it judges others as a store would that learned the
+same messages and was fitted then.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +17,40 @@ from tamis.stats import Exact, Tally
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import RawMessage
+from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.executor import Executor, batches
+from tamis_mail.sieve.weights import can_fit_tokens
+from tamis_mail.store.coefficient_arrays import count_units
+from tamis_mail.store.coefficients import UNIT
 from tamis_mail.tokens import VERSION
-from tamis_mail.verdict.arrays import log_odds, scores
+from tamis_mail.verdict.arrays import log_odds, scores, sum_coefficients
+from tamis_mail.verdict.fitting import Training, can_fit, fit_weights, leave_one_out, training_sample
+from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import Rule, sides
 
-__all__ = ["Corpus", "labels_of", "read"]
+__all__ = ["Corpus", "Filter", "labels_of", "read"]
 
 LabelledMessages = Iterable[tuple[RawMessage, bool]]
 Numbers = NDArray[np.intp]
+Floats = NDArray[np.float64]
 
 _LABELS = {SPAM: True, HAM: False}  # the rows of a statistic, and whether each is spam
 _JOB = 100  # messages of a worker's job …
 _BYTES = 8 << 20  # … or so many bytes
 _AT_ONCE = 1 << 24  # occurrences that are expanded at once: about 0.5 GB
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Counts of the messages that were learned, and the weights that were fitted to them."""
+
+    statistic: Tally
+    rule: Rule  # with the fitted scales and intercept
+    coefficients: Floats | None  # (features,); None if there were too few messages to fit
+
+    @property
+    def labels(self) -> list[Label]:
+        return labels_of(self.statistic.weight.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,49 +81,74 @@ class Corpus:
                 counts[row] += np.bincount(self._occurrences(part)[0], minlength=len(self.keys))
         return Tally(weight=Exact.from_integers(weight), total=Exact.from_integers(counts))
 
-    def scores(self, messages: Numbers, statistic: Tally, rule: Rule) -> NDArray[np.float64]:
-        """(messages, views): the score of each message in each view, before its scale."""
-        return self._score(messages, statistic.weight.value, statistic.total.value, rule)
+    def train(self, messages: Numbers, prior: Rule, statistic: Tally | None = None) -> Filter:
+        """Learn messages and fit the weights to them, as a store does; `statistic` is their count, if known.
 
-    def log_odds(self, messages: Numbers, statistic: Tally, rule: Rule) -> NDArray[np.float64]:
-        """(messages,): of spam."""
-        return log_odds(self.scores(messages, statistic, rule), rule)
-
-    def leave_one_out(self, rule: Rule) -> NDArray[np.float64]:
-        """(messages, views): the scores of each message by the counts of all the others.
-
-        Without a spam message, each count of spam that it is part of is one less. So two tables of weights
-        suffice, one for spam and one for ham, however many messages there are.
+        The scales and the intercept of `prior` are the prior of the fit. With too few messages, and with
+        older tokens, they are used as they are.
         """
-        total = self.count(np.arange(len(self)))
-        scores = np.zeros((len(self), len(rule.views)))
-        for row, is_spam in enumerate(_LABELS.values()):
-            weight, counts = total.weight.value.copy(), total.total.value.copy()
-            counts[row] = np.maximum(counts[row] - 1, 0)  # no message of the label has a feature of count 0
-            weight[row] -= 1
-            for part in self._pieces(np.flatnonzero(self.is_spam == is_spam)):
-                scores[part] = self._score(part, weight, counts, rule)
-        return scores
+        statistic = self.count(messages) if statistic is None else statistic
+        in_order = np.array(sorted(messages.tolist(), key=self.digests.__getitem__), np.intp)
+        in_order = in_order[(self.starts[in_order + 1] - self.starts[in_order]) <= MAX_BUNDLE_FEATURES]
+        is_spam = self.is_spam[in_order]
+        if not (can_fit_tokens(self.token_version) and can_fit(is_spam)):
+            return Filter(statistic, prior, None)
+        training = self._select(in_order[training_sample(is_spam)])
+        keys = self.keys[training.distinct]
+        counts = statistic.total.value.T[training.distinct].astype(np.int64)
+        fit = fit_weights(training, keys, counts, labels_of(statistic.weight.value), prior, 1)
+        coefficients = np.zeros(len(self.keys))
+        coefficients[np.searchsorted(self.keys, fit.keys)] = count_units(fit.coefficients) * UNIT
+        scales = fit.scale_fit.scales.tolist()
+        rule = replace(prior.with_scales(scales), intercept=fit.scale_fit.intercept)
+        return Filter(statistic, rule, coefficients)
 
-    def _score(
-        self, messages: Numbers, weight: NDArray[np.float64], counts: NDArray[np.float64], rule: Rule
-    ) -> NDArray[np.float64]:
-        ids, owners = self._occurrences(messages)
+    def log_odds(self, messages: Numbers, by: Filter) -> Floats:
+        """(messages,): of spam, by the counts and the weights of a filter."""
+        labels, rule = by.labels, by.rule
+        spam, ham = sides(labels, SPAM, [HAM], 1, rule.guessed)
         kinds = views(self.keys, self.token_version)
-        spam, ham = sides(labels_of(weight), SPAM, [HAM], 1, rule.guessed)
-        return scores(
-            kinds[ids], ids.astype(np.intp), owners, len(messages), kinds, counts.T, rule, spam, ham
-        )
+        counts = by.statistic.total.value.T
+        result = np.full(len(messages), rule.intercept * shrinkage(spam.messages[0], ham.messages[0], rule))
+        places = np.arange(len(messages))
+        for part in self._pieces(messages, places):
+            ids, owners = self._occurrences(messages[part])
+            rows, kinds_of_rows = ids.astype(np.intp), kinds[ids]
+            view_scores = scores(kinds_of_rows, rows, owners, len(part), kinds, counts, rule, spam, ham)
+            result[part] += log_odds(view_scores, rule)
+            if by.coefficients is not None:
+                result[part] += sum_coefficients(
+                    kinds_of_rows, owners, len(part), by.coefficients[rows], rule
+                )
+        return result
+
+    def leave_one_out(self, rule: Rule) -> Floats:
+        """(messages, views + 1): the scores of each message by all the others, as `fitting.leave_one_out`."""
+        everything = self.count(np.arange(len(self)))
+        labels, counts = labels_of(everything.weight.value), everything.total.value.T.astype(np.int64)
+        designs = np.zeros((len(self), len(rule.views) + 1))
+        for part in self._pieces(np.arange(len(self))):
+            training = self._select(part)
+            distinct = training.distinct
+            designs[part] = leave_one_out(training, self.keys[distinct], counts[distinct], labels, rule, 1)
+        return designs
+
+    def _select(self, messages: Numbers) -> Training:
+        """Select messages in the form to which weights are fitted."""
+        columns = np.where(self.is_spam, [*_LABELS].index(SPAM), [*_LABELS].index(HAM)).astype(np.intp)
+        weights = np.ones(len(self), np.int64)
+        ids = self.ids.astype(np.intp)
+        return Training.from_messages(ids, self.starts, columns, weights, messages, len(self.keys))
 
     def features_of(self, message: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
         """Return the keys of the features of one message, and their rows."""
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
-    def _pieces(self, messages: Numbers) -> list[Numbers]:
-        """Split messages into parts that fit into memory."""
+    def _pieces(self, messages: Numbers, places: Numbers | None = None) -> list[Numbers]:
+        """Split messages, or their places among others, into parts that fit into memory."""
         occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
-        return np.array_split(messages, 1 + occurrences // _AT_ONCE)
+        return np.array_split(messages if places is None else places, 1 + occurrences // _AT_ONCE)
 
     def _occurrences(self, messages: Numbers) -> tuple[NDArray[np.int32], Numbers]:
         """The features of some messages, and for each the index of its message."""

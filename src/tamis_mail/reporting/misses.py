@@ -10,7 +10,7 @@ from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.mailbox.raw_message import path_bytes
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.reporting.corpus import Corpus, labels_of
+from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
 from tamis_mail.verdict.judging import HEADER_LENGTH
@@ -32,7 +32,9 @@ class Miss:
     called: str
     probability: float
     log_odds: float
-    views: tuple[tuple[str, float], ...]  # the contribution of each view to the log-odds
+    views: tuple[
+        tuple[str, float], ...
+    ]  # the contributions of the views and of the intercept; they sum to the log-odds
     evidence: tuple[Evidence, ...]  # the strongest readable evidence, without n-grams of bytes
 
     @property
@@ -53,15 +55,24 @@ def misses(
     for training, test in study.parts:
         in_fold = [number for number in numbers if number in raw_messages and number in test]
         if in_fold:
-            statistic = corpus.count(training)
-            labels = labels_of(statistic.weight.value)
-            counts_of_all = statistic.total.value.T
+            trained = corpus.train(training, study.rule)
+            counts_of_all = trained.statistic.total.value.T
             for number in in_fold:
                 keys, rows = corpus.features_of(number)
                 counts = dict(zip(keys.tolist(), counts_of_all[rows].tolist(), strict=True))
                 message = parse(canonical(raw_messages[number].raw))
                 read = tokens.read(message, corpus.token_version)
-                verdict = judge(counts, labels, study.rule, 1, lambda read=read: features.name_features(read))  # type: ignore[misc]
+                coefficients = {}
+                if trained.coefficients is not None:
+                    coefficients = dict(zip(keys.tolist(), trained.coefficients[rows].tolist(), strict=True))
+                verdict = judge(
+                    counts,
+                    trained.labels,
+                    trained.rule,
+                    1,
+                    lambda read=read: features.name_features(read),  # type: ignore[misc]
+                    coefficients=coefficients,
+                )
                 verdicts[number] = raw_messages[number], verdict
     return [
         _miss(*verdicts[number], bool(corpus.is_spam[number]), corpus.token_version)
@@ -101,7 +112,7 @@ def _miss(message: RawMessage, verdict: Verdict, is_spam: bool, token_version: i
     evidence = verdict.evidence
     views = dict.fromkeys(features.VIEWS_OF[token_version], 0.0)
     for one in evidence:
-        views[one.view] += one.contribution
+        views[one.view] = views.get(one.view, 0.0) + one.contribution
     readable = [one for one in evidence if is_readable(one) and one.contribution]
     return Miss(
         message.name,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis_mail.features import VIEWS_OF
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting.corpus import Corpus, read
 from tamis_mail.reporting.mail import Labelled
@@ -96,6 +97,16 @@ class Report:
             },
             "measures": {**asdict(measures), "ham": measures.ham, "accuracy": measures.accuracy},
             "rule": study.rule.as_dict(),
+            "fitted": [
+                {
+                    "intercept": rule.intercept,
+                    "scales": {
+                        name: view.scale
+                        for name, view in zip(VIEWS_OF[rule.token_version], rule.views, strict=True)
+                    },
+                }
+                for rule in study.fitted
+            ],
             "smoothings": [
                 {"prior": prior, "scale": scale, "log_loss": loss} for prior, scale, loss in study.tried
             ],

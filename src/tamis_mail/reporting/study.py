@@ -1,4 +1,7 @@
-"""a corpus → judgements of messages that were not learned, by a split into three or by cross-validation."""
+"""a corpus → judgements of messages that were not learned, by a split into three or by cross-validation.
+
+The weights of the evidence are fitted to the messages that are learned, as in a store (`Corpus.train`).
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +13,18 @@ from numpy.typing import NDArray
 from tamis.stats import Tally
 from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.measures import Floats, Measures, log_losses, measure
-from tamis_mail.verdict.arrays import log_odds
-from tamis_mail.verdict.rule import RULE, RULES, Rule, View
+from tamis_mail.verdict.rule import RULE, RULES, Rule
 
-__all__ = ["Point", "Study", "list_smoothings", "shuffle_stratified", "study_folds", "study_split"]
+__all__ = [
+    "Folds",
+    "Point",
+    "Study",
+    "judge_folds",
+    "list_smoothings",
+    "shuffle_stratified",
+    "study_folds",
+    "study_split",
+]
 
 _FACTORS = (
     1.0,
@@ -41,7 +52,8 @@ class Study:
     """Judgements of held-out messages, the rule, and the learning curve."""
 
     way: str  # "split" or "folds"
-    rule: Rule
+    rule: Rule  # before fitting: its scales and its intercept are the prior of each fit
+    fitted: tuple[Rule, ...]  # of each fold, or of the split
     factors: tuple[float, float]  # factors of prior and scale, relative to the default
     learned: int  # messages, on average
     validated: int  # messages of the validation set
@@ -65,7 +77,10 @@ def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
 
 
 def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), seed: int = 0) -> Study:
-    """Learn a training set, choose the smoothing by a validation set, and judge a test set once."""
+    """Learn a training set, choose the smoothing by a validation set, and judge a test set once.
+
+    The weights are fitted to the training set with the chosen smoothing, as a store would fit them.
+    """
     _refuse_unless_both(corpus)
     order = shuffle_stratified(corpus.is_spam, seed)
     training_size, validation_size, test_size = _scale_sizes(sizes, len(corpus))
@@ -73,11 +88,13 @@ def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), see
     validation = order[training_size : training_size + validation_size]
     test = order[training_size + validation_size : training_size + validation_size + test_size]
     statistic = corpus.count(training)
-    rule, factors, tried = _choose_rule(corpus, validation, statistic)
-    log_odds_of_test = corpus.log_odds(test, statistic, rule)
+    rule, factors, tried = _choose_rule(corpus, training, validation, statistic)
+    trained = corpus.train(training, rule, statistic)
+    log_odds_of_test = corpus.log_odds(test, trained)
     return Study(
         "split",
         rule,
+        (trained.rule,),
         factors,
         training_size,
         validation_size,
@@ -92,7 +109,10 @@ def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), see
 
 
 def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule | None = None) -> Study:
-    """Judge each fold by all others: count once, and subtract the counts of the fold."""
+    """Judge each fold by all others: count once, and subtract the counts of the fold.
+
+    The weights are fitted to the others, as a store would fit them that learned them.
+    """
     rule = rule or RULES[corpus.token_version]
     _refuse_unless_both(corpus)
     if not 2 <= folds <= len(corpus):
@@ -100,28 +120,47 @@ def study_folds(corpus: Corpus, folds: int = 10, seed: int = 0, rule: Rule | Non
             f"got --folds {folds}, expected 2 or more and at most one per message ({len(corpus):,}): "
             "try --folds 10"
         )
-    order = shuffle_stratified(corpus.is_spam, seed)
-    total = corpus.count(order)
-    parts: list[tuple[Numbers, Numbers]] = []
-    log_odds_of_all = np.empty(len(corpus))
-    for test in np.array_split(order, folds):
-        statistic = total - corpus.count(test)
-        log_odds_of_all[test] = corpus.log_odds(test, statistic, rule)
-        parts.append((order[~np.isin(order, test)], test))
+    judged = judge_folds(corpus, folds, seed, rule)
     return Study(
         "folds",
         rule,
+        judged.fitted,
         (1.0, 1.0),
         round(len(corpus) * (folds - 1) / folds),
         0,
         0,
         np.arange(len(corpus)),
-        log_odds_of_all,
-        measure(log_odds_of_all, corpus.is_spam, rule),
-        _curve(corpus, parts[:_CURVE_FOLDS], rule),
+        judged.log_odds,
+        measure(judged.log_odds, corpus.is_spam, rule),
+        _curve(corpus, judged.parts[:_CURVE_FOLDS], rule),
         (),
-        tuple(parts),
+        judged.parts,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """Judgements of all messages, each fold by the others."""
+
+    log_odds: Floats  # (messages,)
+    parts: tuple[tuple[Numbers, Numbers], ...]  # (learned, judged) of each fold
+    fitted: tuple[Rule, ...]  # of each fold
+
+
+def judge_folds(corpus: Corpus, folds: int, seed: int, rule: Rule) -> Folds:
+    """Judge each fold by a filter that learned all others, with the rule as the prior of its weights."""
+    order = shuffle_stratified(corpus.is_spam, seed)
+    total = corpus.count(order)
+    parts: list[tuple[Numbers, Numbers]] = []
+    fitted: list[Rule] = []
+    log_odds = np.empty(len(corpus))
+    for test in np.array_split(order, folds):
+        training = order[~np.isin(order, test)]
+        trained = corpus.train(training, rule, total - corpus.count(test))
+        log_odds[test] = corpus.log_odds(test, trained)
+        parts.append((training, test))
+        fitted.append(trained.rule)
+    return Folds(log_odds, tuple(parts), tuple(fitted))
 
 
 def list_smoothings(default: Rule = RULE) -> Iterator[tuple[float, float, Rule]]:
@@ -134,23 +173,21 @@ def list_smoothings(default: Rule = RULE) -> Iterator[tuple[float, float, Rule]]
 
 
 def _choose_rule(
-    corpus: Corpus, validation: Numbers, statistic: Tally
+    corpus: Corpus, training: Numbers, validation: Numbers, statistic: Tally
 ) -> tuple[Rule, tuple[float, float], tuple[tuple[float, float, float], ...]]:
     """Choose the smoothing of least log-loss on the validation set, with a prior on its factors.
 
-    In the prior, a factor of two is one standard deviation. Without it, fifty messages that happen to be
-    separable would select the largest scale: on the sample mailbox, four times the default, which doubles the
-    log-loss on the test set.
+    Each candidate is the rule before fitting: the weights are fitted to the training set with it, and these
+    judge the validation set. In the prior, a factor of two is one standard deviation. Since the scales are
+    fitted, the choice matters little: on six splits of the sample mailbox it is always the default, with a
+    log-loss of 0.008 on the test set, against 0.036 without the fit.
     """
     default = RULES[corpus.token_version]
     best, factors, least_loss = default, (1.0, 1.0), float("inf")
     losses = []
-    scores: dict[tuple[View, ...], Floats] = {}  # a scale does not change them
     for prior, scale, rule in list_smoothings(default):
-        case = tuple(replace(view, scale=1.0) for view in rule.views)
-        if case not in scores:
-            scores[case] = corpus.scores(validation, statistic, rule)
-        loss = float(log_losses(log_odds(scores[case], rule), corpus.is_spam[validation]).mean())
+        log_odds = corpus.log_odds(validation, corpus.train(training, rule, statistic))
+        loss = float(log_losses(log_odds, corpus.is_spam[validation]).mean())
         losses.append((prior, scale, loss))
         penalty = (log2(prior) ** 2 + log2(scale) ** 2) / 2
         if loss * len(validation) + penalty < least_loss - 1e-12:
@@ -169,7 +206,8 @@ def _curve(corpus: Corpus, parts: Sequence[tuple[Numbers, Numbers]], rule: Rule)
         for column, size in enumerate(sizes):
             statistic += corpus.count(training[start:size])
             start = size
-            result = measure(corpus.log_odds(test, statistic, rule), corpus.is_spam[test], rule)
+            trained = corpus.train(training[:size], rule, statistic)
+            result = measure(corpus.log_odds(test, trained), corpus.is_spam[test], rule)
             measures[row, column] = result.roc_area, result.accuracy
     # a test set of one class has no ROC area
     is_defined = ~np.isnan(measures[:, 0, 0])

@@ -1,34 +1,33 @@
-"""a corpus → scales of the views that fit it: Bayesian logistic regression on the scores of the views.
+"""a corpus → scales of the views, an intercept and thresholds that suit it.
 
-Each message is scored by all others (`Corpus.leave_one_out`), as a new message would be. The prior is
-Gaussian with its mean at the default scales and standard deviations in proportion to them, so that little
-mail changes little. Scales are not negative.
+The scales and the intercept are fitted as those of a store are (`verdict.fitting.fit_scales`): each message
+is scored by all others, as a new message would be, and the prior is Gaussian around the default. They become
+the rule of a store, which is the prior of later fits to the store's own messages. Rules for tokens of version
+1 have no intercept, and a store of such tokens uses the scales as they are.
 
-    minimise  Σ log(1 + exp(∓ z·w)) + Σ ((w - w₀) / (width · w₀))² / 2,   w ≥ 0
-
-The objective is convex; Newton's method finds its minimum, and the Hessian there gives the Laplace posterior.
+Thresholds are chosen by messages that were judged by the other folds. They are offered only if they do no
+harm to messages that did not choose them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.decide import threshold
-from tamis_mail.reporting.corpus import Corpus
+from tamis_mail.reporting.corpus import Corpus, Numbers
 from tamis_mail.reporting.measures import Measures, log_losses, measure, probabilities
-from tamis_mail.reporting.study import shuffle_stratified
-from tamis_mail.verdict.arrays import log_odds
+from tamis_mail.reporting.study import judge_folds, shuffle_stratified
+from tamis_mail.sieve.weights import can_fit_tokens
+from tamis_mail.verdict.fitting import ScaleFit, fit_scales
 from tamis_mail.verdict.rule import RULES, Rule
 
-__all__ = ["Fit", "Tuning", "fit", "tune", "with_thresholds"]
+__all__ = ["Offer", "Tuning", "offer_thresholds", "tune", "with_thresholds"]
 
 Floats = NDArray[np.float64]
 
-_WIDTH = 0.5  # standard deviation of the prior, relative to the default scale
 _FOLDS = 10
-_STEPS = 100  # maximum Newton iterations; ten suffice
-_STILL = 1e-10
 _LEAST = 20  # minimum messages of either class
 _LOST = 0.001  # share of ham above the suggested threshold of spam
 _PASSED = 0.01  # share of spam below the suggested threshold of ham
@@ -36,11 +35,27 @@ _CAUTION = 1.5  # minimum log-odds of a threshold (0.82, 0.18), because future m
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """The Laplace posterior of the scales."""
+class Offer:
+    """A suggested threshold, and its effect on messages that did not choose it.
 
-    scales: Floats  # (views,)
-    deviations: Floats  # (views,); 0 where a scale is held at 0
+    For the threshold of spam, a message beyond it is called spam: ham beyond it is wrong, and spam that is
+    not beyond it is missed. For the threshold of ham, it is the other way round.
+    """
+
+    now: float
+    suggested: float | None  # None with too little mail
+    wrong: tuple[int, int]  # messages, by the present threshold and by the suggested ones
+    missed: tuple[int, int]
+    tolerated: int  # wrong messages, whatever they are now
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it misses no more, and is wrong no more often than now or than is tolerated."""
+        return (
+            self.suggested is not None
+            and self.missed[1] <= self.missed[0]
+            and self.wrong[1] <= max(self.wrong[0], self.tolerated)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +64,30 @@ class Tuning:
 
     before: Rule
     after: Rule
-    fit: Fit
+    fit: ScaleFit
     was: Measures  # by the previous rule, leave-one-out
-    would_be: Measures  # by scales that were fitted without the message's fold
+    would_be: Measures  # by scales and an intercept that were fitted without the message's fold
     gain: float  # decrease of the mean log-loss
     chance: float  # standard error of the gain
-    offered: tuple[
-        float | None, float | None
-    ]  # suggested thresholds of spam and ham; None with too little mail
+    offers: tuple[Offer, Offer]  # thresholds of spam and of ham
 
     @property
     def is_better(self) -> bool:
         """Whether the gain exceeds its standard error."""
         return self.gain > self.chance
 
+    @property
+    def safe_thresholds(self) -> tuple[float | None, float | None]:
+        """The suggested thresholds of spam and ham; None for one that might do harm."""
+        spam, ham = (offer.suggested if offer.is_safe else None for offer in self.offers)
+        return spam, ham
 
-def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0) -> Tuning:
-    """Fit the scales to a corpus, and check by folds whether that helps."""
+
+def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Rule | None = None) -> Tuning:
+    """Fit the scales and the intercept to a corpus, and check by folds whether that helps.
+
+    `before` has the present weights of a store, `prior` those before they were fitted to its messages.
+    """
     default = RULES[corpus.token_version]
     before = before or default
     spams = int(corpus.is_spam.sum())
@@ -74,28 +96,80 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0) -> Tuning:
             f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least "
             f"{_LEAST} of each to tune by: name more mail"
         )
-    scores = corpus.leave_one_out(before)
-    centre = np.array([view.scale for view in default.views])
-    posterior = fit(scores, corpus.is_spam, centre)
+    designs = corpus.leave_one_out(before)
+    if not can_fit_tokens(corpus.token_version):
+        designs[:, -1] = 0.0  # so that the intercept stays zero
+    default_scales = np.array([view.scale for view in default.views])
+
+    def fit(rows: NDArray[np.bool_]) -> ScaleFit:
+        return fit_scales(designs[rows], corpus.is_spam[rows], np.ones(int(rows.sum())), default_scales)
+
+    posterior = fit(np.ones(len(corpus), np.bool_))
     held_out = np.empty(len(corpus))
     for part in np.array_split(shuffle_stratified(corpus.is_spam, seed), _FOLDS):
         rest = np.ones(len(corpus), np.bool_)
         rest[part] = False
-        held_out[part] = scores[part] @ fit(scores[rest], corpus.is_spam[rest], centre).scales
-    after = before.with_scales([float(f"{scale:.4g}") for scale in posterior.scales])
-    was = log_odds(scores, before)
+        part_fit = fit(rest)
+        held_out[part] = designs[part] @ np.append(part_fit.scales, part_fit.intercept)
+    scales = [float(f"{scale:.4g}") for scale in posterior.scales]
+    after = replace(before.with_scales(scales), intercept=float(f"{posterior.intercept:.4g}"))
+    was = designs @ np.array([*(view.scale for view in before.views), before.intercept])
     gains = log_losses(was, corpus.is_spam) - log_losses(held_out, corpus.is_spam)
-    high = threshold(held_out, ~corpus.is_spam, _LOST)
-    low = -threshold(-held_out, corpus.is_spam, _PASSED)
+    gain, chance = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
+    judged = judge_folds(corpus, _FOLDS, seed, after if gain > chance else prior or before)
+    tests = [test for _, test in judged.parts]
     return Tuning(
         before,
         after,
         posterior,
         measure(was, corpus.is_spam, before),
         measure(held_out, corpus.is_spam, after),
-        float(gains.mean()),
-        float(gains.std(ddof=1) / np.sqrt(len(gains))),
-        (_round_probability(max(high, _CAUTION)), _round_probability(min(low, -_CAUTION))),
+        gain,
+        chance,
+        offer_thresholds(judged.log_odds, corpus.is_spam, tests, before),
+    )
+
+
+def offer_thresholds(
+    log_odds: Floats, is_spam: NDArray[np.bool_], parts: Sequence[Numbers], rule: Rule
+) -> tuple[Offer, Offer]:
+    """Suggest thresholds of spam and of ham, and test them on each part by the choice of the others."""
+    p = probabilities(log_odds)
+    return (
+        _offer(log_odds, ~is_spam, parts, rule.spam, p >= rule.spam, _LOST),
+        _offer(-log_odds, is_spam, parts, rule.ham, p <= rule.ham, _PASSED, sign=-1),
+    )
+
+
+def _offer(
+    scores: Floats,
+    negative: NDArray[np.bool_],
+    parts: Sequence[Numbers],
+    now: float,
+    is_beyond_now: NDArray[np.bool_],
+    rate: float,
+    sign: int = 1,
+) -> Offer:
+    def suggest(rows: NDArray[np.bool_]) -> float | None:
+        return _round_probability(sign * max(threshold(scores[rows], negative[rows], rate), _CAUTION))
+
+    suggested = suggest(np.ones(len(scores), np.bool_))
+    p = sign * probabilities(sign * scores)
+    is_beyond = is_beyond_now.copy()
+    for part in parts:
+        rest = np.ones(len(scores), np.bool_)
+        rest[part] = False
+        choice = suggest(rest)
+        if choice is None:
+            suggested = None
+        else:
+            is_beyond[part] = p[part] >= sign * choice
+    return Offer(
+        now,
+        suggested,
+        (int((is_beyond_now & negative).sum()), int((is_beyond & negative).sum())),
+        (int((~is_beyond_now & ~negative).sum()), int((~is_beyond & ~negative).sum())),
+        int(rate * negative.sum()),
     )
 
 
@@ -111,38 +185,3 @@ def _round_probability(log_odds: float) -> float | None:
         return None
     p = float(probabilities(np.array(log_odds)))
     return 1 - float(f"{1 - p:.2g}") if p > 0.5 else float(f"{p:.2g}")
-
-
-def fit(scores: Floats, is_spam: NDArray[np.bool_], centre: Floats, width: float = _WIDTH) -> Fit:
-    """Find the posterior mode of the scales."""
-    precision = 1 / np.square(width * centre)
-    signs = np.where(is_spam, 1.0, -1.0)
-
-    def loss(w: Floats) -> float:
-        difference = w - centre
-        return float(
-            np.logaddexp(0, -signs * (scores @ w)).sum() + (precision * difference * difference).sum() / 2
-        )
-
-    w = centre.copy()
-    hessian = np.diag(precision)
-    for _ in range(_STEPS):
-        p = probabilities(scores @ w)
-        gradient = scores.T @ (p - is_spam) + precision * (w - centre)
-        hessian = scores.T @ (scores * (p * (1 - p))[:, None]) + np.diag(precision)
-        free = (w > 0) | (gradient < 0)
-        if np.abs(gradient[free]).max(initial=0) < _STILL * max(1, len(scores)):
-            break
-        step = np.zeros_like(w)
-        step[free] = np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
-        size, current = 1.0, loss(w)
-        while size > 1e-8 and loss(np.maximum(w - size * step, 0)) > current:
-            size /= 2
-        next_weights = np.maximum(w - size * step, 0)
-        if np.abs(next_weights - w).max() < _STILL:
-            break
-        w = next_weights
-    free = w > 0
-    deviations = np.zeros_like(w)
-    deviations[free] = np.sqrt(np.diag(np.linalg.inv(hessian[np.ix_(free, free)])))
-    return Fit(w, deviations)

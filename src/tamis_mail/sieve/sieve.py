@@ -163,9 +163,19 @@ class Sieve:
         return receipt
 
     def fit_weights(self) -> bool:
-        """Fit the weights to the messages that are remembered now; return whether there are enough."""
+        """Fit the weights to the messages that are remembered now.
+
+        Return False if there are too few messages, or if they are of older tokens: then the store uses the
+        weights before fitting.
+        """
         with self.store.transaction() as writer:
             return fit_store(self.store, writer) is not None
+
+    def write_rule(self, rule: Rule | None) -> None:
+        """Make a rule, or the default if it is None, the prior of the weights, and fit them again."""
+        with self.store.transaction() as writer:
+            writer.write_setting("rule", "" if rule is None else rule.to_json())
+            fit_store(self.store, writer)
 
     # Many messages.
 

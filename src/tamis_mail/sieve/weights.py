@@ -17,7 +17,7 @@ from tamis_mail.verdict.rule import Rule, Weights
 if TYPE_CHECKING:
     from tamis_mail.verdict.fitting import WeightFit
 
-__all__ = ["FIRST_FIT", "fit_store", "is_fit_due", "update_weights"]
+__all__ = ["FIRST_FIT", "can_fit_tokens", "fit_messages", "fit_store", "is_fit_due", "update_weights"]
 
 FIRST_FIT = 12  # messages
 _FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
@@ -36,6 +36,11 @@ def find_scheduled_size(messages: int) -> int:
     return size
 
 
+def can_fit_tokens(token_version: int) -> bool:
+    """Whether weights are fitted to messages of this version of the tokens."""
+    return token_version >= _FITTED_VERSION
+
+
 def update_weights(store: Store, writer: Writer, *, has_removed: bool) -> None:
     """Fit the weights again inside the open transaction, if that is due."""
     writer.finish()
@@ -45,7 +50,7 @@ def update_weights(store: Store, writer: Writer, *, has_removed: bool) -> None:
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
     """Whether the schedule, or the removal of a message, asks for a fit."""
-    if store.token_version() < _FITTED_VERSION:
+    if not can_fit_tokens(store.token_version()):
         return False
     kinds = {True: 0, False: 0}  # messages of spam and of other mail
     for label in store.labels():
@@ -61,7 +66,31 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
 
 
 def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
-    """Fit the weights to the store's messages and write them; return None if there are too few messages."""
+    """Fit the weights to the store's messages and write them.
+
+    With too few messages, and with older tokens, the weights before fitting are used, and the result is None.
+    """
+    fit = fit_messages(store)
+    if fit is None:
+        writer.drop_weights()
+        return None
+    bits = writer.replace_coefficients(fit.keys, fit.coefficients)
+    scale_fit = fit.scale_fit
+    weights = Weights(
+        sum(label.messages for label in store.labels() if label.name not in GUESSED_LABELS),
+        bits,
+        scale_fit.intercept,
+        tuple(scale_fit.scales.tolist()),
+        (float(scale_fit.deviations[-1]), *scale_fit.deviations[:-1].tolist()),
+    )
+    writer.write_setting("weights", weights.to_text())
+    return fit
+
+
+def fit_messages(store: Store) -> "WeightFit | None":
+    """Fit the weights to the store's messages, and write nothing; return None if that is not possible."""
+    if not can_fit_tokens(store.token_version()):
+        return None
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
     rule = replace(Rule.read_prior(store), guessed=0.0)  # guesses are made by the weights
     views = import_module("tamis_mail.features.arrays").views
@@ -69,7 +98,6 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
     labels, unit = store.labels(), store.message_weight()
     is_spam = np.isin(messages.labels, [label.id for label in labels if label.name == SPAM])
     if not fitting.can_fit(is_spam):
-        writer.drop_weights()
         return None
     sample = fitting.training_sample(is_spam)
     training = fitting.Training.from_messages(
@@ -82,14 +110,4 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
             "(tamis store restore)"
         )
     fit: WeightFit = fitting.fit_weights(training, distinct, store.count_arrays(distinct), labels, rule, unit)
-    bits = writer.replace_coefficients(fit.keys, fit.coefficients)
-    scale_fit = fit.scale_fit
-    weights = Weights(
-        sum(label.messages for label in labels if label.name not in GUESSED_LABELS),
-        bits,
-        scale_fit.intercept,
-        tuple(scale_fit.scales.tolist()),
-        (float(scale_fit.deviations[-1]), *scale_fit.deviations[:-1].tolist()),
-    )
-    writer.write_setting("weights", weights.to_text())
     return fit

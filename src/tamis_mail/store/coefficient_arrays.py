@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tamis_mail.features import KEY_BITS
 from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
 
-__all__ = ["find_faults", "look_up", "replace"]
+__all__ = ["count_units", "find_faults", "look_up", "replace"]
 
 _LARGEST = 2**15 - 1  # UNITs
 
@@ -25,11 +25,16 @@ def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int)
     return coefficients
 
 
+def count_units(coefficients: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round coefficients to the whole numbers of UNITs that are stored."""
+    return np.clip(np.rint(coefficients / UNIT), -_LARGEST, _LARGEST).astype(np.int64)
+
+
 def replace(
     connection: sqlite3.Connection, keys: NDArray[np.uint64], coefficients: NDArray[np.float64]
 ) -> int:
     """Replace all coefficients inside the open transaction; return the bits of their shelves."""
-    values = np.clip(np.rint(coefficients / UNIT), -_LARGEST, _LARGEST).astype(np.int64)
+    values = count_units(coefficients)
     keys, values = keys[values != 0], values[values != 0]
     bits = choose_bits(len(keys))
     shift = np.uint64(KEY_BITS - bits)

@@ -12,7 +12,7 @@ from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negativ
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
 
-__all__ = ["judge_many", "log_odds", "scores", "side_counts", "weigh"]
+__all__ = ["judge_many", "log_odds", "scores", "side_counts", "sum_coefficients", "weigh"]
 
 # One side of a comparison: the number of its messages that have each feature, and of all of them by view.
 Counted = tuple[NDArray[np.float64], Sequence[float]]
@@ -48,7 +48,7 @@ def judge_many(
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest))
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     if coefficients is not None:
-        odds_of_spam += _sum_coefficients(kinds, owners, len(starts) - 1, coefficients[rows], rule)
+        odds_of_spam += sum_coefficients(kinds, owners, len(starts) - 1, coefficients[rows], rule)
     if offsets is not None:
         odds_of_spam += offsets
     all_labels, questions = one_versus_rest(labels, other_labels, unit)
@@ -68,7 +68,7 @@ def judge_many(
     ]
 
 
-def _sum_coefficients(
+def sum_coefficients(
     kinds: NDArray[np.intp],
     owners: NDArray[np.intp],
     messages: int,

@@ -29,15 +29,17 @@ from tamis_mail.features.arrays import views
 from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
 from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
-from tamis_mail.verdict.rule import Rule, sides
+from tamis_mail.verdict.rule import RULES, Rule, sides
 
 __all__ = [
     "ScaleFit",
     "Training",
     "WeightFit",
+    "can_fit",
     "fit_coefficients",
     "fit_scales",
     "fit_weights",
+    "leave_one_out",
     "training_sample",
 ]
 
@@ -138,9 +140,8 @@ def fit_weights(
     is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
     row_weights = _class_shares(is_spam, labels) * training.weights / unit
     designs = leave_one_out(training, keys, counts, labels, rule, unit)
-    scale_fit = fit_scales(
-        designs, is_spam, row_weights, np.array([view.scale for view in rule.views]), rule.intercept
-    )
+    scales, widths = _scales(rule), SCALE_WIDTH * _scales(RULES[rule.token_version])
+    scale_fit = fit_scales(designs, is_spam, row_weights, scales, rule.intercept, widths)
     offset = designs @ np.append(scale_fit.scales, scale_fit.intercept)
     used_keys, coefficients = fit_coefficients(
         training, keys, is_spam, row_weights, offset, rule.token_version
@@ -161,6 +162,10 @@ def _class_shares(is_spam: NDArray[np.bool_], labels: Sequence[Label]) -> Floats
     of_spam = max(1.0, totals[True] / max(spams, 1))
     of_rest = max(1.0, totals[False] / max(len(is_spam) - spams, 1))
     return np.where(is_spam, of_spam, of_rest)
+
+
+def _scales(rule: Rule) -> Floats:
+    return np.array([view.scale for view in rule.views])
 
 
 def leave_one_out(
@@ -212,10 +217,16 @@ def fit_scales(
     weights: Floats,
     default_scales: Floats,
     default_intercept: float = 0.0,
+    widths: Floats | None = None,
 ) -> ScaleFit:
-    """Find the posterior mode of the scales and of the intercept by Newton's method."""
+    """Find the posterior mode of the scales and of the intercept by Newton's method.
+
+    `widths` are the standard deviations of the scales before any mail. They must be given if one of the
+    default scales is zero.
+    """
     centre = np.append(default_scales, default_intercept)
-    precision = 1 / np.square(np.append(SCALE_WIDTH * default_scales, INTERCEPT_WIDTH))
+    widths = SCALE_WIDTH * default_scales if widths is None else widths
+    precision = 1 / np.square(np.append(widths, INTERCEPT_WIDTH))
     is_bounded = np.append(np.ones(len(default_scales), np.bool_), False)
     signs = np.where(is_spam, 1.0, -1.0)
 

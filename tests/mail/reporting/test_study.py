@@ -1,5 +1,6 @@
 """What is subtracted is what would have been counted without it; the numbers are scikit-learn's."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,13 +9,13 @@ from sklearn import metrics
 
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.reporting import corpus as corpora
-from tamis_mail.reporting.corpus import Corpus, read
+from tamis_mail.reporting.corpus import Corpus, Filter, read
 from tamis_mail.reporting.measures import bins, measure, probabilities, roc_curve
+from tamis_mail.reporting.misses import misses
 from tamis_mail.reporting.study import shuffle_stratified, study_folds, study_split
 from tamis_mail.sample import messages
 from tamis_mail.sieve import Sieve, executor
-from tamis_mail.verdict import RULE
-from tamis_mail.verdict.arrays import log_odds
+from tamis_mail.verdict import RULE, RULES, Rule
 
 LETTERS = [
     (RawMessage(one.raw, f"{number}", number), one.label == "spam") for number, one in enumerate(messages())
@@ -31,7 +32,7 @@ def test_folds_by_subtraction_are_folds_by_counting_again(corpus: Corpus) -> Non
     for learned, judged in study.parts:
         assert not set(learned) & set(judged)
         assert len(learned) + len(judged) == len(corpus)
-        again = corpus.log_odds(judged, corpus.count(learned), RULE)
+        again = corpus.log_odds(judged, corpus.train(learned, RULE))
         np.testing.assert_allclose(study.log_odds[judged], again, rtol=1e-12, atol=1e-12)
     assert sorted(np.concatenate([judged for _, judged in study.parts])) == list(range(len(corpus)))
 
@@ -40,8 +41,12 @@ def test_leaving_one_out_is_counting_all_the_others(corpus: Corpus) -> None:
     found = corpus.leave_one_out(RULE)
     everyone = np.arange(len(corpus))
     for message in everyone[::7]:
-        naive = corpus.scores(np.array([message]), corpus.count(everyone[everyone != message]), RULE)
-        np.testing.assert_allclose(found[message], naive[0], rtol=1e-12, atol=1e-12)
+        others = corpus.count(everyone[everyone != message])
+        for view in range(len(RULE.views) + 1):  # the log-odds of one view, or of the intercept
+            scales = [float(view == other) for other in range(len(RULE.views))]
+            alone = replace(RULE.with_scales(scales), intercept=float(view == len(RULE.views)))
+            naive = corpus.log_odds(np.array([message]), Filter(others, alone, None))
+            np.testing.assert_allclose(found[message, view], naive[0], rtol=1e-12, atol=1e-12)
 
 
 def test_a_fold_is_judged_as_a_store_would(corpus: Corpus, tmp_path: Path) -> None:
@@ -53,16 +58,57 @@ def test_a_fold_is_judged_as_a_store_would(corpus: Corpus, tmp_path: Path) -> No
             sieve.learn_many((LETTERS[corpus.places[i]][0].raw for i in chosen), label, processes=1)
         with sieve.store.transaction() as writer:
             writer.write_setting("rule", study.rule.to_json())
+        sieve.fit_weights()
+        assert Rule.of(sieve.store) == study.fitted[0]
         stored = [sieve.sort(LETTERS[corpus.places[i]][0].raw).log_odds for i in judged]
     np.testing.assert_allclose(study.log_odds, stored, rtol=1e-9, atol=1e-9)
+
+
+def test_the_last_point_of_the_curve_is_what_a_fitted_filter_does(corpus: Corpus) -> None:
+    study = study_split(corpus, (80, 20, 20), seed=1)
+    assert study.curve[-1].accuracy == study.measures.accuracy
+    assert study.curve[-1].roc_area == study.measures.roc_area
+    assert study.curve[0].learned == 8  # too few to fit: by the rule before fitting
+    ((learned, judged),) = study.parts
+    few = Filter(corpus.count(learned[:8]), study.rule, None)
+    measures = measure(corpus.log_odds(judged, few), corpus.is_spam[judged], study.rule)
+    assert study.curve[0].accuracy == measures.accuracy
+
+
+def test_too_few_messages_and_older_tokens_are_not_fitted(corpus: Corpus) -> None:
+    spam, ham = np.flatnonzero(corpus.is_spam), np.flatnonzero(~corpus.is_spam)
+    few = corpus.train(np.concatenate([spam[:4], ham[:40]]), RULE)
+    assert (few.rule, few.coefficients) == (RULE, None)
+    enough = corpus.train(np.concatenate([spam[:5], ham[:40]]), RULE)
+    assert enough.rule != RULE
+    assert enough.coefficients is not None
+    assert enough.coefficients.any()
+    older = read(LETTERS[:40], token_version=1)
+    assert older.train(np.arange(40), RULES[1]).coefficients is None
+
+
+def test_the_evidence_of_a_miss_sums_to_its_log_odds(corpus: Corpus) -> None:
+    wrong = [(message, is_spam != (number % 4 == 0)) for number, (message, is_spam) in enumerate(LETTERS)]
+    noisy = read(wrong)
+    study = study_folds(noisy, 4)
+    found = misses(study, noisy, wrong)
+    assert len(found) == 20
+    by_place = dict(zip(study.judged.tolist(), study.log_odds.tolist(), strict=True))
+    for miss in found:
+        assert sum(value for _, value in miss.views) == pytest.approx(miss.log_odds, abs=1e-9)
+        assert any(miss.log_odds == pytest.approx(one, abs=1e-9) for one in by_place.values())
+        assert dict(miss.views)["intercept"] != 0
 
 
 def test_memory_is_asked_for_in_pieces(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     everyone = np.arange(len(corpus))
     whole, left = corpus.count(everyone), corpus.leave_one_out(RULE)
+    trained = corpus.train(everyone, RULE)
+    judged = corpus.log_odds(everyone, trained)
     monkeypatch.setattr(corpora, "_AT_ONCE", 1000)
     assert corpus.count(everyone) == whole
     np.testing.assert_allclose(corpus.leave_one_out(RULE), left, rtol=1e-12)
+    np.testing.assert_allclose(corpus.log_odds(everyone, trained), judged, rtol=1e-12)
 
 
 def test_several_processes_read_the_same_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,9 +177,8 @@ def test_validation_alone_chooses_the_smoothing(corpus: Corpus) -> None:
     assert not {*asked} & ({*learned} | {*judged})
     best = min(study.tried, key=lambda one: 20 * one[2] + (np.log2(one[0]) ** 2 + np.log2(one[1]) ** 2) / 2)
     assert study.factors == best[:2]
-    known = corpus.count(learned)
-    scores = corpus.scores(asked, known, study.rule)
-    loss = metrics.log_loss(corpus.is_spam[asked], probabilities(log_odds(scores, study.rule)))
+    log_odds = corpus.log_odds(asked, corpus.train(learned, study.rule))
+    loss = metrics.log_loss(corpus.is_spam[asked], probabilities(log_odds))
     assert loss == pytest.approx(best[2])
 
 

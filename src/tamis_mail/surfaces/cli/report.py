@@ -28,7 +28,8 @@ def configure(parser: Parser) -> None:
     parser.description = (
         "Evaluate how well mail is classified, by cross-validation: every message is judged by all folds but "
         "its own, one of ten. Counts can be subtracted, so the mail is read once for any number of folds. "
-        "Your store is not changed. Without any mail named, the sample mailbox is used.\n\n"
+        "The weights of the evidence are fitted to the messages that are learned, as in a store. Your store "
+        "is not changed. Without any mail named, the sample mailbox is used.\n\n"
         "With --split, some messages are learned, others choose the smoothing, and a third set, which was "
         "not used before, is judged; the rest is ignored.\n\n"
         "A miss is a message whose more probable label is wrong: spam with a probability of spam "

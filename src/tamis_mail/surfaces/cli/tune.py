@@ -1,17 +1,22 @@
-"""`tamis tune`: fit the scales of the views to labelled mail, and keep them in the store."""
+"""`tamis tune`: fit the weights of the evidence to the remembered messages, or to labelled mail."""
 
 import json
 import os
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import asdict
 from textwrap import wrap
 from typing import TextIO
 
 from tamis_mail.features import VIEWS_OF
 from tamis_mail.files import is_there
+from tamis_mail.labels import GUESSED_LABELS, SPAM
+from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.reporting.corpus import read
-from tamis_mail.reporting.tuning import Tuning, tune, with_thresholds
+from tamis_mail.reporting.tuning import Offer, Tuning, tune, with_thresholds
 from tamis_mail.settings import default_path
+from tamis_mail.sieve import Sieve
+from tamis_mail.sieve.weights import can_fit_tokens, fit_messages
 from tamis_mail.store import Store
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show
@@ -19,36 +24,47 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_o
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULE, RULES, Rule
-from tamis_mail.verdict.rule import RuleError
+from tamis_mail.verdict.fitting import INTERCEPT_WIDTH, MIN_MESSAGES, SCALE_WIDTH
+from tamis_mail.verdict.rule import RuleError, Weights
 
 __all__ = ["configure", "run"]
+
+_INTERCEPT = "intercept"
+
+Estimates = list[tuple[float, float]]  # value and standard deviation: of each scale, then of the intercept
 
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis tune`."""
     parser.description = (
-        "Fit the weights of words, pairs of words, header fields, relations and n-grams of bytes to your own "
-        "mail. Each message is judged by all others, and the scales are fitted to the scores (logistic "
-        "regression, with a prior around the default). If cross-validation shows an improvement, your store "
-        "uses the new scales from now on; if not, nothing changes. Learned counts are not changed either way."
+        "Fit the weights of words, pairs of words, header fields, relations and n-grams of bytes now. Each "
+        "message is judged by all others, and the weights are fitted to the scores (logistic regression, "
+        "with a prior around the default).\n\n"
+        "Without any mail named, the weights are fitted to the messages that your store remembers. The store "
+        "does that by itself from time to time, when it learns, and whenever it forgets.\n\n"
+        "With mail named, the weights are fitted to that mail. If cross-validation shows an improvement, "
+        "they become the starting point (the prior) of your store, and its weights are fitted again from "
+        "there; if not, nothing changes. Learned counts are not changed either way."
     )
     add_mail_options(parser)
     add = parser.add_argument
     add(
         "--thresholds",
         action="store_true",
-        help="also use the suggested thresholds: at most one ham in a thousand judged as spam, and "
-        "one spam in a hundred judged as ham",
+        help="also use the suggested thresholds (at most one ham in a thousand judged as spam, and "
+        "one spam in a hundred judged as ham), unless they do worse than the present ones on mail that did "
+        "not choose them",
     )
     add("--dry-run", action="store_true", help="show what would change, and change nothing")
-    add("--reset", action="store_true", help="go back to the default")
+    add("--reset", action="store_true", help="go back to the default, and fit the weights again from there")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random folds (default: 0)")
     add("--json", action="store_true", help="print one JSON object instead of text")
     add_store_option(parser)
     add_quiet_option(parser)
     parser.examples = [
-        ("tamis tune --spam ~/Mail/Junk --ham ~/Mail/Inbox --dry-run", "would it help?"),
-        ("tamis tune ~/Maildir", "do it"),
+        ("tamis tune", "fit to the messages that were learned"),
+        ("tamis tune --spam ~/Mail/Junk --ham ~/Mail/Inbox --dry-run", "would other mail help?"),
+        ("tamis tune ~/Maildir", "use it"),
         ("tamis tune --reset", "undo it"),
     ]
 
@@ -61,43 +77,146 @@ def run(out: TextIO, options: Namespace) -> int:
         if has_mail:
             options.parser.error("got mail and --reset, expected one or the other")
         return _reset(out, path, options)
-    if not has_mail:
-        options.parser.error("no mail was named, expected --spam PATH and --ham PATH, or a folder of both")
     if options.seed < 0:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
+    if not has_mail:
+        return _fit_to_messages(out, path, options)
     if not options.dry_run and not is_there(path):
         raise ValueError(
             f"there is no store yet ({path}) for the rule: start with tamis learn --help, or use --dry-run"
         )
-    before, token_version = RULE, VERSION
+    before = prior = RULE
+    token_version = VERSION
     if is_there(path):
         with Store(path, create=False, readonly=True) as store:
-            before, token_version = Rule.of(store), store.token_version()
+            before, prior = Rule.of(store), Rule.read_prior(store)
+            token_version = store.token_version()
     mail = open_mail(options)
     with ReadingProgress("tune", mail, quiet=options.quiet) as reading:
-        tuning = tune(read(mail, token_version=token_version, seen=reading), before, options.seed)
-    after = tuning.after if tuning.is_better else tuning.before
+        corpus = read(mail, token_version=token_version, seen=reading)
+        tuning = tune(corpus, before, options.seed, prior=prior)
+    after = tuning.after if tuning.is_better else prior
     if options.thresholds:
-        after = with_thresholds(after, tuning.offered)
-    is_saved = after != before and not options.dry_run
+        after = with_thresholds(after, tuning.safe_thresholds)
+    is_saved = after != prior and not options.dry_run
     if is_saved:
-        with Store(path, create=False) as store, store.transaction() as writer:
-            writer.write_setting("rule", after.to_json())
+        with Sieve.open(path, create=False) as sieve:
+            sieve.write_rule(after)
     if options.json:
-        out.write(json.dumps(_as_dict(tuning, after, is_saved)) + "\n")
+        out.write(json.dumps(_as_dict(tuning, prior, after, is_saved)) + "\n")
     elif not options.quiet:
-        out.writelines(f"{line.rstrip()}\n" for line in _lines(out, tuning, after, is_saved, options))
+        lines = _describe_tuning(out, tuning, after != prior, is_saved, options)
+        out.writelines(f"{line.rstrip()}\n" for line in lines)
     return 3 if reading.unread else 0
+
+
+def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
+    """Fit the weights to the messages that the store remembers."""
+    if not is_there(path):
+        options.parser.error(
+            f"no mail was named, and there is no store yet ({printable(str(path))}): start with tamis learn, "
+            "or name mail (--spam PATH and --ham PATH, or a folder of both) with --dry-run"
+        )
+    if options.thresholds:
+        options.parser.error(
+            "no mail was named, and --thresholds needs mail to judge: name --spam PATH and --ham PATH, or a "
+            "folder of both"
+        )
+    with Sieve.open(path, create=False, readonly=options.dry_run) as sieve:
+        store = sieve.store
+        if not can_fit_tokens(store.token_version()):
+            options.parser.error(
+                "no mail was named, and the store counts older tokens, whose weights are not fitted to its "
+                "messages: name --spam PATH and --ham PATH, or a folder of both"
+            )
+        before = _list_present(store)
+        if options.dry_run:
+            fit = fit_messages(store)
+            after = (
+                None
+                if fit is None
+                else [
+                    *zip(
+                        [*fit.scale_fit.scales.tolist(), fit.scale_fit.intercept],
+                        fit.scale_fit.deviations.tolist(),
+                        strict=True,
+                    )
+                ]
+            )
+        else:
+            after = _list_present(store) if sieve.fit_weights() else None
+        labels = [label for label in store.labels() if label.name not in GUESSED_LABELS]
+    spams = sum(label.messages for label in labels if label.name == SPAM)
+    others = sum(label.messages for label in labels) - spams
+    if after is None:
+        raise ValueError(
+            f"the store {path} remembers {spams:,} spam and {others:,} other messages, expected at least "
+            f"{MIN_MESSAGES} of each to fit weights to: learn more (tamis learn)"
+        )
+    names = [*VIEWS_OF[VERSION], _INTERCEPT]
+    if options.json:
+        fields = {
+            "kept": not options.dry_run,
+            "messages": spams + others,
+            "before": _name_estimates(names, before),
+            "after": _name_estimates(names, after),
+        }
+        out.write(json.dumps(fields) + "\n")
+    elif not options.quiet:
+        verb = "would be" if options.dry_run else "are now"
+        sentence = (
+            f"the weights {verb} fitted to the {spams + others:,} messages that the store remembers "
+            f"({spams:,} spam, {others:,} others)"
+        )
+        lines = [*_describe_estimates(out, names, before, after), "", *wrap(sentence, text_width())]
+        out.writelines(f"{line.rstrip()}\n" for line in lines)
+    return 0
+
+
+def _list_present(store: Store) -> Estimates:
+    """List the weights of a store: what was fitted, or the prior."""
+    try:
+        weights = Weights.of(store)
+    except RuleError:
+        weights = None
+    if weights is not None:
+        return [
+            *zip(weights.scales, weights.deviations[1:], strict=True),
+            (weights.intercept, weights.deviations[0]),
+        ]
+    rule = Rule.read_prior(store)
+    defaults = RULES[rule.token_version].views
+    scales = zip(rule.views, defaults, strict=True)
+    return [
+        *((view.scale, SCALE_WIDTH * default.scale) for view, default in scales),
+        (rule.intercept, INTERCEPT_WIDTH),
+    ]
+
+
+def _name_estimates(names: Sequence[str], estimates: Estimates) -> dict[str, dict[str, float]]:
+    return {
+        name: {"value": value, "deviation": deviation}
+        for name, (value, deviation) in zip(names, estimates, strict=True)
+    }
+
+
+def _describe_estimates(out: TextIO, names: Sequence[str], before: Estimates, after: Estimates) -> list[str]:
+    """Return a table of weights with their standard deviations."""
+    plus_minus = "±" if can_show(out, "±") else "+-"
+    lines = [f"{'scale of':<10}{'before':<15}{'after':<15}"]
+    for name, *pairs in zip(names, before, after, strict=True):
+        cells = (f"{value:<6.3g} {plus_minus} {deviation:.2g}" for value, deviation in pairs)
+        lines.append(f"{name:<10}" + "".join(f"{cell:<15}" for cell in cells))
+    return lines
 
 
 def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
     is_tuned = False
     if is_there(path):
-        with Store(path, create=False, readonly=options.dry_run) as store:
-            is_tuned = _is_tuned(store)
-            if is_tuned and not options.dry_run:
-                with store.transaction() as writer:
-                    writer.write_setting("rule", "")
+        with Sieve.open(path, create=False, readonly=options.dry_run) as sieve:
+            is_tuned = _is_tuned(sieve.store)
+            if not options.dry_run:
+                sieve.write_rule(None)
     if not options.quiet:
         text = "the store uses the default again" if is_tuned else "the store already uses the default"
         out.write(("would be: " if is_tuned and options.dry_run else "") + text + "\n")
@@ -106,25 +225,30 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
 
 def _is_tuned(store: Store) -> bool:
     try:
-        return Rule.of(store) != RULES[store.token_version()]
+        return Rule.read_prior(store) != RULES[store.token_version()]
     except RuleError:
         return True
 
 
-def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Namespace) -> list[str]:
+def _describe_tuning(
+    out: TextIO, tuning: Tuning, has_changed: bool, is_saved: bool, options: Namespace
+) -> list[str]:
     width = text_width()
     plus_minus = "±" if can_show(out, "±") else "+-"
     lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]
-    fitted = zip(
-        VIEWS_OF[after.token_version],
-        tuning.before.views,
-        tuning.fit.scales,
-        tuning.fit.deviations,
-        strict=True,
-    )
+    names = [*VIEWS_OF[tuning.before.token_version]]
+    befores = [view.scale for view in tuning.before.views]
+    fitted = [*tuning.fit.scales.tolist()]
+    if can_fit_tokens(tuning.before.token_version):
+        names, befores, fitted = (
+            [*names, _INTERCEPT],
+            [*befores, tuning.before.intercept],
+            [*fitted, tuning.fit.intercept],
+        )
+    deviations = tuning.fit.deviations.tolist()[: len(names)]
     lines += [
-        f"{name:<10}{view.scale:>8.3g}{scale:>8.3g} {plus_minus} {deviation:.2g}"
-        for name, view, scale, deviation in fitted
+        f"{name:<10}{before:>8.3g}{value:>8.3g} {plus_minus} {deviation:.2g}"
+        for name, before, value, deviation in zip(names, befores, fitted, deviations, strict=True)
     ]
     was, would_be = tuning.was, tuning.would_be
     rows = [
@@ -137,49 +261,74 @@ def _lines(out: TextIO, tuning: Tuning, after: Rule, is_saved: bool, options: Na
     lines += ["", f"{'':<16}{'before':>8}{'after':>8}   of {was.spam:,} spam, {was.ham:,} ham"[:width]]
     lines += [f"{name:<16}{old:>8}{new:>8}" for name, old, new in rows]
     lines.append("")
-    for line in _describe_thresholds(tuning, options.thresholds):
-        lines += wrap(line, width)
-    lines += wrap(_describe_change(tuning, after, is_saved, options.dry_run).replace("±", plus_minus), width)
+    for line in _describe_thresholds(tuning.offers, options.thresholds):
+        lines += wrap(line if can_show(out, "→") else line.replace("→", "to"), width)
+    change = _describe_change(tuning, has_changed, is_saved, options.dry_run)
+    lines += wrap(change.replace("±", plus_minus), width)
     return lines
 
 
-def _describe_thresholds(tuning: Tuning, is_accepted: bool) -> list[str]:
-    """Describe the suggested thresholds."""
-    spam, ham = tuning.offered
-    rule = tuning.before
-    end = "" if is_accepted else "; --thresholds uses them"
-    lines = [
-        "spam threshold: too little ham to estimate one in a thousand judged as spam"
-        if spam is None
-        else f"spam threshold: {rule.spam:g} now; at most one ham in a thousand judged as spam from {spam:g}",
-        "ham threshold: too little spam to estimate one in a hundred judged as ham"
-        if ham is None
-        else f"ham threshold: {rule.ham:g} now; at most one spam in a hundred judged as ham up to {ham:g}",
-    ]
-    return [*lines[:-1], lines[-1] + end] if spam is not None or ham is not None else lines
+def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list[str]:
+    """Describe the suggested thresholds, each in one line.
+
+    >>> spam, ham = Offer(0.97, 0.9, (1, 1), (9, 5), 2), Offer(0.1, 0.15, (3, 9), (20, 12), 5)
+    >>> for line in _describe_thresholds((spam, ham), False):
+    ...     print(line)
+    spam threshold: 0.97 now; at most one ham in a thousand judged as spam from 0.9; --thresholds uses it
+    ham threshold: stays at 0.1; 0.15 does worse on mail that did not choose it (wrong 3 → 9, missed 20 → 12)
+    """
+    spam, ham = offers
+    words = (
+        (spam, "spam", "ham", "one ham in a thousand judged as spam", "from"),
+        (ham, "ham", "spam", "one spam in a hundred judged as ham", "up to"),
+    )
+    end = "" if is_accepted else "; --thresholds uses it"
+    lines = []
+    for offer, kind, other, share, bound in words:
+        if offer.suggested is None:
+            text = f"too little {other} to estimate {share}"
+        elif offer.is_safe:
+            text = f"{offer.now:g} now; at most {share} {bound} {offer.suggested:g}{end}"
+        else:
+            (wrong_now, wrong), (missed_now, missed) = offer.wrong, offer.missed
+            text = (
+                f"stays at {offer.now:g}; {offer.suggested:g} does worse on mail that did not choose it "
+                f"(wrong {wrong_now:,} → {wrong:,}, missed {missed_now:,} → {missed:,})"
+            )
+        lines.append(f"{kind} threshold: {text}")
+    return lines
 
 
-def _describe_change(tuning: Tuning, after: Rule, is_saved: bool, is_dry_run: bool) -> str:
+def _describe_change(tuning: Tuning, has_changed: bool, is_saved: bool, is_dry_run: bool) -> str:
     """Describe the change in one line."""
     gain = f"log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f} on mail that was not fitted"
     if not tuning.is_better:
         gain = (
             f"no better than chance (log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f}): scales stay"
         )
-    if after == tuning.before:
+    if not has_changed:
         return f"nothing changed: {gain}"
     return f"{'changed' if is_saved else 'would change' if is_dry_run else 'unchanged'}: {gain}"
 
 
-def _as_dict(tuning: Tuning, after: Rule, is_saved: bool) -> dict[str, object]:
+def _as_dict(tuning: Tuning, prior: Rule, after: Rule, is_saved: bool) -> dict[str, object]:
+    names = VIEWS_OF[after.token_version]
+    kinds = ("spam", "ham")
     return {
         "is_better": tuning.is_better,
         "kept": is_saved,
         "gain": tuning.gain,
         "standard_error": tuning.chance,
-        "scales": dict(zip(VIEWS_OF[after.token_version], tuning.fit.scales.tolist(), strict=True)),
-        "deviations": dict(zip(VIEWS_OF[after.token_version], tuning.fit.deviations.tolist(), strict=True)),
-        "thresholds": dict(zip(("spam", "ham"), tuning.offered, strict=True)),
-        "before": {"rule": tuning.before.as_dict(), **asdict(tuning.was)},
+        "scales": dict(zip(names, tuning.fit.scales.tolist(), strict=True)),
+        "intercept": tuning.fit.intercept,
+        "deviations": dict(zip([*names, _INTERCEPT], tuning.fit.deviations.tolist(), strict=True)),
+        "thresholds": {kind: offer.suggested for kind, offer in zip(kinds, tuning.offers, strict=True)},
+        "safe_thresholds": dict(zip(kinds, tuning.safe_thresholds, strict=True)),
+        "before": {
+            "rule": prior.as_dict(),
+            "scales": {name: view.scale for name, view in zip(names, tuning.before.views, strict=True)},
+            "intercept": tuning.before.intercept,
+            **asdict(tuning.was),
+        },
         "after": {"rule": after.as_dict(), **asdict(tuning.would_be)},
     }
