@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tamis_mail.store import Store
 from tamis_mail.surfaces.cli.gram_spans import join_grams
-from tamis_mail.verdict import Evidence
+from tamis_mail.verdict import RULE, Evidence
 from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some, spawn
 
 
@@ -35,6 +37,24 @@ def test_the_sums_add_up(typed: Type) -> None:
     assert sum(parts) == pytest.approx(float(lines[stop].split()[-1]), abs=0.03)
     found = json.loads(typed("explain", "--json", "--all", stdin=NEW_SPAM).text)
     assert sum(one["contribution"] for one in found["evidence"]) == pytest.approx(found["log_odds"])
+    assert sum(found["views"].values()) == pytest.approx(found["log_odds"])
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_the_intercept_has_a_row_of_its_own_before_the_evidence(
+    typed: Type, monkeypatch: pytest.MonkeyPatch, columns: str, store: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    with Store(store) as opened, opened.transaction() as writer:
+        writer.drop_weights()
+        writer.write_setting("rule", replace(RULE, intercept=-1.0).to_json())
+    lines = typed("explain", "--all", stdin=NEW_SPAM).text.splitlines()
+    (row,) = [line for line in lines if line.startswith("before evidence ")]
+    assert row.endswith(f"{-12 / 14:+.2f}")  # times 12 / (12 + patience), since 12 of each kind were learned
+    assert lines[lines.index(row) - 1].split()[-1] == "sum"
+    assert not any("before any" in line for line in lines)
+    found = json.loads(typed("explain", "--json", "--all", stdin=NEW_SPAM).text)
+    assert found["views"]["intercept"] == pytest.approx(-12 / 14)
     assert sum(found["views"].values()) == pytest.approx(found["log_odds"])
 
 

@@ -8,6 +8,7 @@ import pytest
 from tamis_mail.sample import messages
 from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli import main
+from tamis_mail.surfaces.cli.explain import VIEW_TITLES
 from tamis_mail.verdict import RULE, Rule
 from tamis_mail.verdict.rule import Weights
 
@@ -187,7 +188,7 @@ def test_tuning_by_mail_moves_the_prior_and_fits_again(
         before = sieve.store.setting("weights")
     monkeypatch.setattr("tamis_mail.reporting.tuning.Tuning.is_better", True)
     assert main(["tune", str(mailbox)]) == 0
-    assert "changed: log-loss falls by" in capsys.readouterr().out
+    assert "changed: log-loss" in capsys.readouterr().out
     with Sieve.open(create=False) as sieve:
         after, prior = sieve.store.setting("weights"), Rule.read_prior(sieve.store)
         assert prior.with_scales([view.scale for view in RULE.views]) != prior
@@ -203,6 +204,36 @@ def test_tuning_by_mail_moves_the_prior_and_fits_again(
     assert main(["tune", "--reset"]) == 0
     with Sieve.open(create=False) as sieve:
         assert sieve.store.setting("weights") == reset != after
+
+
+def test_status_tells_to_how_many_messages_weights_were_fitted(
+    mailbox: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["learn", "--quiet", "--ham", "mail/Inbox"]) == 0
+    assert main(["status"]) == 0
+    assert "weights" not in capsys.readouterr().out
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["weights"] is None
+    assert main(["learn", "--quiet", "--spam", "mail/Junk"]) == 0
+    with Sieve.open(create=False) as sieve:
+        weights = Weights.of(sieve.store)
+    assert weights is not None
+    assert main(["status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["weights"]
+    assert found["messages"] == weights.messages == 150
+    assert (found["intercept"], [*found["scales"].values()]) == (weights.intercept, [*weights.scales])
+    assert [*found["deviations"].values()] == [*weights.deviations]
+    strongest = max(found["scales"], key=found["scales"].get)
+    assert main(["status"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("weights")]
+    assert line.startswith(f"weights   fitted to 150 messages: {VIEW_TITLES[strongest]} count most (scale ")
+    with Sieve.open(create=False) as sieve, sieve.store.transaction() as writer:
+        writer.write_setting("weights", "1 2 3")
+    assert main(["status"]) == 0
+    assert "tamis tune fits them again" in capsys.readouterr().out
+    assert main(["tune", "--quiet"]) == 0
+    assert main(["status"]) == 0
+    assert f"{line}\n" in capsys.readouterr().out
 
 
 def test_too_few_messages_to_fit_are_told_in_one_line(

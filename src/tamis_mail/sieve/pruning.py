@@ -3,7 +3,8 @@
 The score of a view is a mean of weights, so dropping features of weight at most e changes it by at most e,
 and the log-odds by at most e times the scales of the pruned views. Only features that were seen once, and
 have decayed since, are dropped: a common word of weight zero must stay, or it would seem rare when it comes
-again. Headers stay, because they measure how familiar a message is.
+again. Headers stay, because they measure how familiar a message is. The fitted weights stay, too: the bound
+is that of verdicts by these weights.
 """
 
 from collections.abc import Sequence
@@ -52,4 +53,4 @@ def prune(
                 )
         return is_negligible
 
-    return maintenance.drop(store, select_negligible, progress)
+    return maintenance.drop(store, select_negligible, progress, has_effect=False)

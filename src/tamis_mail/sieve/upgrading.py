@@ -13,6 +13,7 @@ from pathlib import Path
 from tamis_mail import tokens
 from tamis_mail.files import temporary_beside
 from tamis_mail.sieve.sieve import Progress, Sieve
+from tamis_mail.sieve.weights import fit_store
 from tamis_mail.store import Entry, Store, StoreError, maintenance, saving
 
 __all__ = ["Upgrade", "begin_upgrade", "is_upgradable"]
@@ -59,11 +60,13 @@ class Upgrade:
         return self._sieve.relearn_many(messages, self._entries, progress=progress)
 
     def finish(self, backup: Path) -> None:
-        """Save the old store, and replace its contents in one transaction."""
+        """Save the old store, replace its contents in one transaction, and fit the weights to them."""
         path = self._sieve.store.path
         self._sieve.close()
         saving.backup(self._store, backup)
         saving.replace_contents(self._store, path, self._state)
+        with self._store.transaction() as writer:
+            fit_store(self._store, writer)
 
 
 @contextmanager

@@ -139,7 +139,10 @@ def _feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
 
 
 def load(store: Store, file: IO[bytes]) -> int:
-    """Read an export into an empty store; return the number of messages."""
+    """Read an export into an empty store; return the number of messages.
+
+    Weights are not loaded: they are fitted to the messages (`Sieve.fit_weights`).
+    """
     with store.transaction() as writer:
         for table in ("label", "journal", "run", *LISTS):
             if store.connection.execute(f"SELECT 1 FROM {table}").fetchone():
@@ -149,6 +152,7 @@ def load(store: Store, file: IO[bytes]) -> int:
         store.connection.execute("DELETE FROM setting")
         messages = _Reader(store, writer, file).read()
         people.rebuild(store)
+        writer.drop_weights()
         return messages
 
 

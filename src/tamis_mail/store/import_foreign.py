@@ -231,4 +231,5 @@ def _add_counts(
             writer.add_imported(label, messages * message_weight)
         writer.write_setting(setting, name)
         writer.write_setting("tokens", version)
+        writer.drop_weights()
     return len(table.keys)

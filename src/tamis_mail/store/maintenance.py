@@ -1,7 +1,8 @@
 """Maintenance of a store: status, check, decay, compaction, pruning and merging.
 
 Each operation is one transaction: after a crash it is complete, or has no effect. Processes that read
-meanwhile see the previous state.
+meanwhile see the previous state. An operation that changes what was counted drops the weights that were
+fitted to it: `Sieve.fit_weights` fits them again.
 """
 
 import os
@@ -163,6 +164,7 @@ def decay(store: Store) -> int:
                 "learn your mail again into a new store"
             )
         writer.write_setting("epoch", decays)
+        writer.drop_weights()
     return decays
 
 
@@ -201,8 +203,12 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
     return drop(store, select_stale, progress)
 
 
-def drop(store: Store, select: Selection, progress: Progress | None = None) -> PruningSummary:
+def drop(
+    store: Store, select: Selection, progress: Progress | None = None, *, has_effect: bool = True
+) -> PruningSummary:
     """Drop the selected features, also from the stored features of messages.
+
+    The fitted weights are dropped, too, unless the features have no effect that matters.
 
     So forgetting a message subtracts what is left of it. Counts of a message without stored features may be
     missing: in a store with `prunings() > 0`, forget by `Writer.add_clipped`.
@@ -230,6 +236,8 @@ def drop(store: Store, select: Selection, progress: Progress | None = None) -> P
         if features:
             bundle_tables.drop_keys(store.connection, np.concatenate(dropped_keys))
             writer.write_setting("era", store.prunings() + 1)
+            if has_effect:
+                writer.drop_weights()
     # If another process is reading or writing, a later operation returns the space.
     with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
@@ -302,6 +310,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
                     raise StoreError(f"the store {other.path} is damaged ({fault}): see tamis store check")
                 writer.add_row(table, row)
         people.rebuild(store)
+        writer.drop_weights()
     return summary
 
 

@@ -96,15 +96,15 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
 def replace_contents(store: Store, source: Path, data_version: int) -> None:
     """Replace what a store has learned by the contents of another store, in one transaction.
 
-    Settings and lists stay, except what belongs to the old counts: the tuned rule, the number of prunings and
-    the record of imports. `data_version` is that of the store when its journal was read; StoreError is raised
-    if another process has changed it since.
+    Settings and lists stay, except what belongs to the old counts: the tuned rule, the fitted weights, the
+    number of prunings and the record of imports. `data_version` is that of the store when its journal was
+    read; StoreError is raised if another process has changed it since.
     """
     connection = store.connection
     with explain_errors(store.path):
         connection.execute("ATTACH DATABASE ? AS new", (str(source),))
         try:
-            with store.transaction():
+            with store.transaction() as writer:
                 if store.data_version() != data_version:
                     raise StoreError(
                         f"the store {store.path} was changed by another process meanwhile, and was left as "
@@ -116,6 +116,7 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
                 connection.execute(
                     "DELETE FROM setting WHERE name IN ('era', 'rule', 'tokens') OR name LIKE 'imported %'"
                 )
+                writer.drop_weights()
         finally:
             connection.execute("DETACH DATABASE new")
 

@@ -19,12 +19,14 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.verdict import Evidence, Verdict
+from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
 __all__ = ["VIEW_TITLES", "configure", "describe_verdict", "run"]
 
 _MAX_TOKENS = 10  # tokens for and against spam …
 _MAX_SPANS = 3  # … and n-grams of bytes, which would otherwise outnumber them
 VIEW_TITLES = {
+    INTERCEPT_VIEW: "before evidence",
     "words": "words",
     "headers": "header fields",
     "pairs": "pairs of words",
@@ -182,7 +184,8 @@ class _Page:
         head = "".join(c if c.isprintable() else "·" for c in head)
         grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
-        self._words = [one for one in evidence if one.view != "grams"]
+        # The intercept is no token of the message: it has a row of its own among the sums.
+        self._words = [one for one in evidence if one.view not in ("grams", INTERCEPT_VIEW)]
         self._grams = grams
 
     def lines(self, name: str, note: str) -> list[str]:

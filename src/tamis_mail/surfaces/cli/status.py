@@ -2,9 +2,11 @@
 
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TextIO
 
+from tamis_mail.features import VIEWS_OF
 from tamis_mail.files import is_there
 from tamis_mail.labels import GUESSED_LABELS
 from tamis_mail.mailbox.raw_message import printable
@@ -12,8 +14,10 @@ from tamis_mail.settings import default_path
 from tamis_mail.store import Store
 from tamis_mail.store.maintenance import Status
 from tamis_mail.store.maintenance import status as ask
+from tamis_mail.surfaces.cli.explain import VIEW_TITLES
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.tokens import VERSION
+from tamis_mail.verdict.rule import RuleError, Weights
 
 __all__ = ["configure", "run", "size"]
 
@@ -23,7 +27,8 @@ _FEW = 50  # messages of a label below which more are advised
 def configure(parser: Parser) -> None:
     """Add the options of `tamis status`."""
     parser.description = (
-        "Show what has been learned: labels, messages, time, sources, and the size of the store."
+        "Show what has been learned: labels, messages, time, sources, the weights that were fitted to the "
+        "messages, and the size of the store."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_store_option(parser)
@@ -42,11 +47,55 @@ def run(out: TextIO, options: Namespace) -> int:
         return 0
     with Store(path, create=False, readonly=True) as store:
         status = ask(store)
-    out.write(_as_json(status, str(path)) if options.json else _as_text(status, str(path)))
+        weights = _read_weights(store)
+        views = VIEWS_OF[store.token_version()] if weights else ()
+    if options.json:
+        out.write(_as_json(status, str(path), weights, views))
+    else:
+        out.write(_as_text(status, str(path), _describe_weights(weights, views)))
     return 0
 
 
-def _as_json(status: Status, path: str) -> str:
+def _read_weights(store: Store) -> "Weights | RuleError | None":
+    """Read the fitted weights; return the error if they are damaged."""
+    try:
+        return Weights.of(store)
+    except RuleError as error:
+        return error
+
+
+def _describe_weights(weights: "Weights | RuleError | None", views: Sequence[str]) -> list[str]:
+    """Describe the fitted weights in one line.
+
+    >>> weights = Weights(1234, 3, 0.2, (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3))
+    >>> _describe_weights(weights, ("grams", "headers", "words"))
+    ['weights   fitted to 1,234 messages: words count most (scale 4.1), header fields least (0.52)']
+    """
+    if weights is None:
+        return []
+    if isinstance(weights, RuleError):
+        return [f"weights   {printable(str(weights))}"]
+    scales = dict(zip(views, weights.scales, strict=True))
+    most, least = max(scales, key=scales.__getitem__), min(scales, key=scales.__getitem__)
+    extremes = (
+        f"{VIEW_TITLES[most]} count most (scale {scales[most]:.2g}), "
+        f"{VIEW_TITLES[least]} least ({scales[least]:.2g})"
+    )
+    return [f"weights   fitted to {weights.messages:,} {_plural(weights.messages)}: {extremes}"]
+
+
+def _weights_as_dict(weights: "Weights | RuleError | None", views: Sequence[str]) -> dict[str, object] | None:
+    if weights is None or isinstance(weights, RuleError):
+        return None
+    return {
+        "messages": weights.messages,
+        "intercept": weights.intercept,
+        "scales": dict(zip(views, weights.scales, strict=True)),
+        "deviations": dict(zip(("intercept", *views), weights.deviations, strict=True)),
+    }
+
+
+def _as_json(status: Status, path: str, weights: "Weights | RuleError | None", views: Sequence[str]) -> str:
     fields = {
         "store": path,
         "messages": status.messages,
@@ -64,11 +113,12 @@ def _as_json(status: Status, path: str) -> str:
         "sent": status.people.sent,
         "correspondents": status.people.correspondents,
         "imported": dict(zip(("spam", "ham"), status.word_list, strict=True)) if status.word_list else None,
+        "weights": _weights_as_dict(weights, views),
     }
     return str(import_module("json").dumps(fields)) + "\n"
 
 
-def _as_text(status: Status, path: str) -> str:
+def _as_text(status: Status, path: str, weights: Sequence[str]) -> str:
     lines = [f"store     {printable(path)} ({size(status.bytes)})"]
     for label in status.labels:
         imported = (
@@ -85,6 +135,7 @@ def _as_text(status: Status, path: str) -> str:
     lines.append(f"features  {status.entries:,}")
     if status.last is not None:
         lines.append("learned   last on " + time.strftime("%Y-%m-%d %H:%M", time.localtime(status.last)))
+    lines += weights
     people = status.people
     if people.allowed or people.blocked:
         lines.append(f"senders   {people.allowed:,} allowed, {people.blocked:,} blocked")

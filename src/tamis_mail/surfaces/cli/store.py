@@ -24,6 +24,7 @@ from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, ru
 from tamis_mail.surfaces.cli.status import size
 
 if TYPE_CHECKING:
+    from tamis_mail.sieve import Sieve
     from tamis_mail.sieve.upgrading import Upgrade
 
 __all__ = ["ACTIONS", "configure", "run"]
@@ -278,12 +279,15 @@ def _import(options: Namespace) -> Outcome:
         Store(options.store or default_path()) as store,
     ):
         if options.format == "tamis":
-            return [f"{exchange.load(store, file):,} messages were imported into {_path(options)}"], 0
+            messages = exchange.load(store, file)
+            _fit_weights(store)
+            return [f"{messages:,} messages were imported into {_path(options)}"], 0
         if options.format == "bogofilter":
             summary = import_foreign.load_bogofilter(store, file)
         else:
             words = (word for source in sources for message in source for word in message.raw.lower().split())
             summary = import_foreign.load_spamassassin(store, file, words)
+            _fit_weights(store)
     malformed_note = [f"{summary.malformed:,} lines were skipped"] if summary.malformed else []
     return [
         f"{summary.spam:,} spam and {summary.ham:,} ham messages added to {_path(options)}",
@@ -301,6 +305,7 @@ def _merge(options: Namespace) -> Outcome:
     ):
         contradictions = people.find_contradictions(store, other)
         summary = maintenance.merge(store, other, progress)
+        _fit_weights(store)
     lines = [f"{summary.added:,} messages of {printable(options.file)} added to {_path(options)}"]
     if summary.shared:
         lines.append(f"{summary.shared:,} messages were in both stores, and count once")
@@ -333,6 +338,8 @@ def _prune(options: Namespace) -> Outcome:
             result = import_module("tamis_mail.sieve.pruning").prune(store, options.bound, progress)
         else:
             result = maintenance.prune(store, options.halvings, progress)
+            if result.dropped:
+                _fit_weights(store)
     return [
         f"{result.dropped:,} features dropped, {result.kept:,} kept",
         f"{_path(options)} was {size(result.bytes_before)} and is {size(result.bytes_after)}",
@@ -342,6 +349,7 @@ def _prune(options: Namespace) -> Outcome:
 def _decay(options: Namespace) -> Outcome:
     with _open(options) as store:
         decays = maintenance.decay(store)
+        _fit_weights(store)
     return [
         f"everything learned so far counts half; the store was decayed {decays} time{'s' * (decays != 1)}"
     ], 0
@@ -447,6 +455,12 @@ _RUN: dict[str, Callable[[Namespace], Outcome]] = {
     "upgrade": _upgrade,
     "check": _check,
 }
+
+
+def _fit_weights(store: Store) -> None:
+    """Fit the weights to the messages that the store remembers now, in a transaction of their own."""
+    sieve: Sieve = import_module("tamis_mail.sieve").Sieve(store)
+    sieve.fit_weights()
 
 
 def _open(options: Namespace, *, readonly: bool = False) -> Store:

@@ -301,11 +301,10 @@ def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list
 
 def _describe_change(tuning: Tuning, has_changed: bool, is_saved: bool, is_dry_run: bool) -> str:
     """Describe the change in one line."""
-    gain = f"log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f} on mail that was not fitted"
+    verb = "falls" if tuning.gain >= 0 else "rises"
+    gain = f"log-loss {verb} by {abs(tuning.gain):.4f} ± {tuning.chance:.4f} on mail that was not fitted"
     if not tuning.is_better:
-        gain = (
-            f"no better than chance (log-loss falls by {tuning.gain:.4f} ± {tuning.chance:.4f}): scales stay"
-        )
+        gain = f"no better than chance ({gain}): scales stay"
     if not has_changed:
         return f"nothing changed: {gain}"
     return f"{'changed' if is_saved else 'would change' if is_dry_run else 'unchanged'}: {gain}"
