@@ -308,9 +308,9 @@ class MatrixFactorization(Face[Recommender]):
         users = [table.users[u] for u in entries.user_index.tolist()]
         items = [table.items[i] for i in entries.item_index.tolist()]
         predicted = self._clip(fitted, fitted.predict(fitted.locate(users, items, entries.time)))
-        mean = np.average(entries.values, weights=entries.given_weights)
+        mean = np.average(entries.values, weights=entries.undecayed_weights)
         error, variance = (
-            float(np.average(np.square(entries.values - centre), weights=entries.given_weights))
+            float(np.average(np.square(entries.values - centre), weights=entries.undecayed_weights))
             for centre in (predicted, mean)
         )
         return 1.0 - error / variance if variance > 0.0 else float(error == 0.0)
@@ -616,7 +616,7 @@ class MatrixFactorization(Face[Recommender]):
                 entries.user_index,
                 entries.item_index,
                 entries.values,
-                entries.given_weights,
+                entries.undecayed_weights,
                 entries.time,
             ),
             "learned": (posterior.level, posterior.users, posterior.items, offsets, item_offsets),
