@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-Watch = Callable[[float | None], None]  # called after each step of a loop with its score, if it has one
+StepReport = Callable[[float | None], None]  # called after each step of a loop with its score, if it has one
 
 _EVERY = 0.1  # seconds between two drawings
 _WIDTH = 28  # characters of the bar itself

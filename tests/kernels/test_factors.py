@@ -42,12 +42,12 @@ def solved(
     base: Floats = NOTHING,
     pull: Any = None,
     noise: Floats = NOTHING,
-    shift: Any = None,
+    other_offsets: Any = None,
 ) -> Floats:
     other, ridge = given[-2:]
     out = np.full(ridge.shape, 7.0)
     start = np.zeros(ridge.shape[1]) if pull is None else pull
-    known = np.zeros(len(other)) if shift is None else shift
+    known = np.zeros(len(other)) if other_offsets is None else other_offsets
     kernels.solve_rows(*given, base, start, noise, known, 0, len(ridge), out)
     return out
 
@@ -88,10 +88,10 @@ def test_a_row_is_the_answer_to_its_normal_equations() -> None:
 @pytest.mark.parametrize("most", [2, 12])  # fewer entries than unknowns, and more
 def test_what_is_known_of_others_is_taken_from_the_targets(most: int) -> None:
     indptr, indices, weights, pulls, other, ridge = rows(8, 30, 20, 6, most)
-    shift = np.random.default_rng(0).normal(size=20)
-    rest = pulls - weights * shift[indices]
+    other_offsets = np.random.default_rng(0).normal(size=20)
+    rest = pulls - weights * other_offsets[indices]
     for kernels in TWINS:
-        found = solved(kernels, (indptr, indices, weights, pulls, other, ridge), shift=shift)
+        found = solved(kernels, (indptr, indices, weights, pulls, other, ridge), other_offsets=other_offsets)
         wanted = solved(kernels, (indptr, indices, weights, rest, other, ridge))
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 

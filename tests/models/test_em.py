@@ -140,7 +140,7 @@ def test_a_run_stops_when_little_is_gained(rng: np.random.Generator) -> None:
     evidence = unlabelled(model, clouds(rng))
     seen: list[Step[Joint, Posterior]] = []
     start = random_start(model, evidence, 3, rng)
-    outcome = em.run(model, evidence, start, 200, 1e-5, watch=seen.append)
+    outcome = em.run(model, evidence, start, 200, 1e-5, report_step=seen.append)
     gains = np.diff(outcome.log_likelihoods) / 600
     assert outcome.converged
     assert (gains[:-1] >= 1e-5).all()

@@ -150,15 +150,15 @@ def test_a_side_holds_each_rows_entries() -> None:
     side = GroupedRatings.of(
         np.array([2, 0, 2]), np.array([5, 6, 7]), 4, np.arange(3.0), np.array([1.0, 2.0, 4.0])
     )
-    assert (side.indptr.tolist(), side.other_index.tolist(), side.triple_index.tolist()) == (
+    assert (side.indptr.tolist(), side.other_index.tolist(), side.rating_index.tolist()) == (
         [0, 1, 1, 3, 3],
         [6, 5, 7],
         [1, 0, 2],
     )
-    only = side.select_groups(np.array([2, 3, 0]))
+    only = side.select_rows(np.array([2, 3, 0]))
     assert (only.indptr.tolist(), only.other_index.tolist()) == ([0, 2, 2, 3], [5, 7, 6])
     assert (side.values.tolist(), side.weights.tolist()) == ([1.0, 0.0, 2.0], [2.0, 1.0, 4.0])
-    assert side.group_weights.tolist() == [2.0, 0.0, 5.0, 0.0]
+    assert side.row_weights.tolist() == [2.0, 0.0, 5.0, 0.0]
 
 
 def test_ratings_with_times_do_not_add_to_ratings_without() -> None:

@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 from tamis.arrays import one_line
 from tamis.estimators import saved
 from tamis.inputs import to_label_array
-from tamis.progress import Bar, Watch
+from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
 
 # Parameters that some face takes as an array; each face checks their shapes.
@@ -118,13 +118,13 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     # ── the state ──
 
-    def _find_state(self) -> S | None:
-        """The state, if there is one."""
+    def _get_state_or_none(self) -> S | None:
+        """The state; None if the model has learned nothing."""
         return self.__dict__.get("_fitted")
 
-    def _state_for(self, attribute: str) -> S:
-        """The state, of which the attribute of that name is read."""
-        state = self._find_state()
+    def _require_state(self, attribute: str) -> S:
+        """The state; if there is none, raise NotFittedError, which names the attribute that was asked for."""
+        state = self._get_state_or_none()
         if state is None or state.is_empty:
             message = f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
             raise NotFittedError(f"{message}: no {attribute}" if attribute else message)
@@ -133,14 +133,14 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     @property
     def state_(self) -> S:
         """What was learned, as one value: for other models and files; the other attributes read it."""
-        return self._state_for("")
+        return self._require_state("")
 
     @state_.setter
     def state_(self, state: S) -> None:
         self._fitted = state
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._find_state() is not None
+        return self._get_state_or_none() is not None
 
     @contextmanager
     def _try_params(self, params: dict[str, Any]) -> Iterator[None]:
@@ -170,15 +170,18 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     # ── progress ──
 
     @contextmanager
-    def _report_progress(self, most: int, X: object, y: object = None) -> Iterator[Watch]:
-        """A function to call with the score of each step: it draws a bar if verbose, and tells callbacks."""
+    def _report_progress(self, most: int, X: object, y: object = None) -> Iterator[StepReport]:
+        """Yield a function to be called after each step, with the score of the step, or None for no score.
+
+        The function draws a bar if `verbose` is set, and calls the callbacks of scikit-learn.
+        """
         bar = Bar(type(self).__name__, most) if self.verbose else None
         context = None
         if _callbacks is not None and getattr(self, "_skl_callbacks", None):
             context = self._init_callback_context(max_subtasks=most)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
-        def watch(score: float | None) -> None:
+        def report_step(score: float | None) -> None:
             if bar is not None:
                 bar.step(score)
             if context is not None:
@@ -187,7 +190,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
                 part.call_on_fit_task_end(estimator=self, X=X, y=y)
 
         try:
-            yield watch
+            yield report_step
         finally:
             if bar is not None:
                 bar.close()
@@ -226,12 +229,12 @@ class TableFace(Face[T]):
     @property
     def n_features_in_(self) -> int:
         """The number of columns."""
-        return self._state_for("n_features_in_").schema.width
+        return self._require_state("n_features_in_").schema.width
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the columns, if these were strings."""
-        names = self._state_for("feature_names_in_").schema.names
+        names = self._require_state("feature_names_in_").schema.names
         if names is None or not all(isinstance(name, str) for name in names):
             raise AttributeError(f"this {type(self).__name__} was fitted without names of columns")
         return to_label_array(names).astype(object)

@@ -218,8 +218,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
                 f"got rows with gaps {how}, expected dense rows and solver='moments' for EM: {_DROP}"
             )
         gaps, max_iter = Gaps.of(table.numbers(), weights, bool(self.exact)), int(self.max_iter)
-        with self._report_progress(max_iter, X) as watch:
-            fit = fit_gaps(gaps, self.n_components, float(self.tol), max_iter, watch)
+        with self._report_progress(max_iter, X) as report_step:
+            fit = fit_gaps(gaps, self.n_components, float(self.tol), max_iter, report_step)
         if not fit.converged:
             warn(f"EM did not converge in {max_iter} steps: raise max_iter, or tol", ConvergenceWarning)
         return ComponentsState(schema, fit.statistic, log_likelihoods=fit.log_likelihoods)
@@ -228,7 +228,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more rows: the model is as if all had come at once. (Values imputed by EM stay the same.)"""
         self._check_parameters()
-        state: ComponentsState | None = self._find_state()
+        state: ComponentsState | None = self._get_state_or_none()
         if state is not None:
             state.require_statistic("add to")
             self._change(lambda statistic, part: statistic + part, self._read_next(X), sample_weight)
@@ -307,7 +307,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     def _infer(self, attribute: str = "") -> Components:
         """The components, inferred when they are first asked for; `attribute` is the one that is read."""
-        state: ComponentsState = self._state_for(attribute)
+        state: ComponentsState = self._require_state(attribute)
         if state.components is not None:
             return state.components
         try:
@@ -445,7 +445,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def statistic_(self) -> Moments:
         """The moments of all rows, if the solver keeps them."""
-        state = self._state_for("statistic_")
+        state = self._require_state("statistic_")
         if state.statistic is None:
             raise AttributeError(f"no statistic_: solver={state.solver!r} keeps none, 'moments' does")
         return state.pooled_statistic
@@ -453,7 +453,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def solver_(self) -> str:
         """The solver that was used."""
-        return self._state_for("solver_").solver
+        return self._require_state("solver_").solver
 
     @property
     def components_(self) -> Array:
@@ -509,12 +509,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @property
     def n_iter_(self) -> int:
         """The steps of EM; 1 if there were no gaps."""
-        return max(1, len(self._state_for("n_iter_").log_likelihoods))
+        return max(1, len(self._require_state("n_iter_").log_likelihoods))
 
     @property
     def log_likelihoods_(self) -> Array:
         """Of the values seen of rows with gaps, before each step of EM (n_iter_,): it never falls."""
-        likelihoods = self._state_for("log_likelihoods_").log_likelihoods
+        likelihoods = self._require_state("log_likelihoods_").log_likelihoods
         if not likelihoods:
             raise AttributeError("no log_likelihoods_: there were no gaps to be imputed by EM")
         return np.array(likelihoods)

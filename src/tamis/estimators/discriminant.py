@@ -113,7 +113,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     def _shrinkage(self) -> Shrinkage:
         """As given; for "auto" the coefficients that `fit` chose, once it has."""
-        fitted = self._find_state()
+        fitted = self._get_state_or_none()
         if is_automatic(self.shrinkage) and fitted is not None:
             block = fitted.model.blocks[_BLOCK]
             if isinstance(block, GaussianVectors) and isinstance(block.shrinkage, LedoitWolf):
@@ -177,7 +177,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def shrinkage_(self) -> Array:
         """How far the covariance of each class is shrunk (classes,): as given, or as chosen by `fit`."""
-        self._state_for("shrinkage_")
+        self._require_state("shrinkage_")
         chosen, keys = self._shrinkage(), self.posterior_.keys
         if isinstance(chosen, LedoitWolf):
             return chosen.coefficients(keys)
@@ -186,7 +186,7 @@ class GaussianDiscriminant(GenerativeClassifier):
     @property
     def priors_(self) -> Array:
         """The probability of each class: as given, or its fraction of the rows."""
-        self._state_for("priors_")
+        self._require_state("priors_")
         return np.exp(self.posterior_.log_prior)
 
     @property
@@ -242,7 +242,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         return tags
 
     def _density(self, name: str) -> Any:
-        self._state_for(name)
+        self._require_state(name)
         return self.posterior_.densities[_BLOCK]
 
 
@@ -334,11 +334,11 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
         """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or along the best."""
-        self._state_for("")
+        self._require_state("")
         return self._projection("criterion").criterion(direction)
 
     def _projection(self, name: str) -> Projection:
-        fitted = self._state_for(name)
+        fitted = self._require_state(name)
         if fitted.projection is None:
             moments: Any = fitted.statistic[_BLOCK]
             priors = check_class_probabilities(self.priors, self.posterior_.keys)

@@ -175,8 +175,8 @@ class MatrixFactorization(Face[Recommender]):
         entries = table.entries.merge_duplicates(self.duplicates, users, items)
         times = self._make_time_scale(entries.time, table.dates)
         rng = make_generator(self.random_state)
-        with self._report_progress(options.max_steps, X, y) as watch:
-            fitted = fit_recommender(users, items, entries, times, options, rng, lambda: watch(None))
+        with self._report_progress(options.max_steps, X, y) as report_step:
+            fitted = fit_recommender(users, items, entries, times, options, rng, lambda: report_step(None))
         self._warn_unless_converged(options, fitted.history)
         self.state_ = fitted
         return self
@@ -189,7 +189,7 @@ class MatrixFactorization(Face[Recommender]):
         ratings make all others older: then all users' rows are solved. A rating without a time, in a model
         with times, is taken to be of the newest. Times are what they were in the fit: dates, or numbers.
         """
-        if self._find_state() is None:
+        if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self._check_feedback()
         table = self._read_ratings(X, y, sample_weight)
@@ -308,9 +308,9 @@ class MatrixFactorization(Face[Recommender]):
         users = [table.users[u] for u in entries.user_index.tolist()]
         items = [table.items[i] for i in entries.item_index.tolist()]
         predicted = self._clip(fitted, fitted.predict(fitted.locate(users, items, entries.time)))
-        mean = np.average(entries.values, weights=entries.given_weights)
+        mean = np.average(entries.values, weights=entries.undecayed_weights)
         error, variance = (
-            float(np.average(np.square(entries.values - centre), weights=entries.given_weights))
+            float(np.average(np.square(entries.values - centre), weights=entries.undecayed_weights))
             for centre in (predicted, mean)
         )
         return 1.0 - error / variance if variance > 0.0 else float(error == 0.0)
@@ -517,57 +517,57 @@ class MatrixFactorization(Face[Recommender]):
     @property
     def users_(self) -> NDArray[Any]:
         """The ids of users, in the order of their rows."""
-        return to_label_array(self._state_for("users_").users)
+        return to_label_array(self._require_state("users_").users)
 
     @property
     def items_(self) -> NDArray[Any]:
         """The ids of items, in the order of their rows."""
-        return to_label_array(self._state_for("items_").items)
+        return to_label_array(self._require_state("items_").items)
 
     @property
     def user_factors_(self) -> Array:
         """(users, n_factors); of draws, the last."""
-        return self._state_for("user_factors_").posterior.select_draw(-1).users[:, :-1]
+        return self._require_state("user_factors_").posterior.select_draw(-1).users[:, :-1]
 
     @property
     def item_factors_(self) -> Array:
         """(items, n_factors); of draws, the last."""
-        return self._state_for("item_factors_").posterior.select_draw(-1).items[:, :-1]
+        return self._require_state("item_factors_").posterior.select_draw(-1).items[:, :-1]
 
     @property
     def user_offsets_(self) -> Array:
         """How far above the level each user rates (users,); of draws, the last."""
-        return self._state_for("user_offsets_").posterior.select_draw(-1).users[:, -1]
+        return self._require_state("user_offsets_").posterior.select_draw(-1).users[:, -1]
 
     @property
     def item_offsets_(self) -> Array:
         """How far above the level each item is rated (items,); of draws, the last."""
-        return self._state_for("item_offsets_").posterior.select_draw(-1).items[:, -1]
+        return self._require_state("item_offsets_").posterior.select_draw(-1).items[:, -1]
 
     @property
     def time_offsets_(self) -> Array:
         """How far above the level all items are rated in each bin of time (time_bins,)."""
-        return self._state_for("time_offsets_").posterior.time_offsets.copy()
+        return self._require_state("time_offsets_").posterior.time_offsets.copy()
 
     @property
     def item_time_offsets_(self) -> Array:
         """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
-        return self._state_for("item_time_offsets_").posterior.item_time_offsets.copy()
+        return self._require_state("item_time_offsets_").posterior.item_time_offsets.copy()
 
     @property
     def level_(self) -> float:
         """The mean rating; 0 for implicit feedback."""
-        return self._state_for("level_").posterior.level
+        return self._require_state("level_").posterior.level
 
     @property
     def n_iter_(self) -> int:
         """Sweeps, or draws."""
-        return self._state_for("n_iter_").history.sweeps
+        return self._require_state("n_iter_").history.sweeps
 
     @property
     def converged_(self) -> bool:
         """Whether sweeps ended by `tol` rather than after `max_iter` of them."""
-        converged = self._state_for("converged_").history.converged
+        converged = self._require_state("converged_").history.converged
         if converged is None:
             raise AttributeError("draws are as many as n_draws says, and are not tested: no converged_")
         return converged
@@ -578,12 +578,12 @@ class MatrixFactorization(Face[Recommender]):
 
         Of implicit feedback, the distance from 1 of the preferences for pairs with an action.
         """
-        return self._state_for("train_rmse_").history.train
+        return self._require_state("train_rmse_").history.train
 
     @property
     def validation_rmse_(self) -> Array:
         """The error of each sweep on the ratings held out (sweeps,); only with `validation`."""
-        errors = self._state_for("validation_rmse_").history.validation
+        errors = self._require_state("validation_rmse_").history.validation
         if errors is None:
             raise AttributeError("nothing was held out, expected validation above 0: no validation_rmse_")
         return errors
@@ -591,12 +591,12 @@ class MatrixFactorization(Face[Recommender]):
     @property
     def ridge_(self) -> float:
         """Of the factors: given, or chosen."""
-        return float(self._state_for("ridge_").solver.ridge)
+        return float(self._require_state("ridge_").solver.ridge)
 
     @property
     def noise_std_(self) -> float:
         """The standard deviation of a rating about what is expected, by Gibbs."""
-        posterior = self._state_for("noise_std_").posterior
+        posterior = self._require_state("noise_std_").posterior
         if posterior.hyperparameters is None:
             raise AttributeError("least squares estimates no noise, expected method='gibbs': no noise_std_")
         return float(np.sqrt(posterior.noise_variances.mean()))
@@ -616,7 +616,7 @@ class MatrixFactorization(Face[Recommender]):
                 entries.user_index,
                 entries.item_index,
                 entries.values,
-                entries.given_weights,
+                entries.undecayed_weights,
                 entries.time,
             ),
             "learned": (posterior.level, posterior.users, posterior.items, offsets, item_offsets),

@@ -238,7 +238,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
         For gaussian with the identity it is that fit. A dispersion is estimated over all rows seen.
         """
-        state = self._find_state()
+        state = self._get_state_or_none()
         if state is None:
             return self.fit(X, y, sample_weight, offset, exposure)  # type: ignore[no-any-return]
         table, schema = self._read(X)
@@ -443,30 +443,30 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def z_values_(self) -> Array:
         """Coefficients over their standard deviations (d,)."""
-        self._state_for("z_values_")
+        self._require_state("z_values_")
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.coef_ / self.coef_std_
 
     @property
     def p_values_(self) -> Array:
         """How often a coefficient of 0 would look as far from it, by the normal distribution (d,)."""
-        self._state_for("p_values_")
+        self._require_state("p_values_")
         return np.asarray(2.0 * special.ndtr(-np.abs(self.z_values_)))
 
     @property
     def dispersion_(self) -> float:
         """φ; NaN if it was to be estimated from no more rows than coefficients."""
-        return self._state_for("dispersion_").fit.dispersion
+        return self._require_state("dispersion_").fit.dispersion
 
     @property
     def deviance_(self) -> float:
         """Twice the log-likelihood below that of a perfect fit, dispersion 1; of parts, to second order."""
-        return self._state_for("deviance_").fit.deviance
+        return self._require_state("deviance_").fit.deviance
 
     @property
     def pearson_(self) -> float:
         """Σ weight (y − mean)²/V(mean); of rows that came in parts, to second order."""
-        return self._state_for("pearson_").fit.pearson
+        return self._require_state("pearson_").fit.pearson
 
     @property
     def null_deviance_(self) -> float:
@@ -491,7 +491,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return -2.0 * fitted.log_likelihood + float(np.log(fitted.weight)) * fitted.effective
 
     def _check_at_once(self, name: str) -> FittedGeneralized:
-        fitted = self._state_for(name).fit
+        fitted = self._require_state(name).fit
         if np.isnan(fitted.null_deviance):
             raise AttributeError(f"{name} {_PARTS}")
         return fitted
@@ -499,17 +499,17 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def n_observed_(self) -> float:
         """Rows learned: Σ weight."""
-        return self._state_for("n_observed_").fit.weight
+        return self._require_state("n_observed_").fit.weight
 
     @property
     def n_effective_(self) -> float:
         """How many coefficients, the intercept too, rows rather than the prior determine."""
-        return self._state_for("n_effective_").fit.effective
+        return self._require_state("n_effective_").fit.effective
 
     @property
     def df_resid_(self) -> float:
         """Degrees of freedom left: `n_observed_` − `n_effective_`."""
-        return self._state_for("df_resid_").fit.freedom
+        return self._require_state("df_resid_").fit.freedom
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`."""

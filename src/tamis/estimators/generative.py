@@ -164,12 +164,12 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def statistic_(self) -> Joint:
         """The sufficient statistic of all rows that were learned."""
-        return self._state_for("statistic_").statistic
+        return self._require_state("statistic_").statistic
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all answers."""
-        fitted = self._state_for("classes_")
+        fitted = self._require_state("classes_")
         if fitted.classes is None:
             keys = all_classes(fitted.statistic, fitted.declared)
             fitted.classes = to_label_array(keys)
@@ -178,13 +178,13 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def n_iter_(self) -> int:
         """Iterations of EM; 1 where all labels were given."""
-        history = self._state_for("n_iter_").history
+        history = self._require_state("n_iter_").history
         return 1 if history is None else history.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether the log-likelihood gained less than `tol` in the end; True where all labels were given."""
-        history = self._state_for("converged_").history
+        history = self._require_state("converged_").history
         return history is None or history.converged
 
     @property
@@ -199,7 +199,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def lower_bounds_(self) -> Array:
         """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
-        history = self._state_for("lower_bounds_").history
+        history = self._require_state("lower_bounds_").history
         if history is None:
             raise AttributeError(
                 "lower_bounds_ needs a fit by EM: all labels were given, so there was nothing to iterate"
@@ -216,7 +216,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def class_count_(self) -> Array:
         """The weight of each class."""
-        self._state_for("class_count_")
+        self._require_state("class_count_")
         posterior = self.posterior_
         counts: Any = self.statistic_["classes"]
         weights = np.zeros(len(posterior.keys))
@@ -226,13 +226,13 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class)."""
-        self._state_for("class_log_prior_")
+        self._require_state("class_log_prior_")
         return self.posterior_.log_prior
 
     @property
     def log_evidence_(self) -> float:
         """log p(rows | labels) with the parameters integrated out, where that has a closed form."""
-        self._state_for("log_evidence_")
+        self._require_state("log_evidence_")
         return self.posterior_.log_evidence()
 
     # ── answers ──
@@ -275,7 +275,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def temperature_(self) -> float:
         """The divisor of log-odds before they become probabilities: 1 until `calibrate` sets it."""
-        return self._state_for("temperature_").temperature
+        return self._require_state("temperature_").temperature
 
     def decision_function(self, X: object) -> Array:
         """Log-odds of the second class against the first, (n,); with more classes, log p(x, class)."""
@@ -415,7 +415,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
         `classes` may name classes that are still to come, and need not.
         """
-        fitted = self._find_state()
+        fitted = self._get_state_or_none()
         if fitted is None:
             table, schema = read_first_table(X, self._accepts_sparse)
             fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))
@@ -460,7 +460,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         if not isinstance(given, Tally) or sums.keys is None or len(sums.total.shape) != 2:
             raise TypeError("expected sums by class: tamis.stats.Tally.observe(rows, by=labels)")
         width = sums.total.shape[-1]
-        fitted = self._find_state()
+        fitted = self._get_state_or_none()
         if fitted is None:
             schema = Schema(width, "number")
             fitted = GenerativeState(schema, self._model(schema, Keys(()), Keys(())), None, Keys(()))

@@ -57,7 +57,7 @@ class LinearFace(TableFace[T]):
 
     def _read(self, X: object) -> tuple[Table, Schema]:
         """Rows to learn: the first, which define the columns, or further rows of the same columns."""
-        state = self._find_state()
+        state = self._get_state_or_none()
         if state is None:
             return read_first_table(X, self._accepts_sparse)
         return self._table(X), state.schema
@@ -350,7 +350,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         """Learn more rows: the model is as if all had come at once."""
         table, schema = self._read(X)
         part, is_flat = self._observe(table, y, sample_weight)
-        before = self._find_state()
+        before = self._get_state_or_none()
         if before is not None:
             self.state_ = self._with_statistic(before, before.statistic + _check_targets(part, before))
             return self
@@ -411,7 +411,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return Gram.observe(rows, targets, weights, exact=bool(self.exact)), targets.ndim == 1
 
     def _posterior(self, attribute: str = "") -> LinearPosterior:
-        state = self._state_for(attribute)
+        state = self._require_state(attribute)
         if not state.cache:
             try:
                 state.cache.append(state.model.infer(state.statistic))
@@ -427,7 +427,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     def _number_or_array(self, attribute: str, values: Array) -> Any:
         """One number per target, or just one if y had one dimension."""
-        return float(values[0]) if self._state_for(attribute).is_flat else values
+        return float(values[0]) if self._require_state(attribute).is_flat else values
 
     # ── answers ──
 
@@ -515,7 +515,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     @property
     def statistic_(self) -> Gram:
         """All that was learned."""
-        return self._state_for("statistic_").statistic
+        return self._require_state("statistic_").statistic
 
     @property
     def coef_(self) -> Array:

@@ -252,7 +252,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         self, rows: LinearRows, response: ClassResponse, prior: GaussianPrior, keys: Keys
     ) -> Array:
         """The parameters at which steps start: those of the last fit, for warm_start."""
-        state = self._find_state() if self.warm_start else None
+        state = self._get_state_or_none() if self.warm_start else None
         fresh, design = classification.start_at_frequencies(rows, response, prior), rows.design
         if state is None or state.keys != keys:
             return fresh
@@ -279,7 +279,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         it, intercepts are fitted as if half a row had been seen, or they would have no mode; a stream is best
         begun with rows of all classes, as far from its mode a posterior is no Gaussian.
         """
-        state = self._find_state()
+        state = self._get_state_or_none()
         self._refuse_balanced()
         table, schema = self._read(X)
         labels = self._read_labels(y, table.rows)
@@ -445,7 +445,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, in the order of all predictions."""
-        return to_label_array(self._state_for("classes_").keys)
+        return to_label_array(self._require_state("classes_").keys)
 
     @property
     def coef_(self) -> Array:
@@ -469,12 +469,12 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         More precisely, the gradient that is left, in that measure: to first order it is the distance. ∞ if
         rows had been learned by `partial_fit`, `merge` or after `decay`: then no bound is known.
         """
-        return _check_removal("removal_bound_", self._state_for("removal_bound_").fit.bound)
+        return _check_removal("removal_bound_", self._require_state("removal_bound_").fit.bound)
 
     @property
     def removal_shift_(self) -> float:
         """How far the coefficients moved when rows were taken away, in posterior standard deviations."""
-        return _check_removal("removal_shift_", self._state_for("removal_shift_").fit.shift)
+        return _check_removal("removal_shift_", self._require_state("removal_shift_").fit.shift)
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Coefficients with their standard errors, z, p and intervals: print it, or call its `to_frame`.

@@ -182,7 +182,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @with_callbacks
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Find the components by EM; y is ignored."""
-        last = self._find_state() if self.warm_start else None
+        last = self._get_state_or_none() if self.warm_start else None
         if last is None:
             table, schema = read_first_table(X, self._accepts_sparse)
         else:
@@ -204,13 +204,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         rng = make_generator(self.random_state)
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
 
-            def watch(step: Step[Joint, Posterior]) -> None:
+            def report_step(step: Step[Joint, Posterior]) -> None:
                 report(step.objective)
 
             outcome = (
-                self._run(model, data, rng, watch)
+                self._run(model, data, rng, report_step)
                 if last is None
-                else self._continue(last, model, data, watch)
+                else self._continue(last, model, data, report_step)
             )
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
@@ -221,16 +221,20 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _run(
-        self, model: Generative, data: LabelledRows, rng: np.random.Generator, watch: em.Watch | None = None
+        self,
+        model: Generative,
+        data: LabelledRows,
+        rng: np.random.Generator,
+        report_step: em.StepReport | None = None,
     ) -> em.Outcome:
         """Run EM `n_init` times, each from a start of its own."""
         k, start, tol = len(self._components()), self.init_params, self.tol
         width = data.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
         given = em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
-        return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, watch, start, given)
+        return em.best(model, data, k, rng, self.n_init, self.max_iter, tol, report_step, start, given)
 
     def _continue(
-        self, last: GenerativeState, model: Generative, data: LabelledRows, watch: em.Watch
+        self, last: GenerativeState, model: Generative, data: LabelledRows, report_step: em.StepReport
     ) -> em.Outcome:
         """Run EM from the components of the last fit."""
         posterior = self.posterior_
@@ -242,7 +246,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         history, before = last.history, None
         if history is not None and history.weight == float(data.weight().sum()):  # most likely the same rows
             before = history.log_likelihoods[-1]
-        return em.run(model, data, posterior, self.max_iter, self.tol, watch, before)
+        return em.run(model, data, posterior, self.max_iter, self.tol, report_step, before)
 
     def merge(self, *others: Self) -> Self:
         """Add other mixtures' components to these, each to the one of the same number.
@@ -258,7 +262,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Add more rows by their responsibilities under the present components: one step of online EM."""
-        if self._find_state() is None:
+        if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
         fitted = self.state_
         table = read_next_table(X, fitted.schema, type(self).__name__, self._accepts_sparse)
@@ -355,13 +359,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def n_parameters_(self) -> int:
         """The number of free parameters."""
-        fitted = self._state_for("n_parameters_")
+        fitted = self._require_state("n_parameters_")
         return fitted.model.count_parameters(self.posterior_)
 
     @property
     def weights_(self) -> Array:
         """The weight of each component; they sum to 1."""
-        self._state_for("weights_")
+        self._require_state("weights_")
         return np.exp(self.posterior_.log_prior)
 
     @property
@@ -387,11 +391,11 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     @property
     def log_likelihoods_(self) -> Array:
         """The log-likelihood of all rows that each iteration of EM began with (n_iter_,)."""
-        history = self._state_for("log_likelihoods_").history
+        history = self._require_state("log_likelihoods_").history
         return np.array(() if history is None else history.log_likelihoods)
 
     def _gaussian(self, name: str) -> Any:
-        self._state_for(name)
+        self._require_state(name)
         densities = self.posterior_.densities
         if "gaussian" not in densities:
             raise AttributeError(f"{name} needs Gaussian columns: this mixture has none")

@@ -132,7 +132,7 @@ class NaiveBayes(GenerativeClassifier):
     @property
     def families_(self) -> dict[Any, str]:
         """The family of each column."""
-        schema = self._state_for("families_").schema
+        schema = self._require_state("families_").schema
         families = choose_families(schema, self.families, self.integers)
         return {schema.name(j): label_of(family) for j, family in enumerate(families)}
 
@@ -191,18 +191,18 @@ class GaussianNB(GenerativeClassifier):
     @property
     def epsilon_(self) -> float:
         """The smoothing that is added to every variance."""
-        self._state_for("epsilon_")
+        self._require_state("epsilon_")
         moments: Any = self.statistic_["gaussian"]
         return float(self.var_smoothing * np.nanmax(moments.pooled().variance, initial=0.0))
 
     @property
     def class_prior_(self) -> Array:
         """p(class)."""
-        self._state_for("class_prior_")
+        self._require_state("class_prior_")
         return np.exp(self.posterior_.log_prior)
 
     def _density(self, name: str) -> Any:
-        self._state_for(name)
+        self._require_state(name)
         return self.posterior_.densities["gaussian"]
 
 
@@ -269,7 +269,7 @@ class DiscreteClassifier(GenerativeClassifier):
         return float(alpha) if alpha.ndim == 0 else alpha
 
     def _density(self, name: str) -> Any:
-        self._state_for(name)
+        self._require_state(name)
         (density,) = self.posterior_.densities.values()
         return density
 
@@ -361,7 +361,7 @@ class ComplementNB(MultinomialNB):
     @property
     def class_log_prior_(self) -> Array:
         """log p(class), which the scores leave out."""
-        self._state_for("class_log_prior_")
+        self._require_state("class_log_prior_")
         keys = self.posterior_.keys
         counted = Generative({}, classes=keys, **super()._class_prior(keys))
         return counted.log_prior(self.statistic_, keys)

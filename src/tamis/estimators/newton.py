@@ -170,17 +170,17 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def n_iter_(self) -> Any:
         """Steps over all rows."""
-        return self._state_for("n_iter_").fit.iterations
+        return self._require_state("n_iter_").fit.iterations
 
     @property
     def converged_(self) -> bool:
         """Whether the fit reached the mode of the posterior."""
-        return self._state_for("converged_").fit.converged
+        return self._require_state("converged_").fit.converged
 
     @property
     def alpha_(self) -> Any:
         """The prior precision of the coefficients: one number, or one per column if they differ."""
-        fitted = self._state_for("alpha_").fit
+        fitted = self._require_state("alpha_").fit
         precisions = fitted.prior.diagonal[: len(fitted.centre)]
         all_equal = len(precisions) and (precisions == precisions[0]).all()
         return float(precisions[0]) if all_equal else precisions.copy()
@@ -191,7 +191,7 @@ class NewtonFace(LinearFace[StateT]):
 
         If the intercept has no prior, its prior density is taken as 1 everywhere.
         """
-        fitted = self._state_for("log_evidence_").fit
+        fitted = self._require_state("log_evidence_").fit
         if np.isnan(fitted.log_evidence) and fitted.removed is not None:
             raise AttributeError("log_evidence_ is not available after rows were removed: call fit again")
         if np.isnan(fitted.log_evidence):
@@ -210,7 +210,7 @@ class NewtonFace(LinearFace[StateT]):
 
         The covariance matrix is (outputs·d, outputs·d); the diagonal form has only variances (outputs·d,).
         """
-        fitted = self._state_for(name).fit
+        fitted = self._require_state(name).fit
         if fitted.posterior.precision is None:
             raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
         coefficients, intercepts = fitted.covariance()
@@ -220,12 +220,12 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def coef_(self) -> Array:
         """Coefficients."""
-        return np.asarray(self._shape_output(self._state_for("coef_").fit.coefficients[0]))
+        return np.asarray(self._shape_output(self._require_state("coef_").fit.coefficients[0]))
 
     @property
     def intercept_(self) -> Any:
         """Intercepts: the score of a row of zeros; 0 without an intercept."""
-        return self._shape_output(self._state_for("intercept_").fit.coefficients[1])
+        return self._shape_output(self._require_state("intercept_").fit.coefficients[1])
 
     def _shape_output(self, values: Array) -> Any:
         """Reshape the values of all outputs (outputs, …) to the shape of the public attributes."""
@@ -255,7 +255,7 @@ class NewtonFace(LinearFace[StateT]):
 
     def coef_interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
         """Ends of the intervals that hold each coefficient with this probability, in the shape of `coef_`."""
-        self._state_for("")  # raises if nothing was learned
+        self._require_state("")  # raises if nothing was learned
         coefficients = self.coef_
         half_width = -special.ndtri(tail_of(coverage)) * self.coef_std_
         return coefficients - half_width, coefficients + half_width

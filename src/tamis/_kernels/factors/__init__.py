@@ -34,13 +34,14 @@ def solve_rows(
     base: Floats | None = None,
     pull: Floats | None = None,
     noise: Floats | None = None,
-    shift: Floats | None = None,
+    other_offsets: Floats | None = None,
 ) -> Floats:
     """x = A⁻¹ b of each row (n, k), A = base + diag(ridge) + Σ weight v vᵀ, b = pull + Σ (pull − weight s) v.
 
-    Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k), s is shift[index] (m,);
-    weights are at least 0. `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added,
-    where A = L Lᵀ: a draw from N(x, A⁻¹). A row whose A is not positive definite is NaN.
+    Entries of row i are at indptr[i] to indptr[i + 1]; v is other[index] (m, k). s is other_offsets[index]
+    (m,), the known offset of the other side, which is subtracted from the target. Weights are at least 0.
+    `ridge` is (n, k). With `noise` (n, k), standard normal numbers z, L⁻ᵀ z is added, where A = L Lᵀ: a draw
+    from N(x, A⁻¹). A row whose A is not positive definite is NaN.
     """
     n, k = ridge.shape
     work = len(indices) * k * k // 2 + n * (k * k * k // 6 + _ROW)
@@ -49,15 +50,15 @@ def solve_rows(
     matrix = _NOTHING if base is None else base
     vector = np.zeros(k) if pull is None else pull
     normals = _NOTHING if noise is None else noise
-    shifts = np.zeros(len(other)) if shift is None else shift
+    offsets = np.zeros(len(other)) if other_offsets is None else other_offsets
     refuse_unless(len(indices) == len(weights) == len(pulls), "entries")
-    refuse_unless(other.shape[1] == k and vector.shape == (k,) and len(shifts) == len(other), "rows")
+    refuse_unless(other.shape[1] == k and vector.shape == (k,) and len(offsets) == len(other), "rows")
     refuse_unless(matrix.shape in ((0, 0), (k, k)) and normals.shape in ((0, 0), (n, k)), "equations")
     _refuse_places(indptr, indices, n, len(other))
 
     def solve(first: int, last: int) -> None:
         kernels.solve_rows(
-            indptr, indices, weights, pulls, other, ridge, matrix, vector, normals, shifts, first, last, out
+            indptr, indices, weights, pulls, other, ridge, matrix, vector, normals, offsets, first, last, out
         )
 
     if kernels is reference:

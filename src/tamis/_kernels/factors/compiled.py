@@ -21,17 +21,18 @@ _PIECE = 256  # rows gathered at a time: they stay in the cache
 _STEEPEST = 1e4  # condition of equations in the entries, where those in the unknowns have a better one
 
 
-_Entries = tuple[Words, Floats, Floats, Floats]  # indices, weights and pulls of a row; the shift of others
+# The indices, weights and pulls of a row's entries, and the offsets of the other side.
+_Entries = tuple[Words, Floats, Floats, Floats]
 
 
 @part
 def _gather(entries: _Entries, begin: int, count: int, other: Floats, rows: Floats, b: Floats) -> None:
     """Rows by the root of their weight, one after the other, and what they pull towards added to b."""
-    indices, weights, pulls, shift = entries
+    indices, weights, pulls, other_offsets = entries
     k = other.shape[1]
     for i in range(count):
         place, weight = indices[begin + i], weights[begin + i]
-        root, pull = np.sqrt(weight), pulls[begin + i] - weight * shift[place]
+        root, pull = np.sqrt(weight), pulls[begin + i] - weight * other_offsets[place]
         v = other[place]
         for j in range(k):
             rows[i, j] = root * v[j]
@@ -53,7 +54,7 @@ def _solve_few(
 
     False if that would lose digits: as many as its condition has.
     """
-    indices, weights, pulls, shift = entries
+    indices, weights, pulls, other_offsets = entries
     k, r = len(ridge), len(indices)
     width, scale = width_of(r + 1), 1.0 / np.sqrt(ridge)
     columns, sums = turned[: k * width].reshape(k, width), small[: width * width].reshape(width, width)
@@ -69,7 +70,7 @@ def _solve_few(
         condition += sums[i, i]
         sums[i, i] += 1.0
         root = np.sqrt(weights[i])
-        sums[i, r] = pulls[i] / root - root * shift[indices[i]]
+        sums[i, r] = pulls[i] / root - root * other_offsets[indices[i]]
     if not condition < _STEEPEST or not factorise(sums, r, inverses):
         return False
     for i in range(r):
@@ -109,7 +110,7 @@ def solve_rows(
     base: Floats,
     pull: Floats,
     noise: Floats,
-    shift: Floats,
+    other_offsets: Floats,
     start: int,
     stop: int,
     out: Floats,
@@ -123,7 +124,7 @@ def solve_rows(
     turned, small = np.empty(k * width), np.empty(width * width)
     for row in range(start, stop):
         first, last = indptr[row], indptr[row + 1]
-        entries = indices[first:last], weights[first:last], pulls[first:last], shift
+        entries = indices[first:last], weights[first:last], pulls[first:last], other_offsets
         few = plain and 2 * (last - first) <= k and (ridge[row] > 0.0).all() and (entries[1] > 0.0).all()
         if few and _solve_few(entries, other, ridge[row], turned, small, b, inverses, out[row]):
             continue

@@ -17,7 +17,7 @@ def solve_rows(
     base: Floats,
     pull: Floats,
     noise: Floats,
-    shift: Floats,
+    other_offsets: Floats,
     start: int,
     stop: int,
     out: Floats,
@@ -29,7 +29,7 @@ def solve_rows(
         matrix = (v * weights[entries, None]).T @ v + np.diag(ridge[row])
         if base.size:
             matrix += base
-        b = pull + (pulls[entries] - weights[entries] * shift[indices[entries]]) @ v
+        b = pull + (pulls[entries] - weights[entries] * other_offsets[indices[entries]]) @ v
         try:
             lower = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:

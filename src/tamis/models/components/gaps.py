@@ -158,6 +158,7 @@ class ComponentsWithGaps:
         return statistic.log_likelihood
 
 
+# The type checker verifies by this assignment that ComponentsWithGaps has the methods of Iterative.
 _: type[Iterative[Gaps, ExpectedMoments, Components]] = ComponentsWithGaps
 
 

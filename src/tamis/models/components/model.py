@@ -212,6 +212,7 @@ class PrincipalComponents:
         return replace(decompose(total, scores.best), scores=scores.log_densities)
 
 
+# The type checker verifies by this assignment that PrincipalComponents has the methods of Model.
 _: type[Model[object, Moments, Components]] = PrincipalComponents
 
 

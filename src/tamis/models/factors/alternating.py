@@ -1,9 +1,10 @@
 """Alternating least squares: users' factors given the items' factors, then items' given the users'.
 
 A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
-factors. If the rows of one side are fixed, each row of the other is a small ridge regression: its offset is
-the coefficient of a column of ones. The ridge of factors grows with the number of a row's ratings plus a few
-(Zhou et al. 2008); the ridge of offsets is constant, and is given as a number of ratings.
+factors. If the rows of one side are fixed, each row of the other side is found by a small ridge regression,
+in which the row's offset is the coefficient of a column of ones. The ridge of a row's factors is proportional
+to the weight of the row's ratings plus five (Zhou et al. 2008). The ridge λ of an offset is the same for all
+rows; it has the effect of λ further ratings in each row, whose residuals without the offset are zero.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
 
 _ROUNDS = 2
-_EXTRA = 5.0  # ratings that are added to each row's number: one rating says little (experiments/0008)
+_EXTRA = 5.0  # the weight that is added to each row's: one rating says little (experiments/0008)
 _NO_BINS: Array = np.zeros(0)
 
 P = TypeVar("P")
@@ -34,12 +35,12 @@ class Factors:
     level: float
     users: Array  # (users, k + 1)
     items: Array  # (items, k + 1)
-    time_offsets: Array = field(default_factory=lambda: _NO_BINS)  # (bins,): of all items
+    time_offsets: Array = field(default_factory=lambda: _NO_BINS)  # (bins,): shared by all items
     item_time_offsets: Array = field(default_factory=lambda: _NO_BINS[:, None])  # (items, bins)
 
     @property
     def rank(self) -> int:
-        """k."""
+        """The number k of factors per row."""
         return int(self.users.shape[1]) - 1
 
 
@@ -47,8 +48,8 @@ class Factors:
 class RatingsGiven(Generic[P]):
     """The statistic of one step: the ratings, together with the posterior under which they are observed.
 
-    On paper it is a Gram per row. They are not stored: the kernel sums and solves each row's Gram
-    directly from its ratings.
+    On paper the statistic is one Gram per row. The Grams are not stored: the kernel sums and solves each
+    row's Gram directly from its ratings.
     """
 
     ratings: Ratings
@@ -66,12 +67,12 @@ class Sweep:
     """The posterior of one step of alternating least squares, and how well it fits."""
 
     factors: Factors
-    rmse: float = inf  # of the ratings, or of those held out; infinite before the first sweep
-    objective: float = inf  # no sweep raises it; or the error of the ratings held out
+    rmse: float = inf  # of the ratings, or of the held-out ratings; infinite before the first sweep
+    objective: float = inf  # the penalised squared error, which no sweep raises; or the held-out rmse
 
 
-class KnownOffsets(Protocol):
-    """The level of ratings, and the offsets of times."""
+class LevelAndTimeOffsets(Protocol):
+    """The terms of a predicted rating that are known when a row is solved: the level and offsets of times."""
 
     @property
     def level(self) -> float:
@@ -79,51 +80,54 @@ class KnownOffsets(Protocol):
 
     @property
     def time_offsets(self) -> Array:
-        """Offsets of all items by time (bins,)."""
+        """The offset of each bin of time, shared by all items (bins,)."""
 
     @property
     def item_time_offsets(self) -> Array:
-        """Offsets of each item by time (items, bins)."""
+        """The further offset of each item in each bin of time (items, bins)."""
 
 
 def predict_pairs(users: Array, items: Array, user: Indices, item: Indices) -> Array:
     """Offsets plus the product of factors of each pair (n,); an index of −1 adds nothing."""
-    own, other = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
-    products = kernels.dot_pairs(own, other, user, item)
+    user_factors, item_factors = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
+    products = kernels.dot_pairs(user_factors, item_factors, user, item)
     return products + _select_offsets(users, user) + _select_offsets(items, item)
 
 
 def _select_offsets(rows: Array, indices: Indices) -> Array:
-    return np.append(rows[:, -1], 0.0)[indices]  # −1 is the last
+    return np.append(rows[:, -1], 0.0)[indices]  # the index −1 selects the zero at the end
 
 
-def select_time_offsets(offsets: KnownOffsets, item: Indices, time_bin: Indices | None) -> Array:
-    """Offsets of the time of each pair (n,): of all items at that time, and of its own item."""
+def select_time_offsets(offsets: LevelAndTimeOffsets, item: Indices, time_bin: Indices | None) -> Array:
+    """The offset of each pair's bin of time (n,): the one shared by all items plus the one of its item."""
     if time_bin is None or not len(offsets.time_offsets):
         return np.zeros(len(item))
-    own = np.where(item >= 0, offsets.item_time_offsets[item, time_bin], 0.0)
-    return np.asarray(offsets.time_offsets[time_bin] + own)
+    item_offsets = np.where(item >= 0, offsets.item_time_offsets[item, time_bin], 0.0)
+    return np.asarray(offsets.time_offsets[time_bin] + item_offsets)
 
 
-def compute_targets(ratings: Ratings, side: GroupedRatings, offsets: KnownOffsets) -> Array:
+def compute_targets(ratings: Ratings, side: GroupedRatings, offsets: LevelAndTimeOffsets) -> Array:
     """The ratings of a side minus level and offsets of times (n,): the part that users and items explain."""
     targets = side.values - offsets.level
     if ratings.time_bin is not None:
         targets -= select_time_offsets(
-            offsets, ratings.item_index[side.triple_index], ratings.time_bin[side.triple_index]
+            offsets, ratings.item_index[side.rating_index], ratings.time_bin[side.rating_index]
         )
     return targets
 
 
 def make_features(other: Array) -> Array:
-    """The features on which a row of one side is regressed (rows, k + 1): the other's factors, and a one."""
+    """The features of one side's regressions (rows, k + 1): the factors of the other side, and a one."""
     features = other.copy()
     features[:, -1] = 1.0
     return features
 
 
 def sum_squared_residuals(ratings: Ratings, factors: Factors, targets: Array | None = None) -> float:
-    """Σ w (rating − expected rating)²; `targets` are those of the ratings by user, if they are known."""
+    """Σ w (rating − expected rating)².
+
+    A caller that has already computed the targets of `ratings.by_user` passes them, which saves time.
+    """
     side = ratings.by_user
     targets = compute_targets(ratings, side, factors) if targets is None else targets
     squares = kernels.row_squares(
@@ -139,15 +143,15 @@ def compute_rmse(ratings: Ratings, factors: Factors) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Alternating:
-    """Alternating least squares: `iterate` makes sweeps, each of items, offsets of times and users.
+    """Alternating least squares: each step of `iterate` is a sweep over items, offsets of times and users.
 
     Users are solved last, so that each user's row is the exact solution given the items. With `held_out`
-    ratings, sweeps are evaluated by the error of those.
+    ratings, sweeps are evaluated by the error of these ratings.
     """
 
     rank: int
-    ridge: float = 0.1  # of factors, per rating and a few extra ones
-    offset_ridge: float = 5.0  # of offsets, in ratings; infinity: no level, no offsets
+    ridge: float = 0.1  # the ridge of a row's factors, per unit of the row's weight plus five
+    offset_ridge: float = 5.0  # the ridge of each offset; infinity: there are no level and no offsets
     held_out: Ratings | None = None
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
@@ -157,21 +161,26 @@ class Alternating:
         grew without bounds (1000 × 1000, rank 5, no noise). From this start none of 14 did.
         """
         items = np.zeros((ratings.n_items, self.rank + 1))
-        level = float(np.average(ratings.values, weights=ratings.given_weights)) if self.has_offsets else 0.0
-        scale = np.sqrt(ratings.scale * ratings.n_items / self.rank)
-        items[:, :-1] = scale * self._find_directions(ratings, level, rng)
+        level = (
+            float(np.average(ratings.values, weights=ratings.weights_or_none)) if self.has_offsets else 0.0
+        )
+        scale = np.sqrt(ratings.standard_deviation * ratings.n_items / self.rank)
+        items[:, :-1] = scale * self._find_singular_vectors(ratings, level, rng)
         users = np.zeros((ratings.n_users, self.rank + 1))
         bins = ratings.n_time_bins
         return Factors(level, users, items, np.zeros(bins), np.zeros((ratings.n_items, bins)))
 
-    def _find_directions(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
-        """The widest directions of the items' columns (items, k), by a few rounds of subspace iteration."""
-        side, user = ratings.by_user, ratings.user_index[ratings.by_user.triple_index]
+    def _find_singular_vectors(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
+        """The leading right singular vectors (items, k) of the residuals (users, items), approximately.
+
+        They are found by a few rounds of subspace iteration.
+        """
+        side, user = ratings.by_user, ratings.user_index[ratings.by_user.rating_index]
         residuals = side.values - level
         if self.has_offsets:
             for index, weights in (
-                (side.other_index, ratings.by_item.group_weights),
-                (user, side.group_weights),
+                (side.other_index, ratings.by_item.row_weights),
+                (user, side.row_weights),
             ):
                 total = np.bincount(index, side.weights * residuals, minlength=len(weights))
                 residuals -= (total / (weights + max(self.offset_ridge, 1e-12)))[index]
@@ -188,7 +197,7 @@ class Alternating:
 
     @property
     def has_offsets(self) -> bool:
-        """Whether there are a level and offsets."""
+        """Whether the model has a level and offsets."""
         return bool(np.isfinite(self.offset_ridge))
 
     def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
@@ -212,7 +221,7 @@ class Alternating:
         return statistic.posterior.objective
 
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
-        """The error of the ratings; with all ridges, its squares are the objective."""
+        """Compute the RMSE of the ratings, and the objective: the squared errors plus all ridge penalties."""
         squares = objective = sum_squared_residuals(ratings, factors)
         for side, rows in ((ratings.by_user, factors.users), (ratings.by_item, factors.items)):
             ridges = self.compute_ridges(side)
@@ -224,12 +233,12 @@ class Alternating:
 
     def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all users, or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.select_groups(rows)
+        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
         return self._solve_rows(side, factors.items, compute_targets(ratings, side, factors))
 
     def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all items, or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.select_groups(rows)
+        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
         return self._solve_rows(side, factors.users, compute_targets(ratings, side, factors))
 
     def make_features(self, other: Array) -> Array:
@@ -238,8 +247,8 @@ class Alternating:
 
     def compute_ridges(self, side: GroupedRatings) -> Array:
         """The ridge of each row's factors and offset (rows, k + 1)."""
-        ridges = np.empty((len(side.group_weights), self.rank + self.has_offsets))
-        ridges[:, : self.rank] = self.ridge * (side.group_weights + _EXTRA)[:, None]
+        ridges = np.empty((len(side.row_weights), self.rank + self.has_offsets))
+        ridges[:, : self.rank] = self.ridge * (side.row_weights + _EXTRA)[:, None]
         ridges[:, self.rank :] = max(self.offset_ridge, 1e-12)
         return ridges
 
@@ -251,7 +260,7 @@ class Alternating:
             side.weights * targets,
             self.make_features(other),
             self.compute_ridges(side),
-            shift=np.ascontiguousarray(other[:, -1]),
+            other_offsets=np.ascontiguousarray(other[:, -1]),
         )
         if np.isnan(rows).any():
             raise ValueError(
@@ -261,15 +270,15 @@ class Alternating:
         return rows if self.has_offsets else np.column_stack([rows, np.zeros(len(rows))])
 
     def _fit_time_offsets(self, ratings: Ratings, factors: Factors) -> Factors:
-        """Offsets of times given all else: those of all items, then those of each."""
+        """Solve offsets of times given all else: first those shared by all items, then those of each item."""
         assert ratings.time_bin is not None
         ridge = max(self.offset_ridge, 1e-12)
         predicted = predict_pairs(factors.users, factors.items, ratings.user_index, ratings.item_index)
         residuals = ratings.values - factors.level - predicted
         w, time_bin, bins = ratings.weights, ratings.time_bin, ratings.n_time_bins
-        own = factors.item_time_offsets[ratings.item_index, time_bin]
+        old_item_offsets = factors.item_time_offsets[ratings.item_index, time_bin]
         weight = np.bincount(time_bin, w, minlength=bins)
-        offsets = np.bincount(time_bin, w * (residuals - own), minlength=bins) / (weight + ridge)
+        offsets = np.bincount(time_bin, w * (residuals - old_item_offsets), minlength=bins) / (weight + ridge)
         cell, size = ratings.item_index * bins + time_bin, factors.item_time_offsets.size
         weight = np.bincount(cell, w, minlength=size)
         total = np.bincount(cell, w * (residuals - offsets[time_bin]), minlength=size)
@@ -298,4 +307,5 @@ def sweep(model: AlternatingModel, ratings: Ratings, start: Factors) -> Iterator
     return (step.posterior for step in iterate(model, (ratings,), begin))
 
 
+# The type checker verifies by this assignment that Alternating has the methods of Iterative.
 _: type[Iterative[Ratings, RatingsGiven[Sweep], Sweep]] = Alternating

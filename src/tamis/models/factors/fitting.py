@@ -63,7 +63,7 @@ def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator
     solver = options.solver
     if not options.search_ridge or not isinstance(solver, Alternating):
         return solver
-    scale = ratings.scale
+    scale = ratings.standard_deviation
     if len(ratings) < _FEW:
         return replace(solver, ridge=DEFAULT_RIDGE * scale)
     seen, held_out = _split(ratings, ceil(_HELD_OUT * len(ratings)), rng)
@@ -154,7 +154,7 @@ def _draw(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
     """Draw factors, starting from a few sweeps; the first draws are dropped."""
-    unit = ratings.scale
+    unit = ratings.standard_deviation
     ratings = replace(ratings, values=ratings.values / unit)
     factors = start = options.solver.start(ratings, rng)
     for posterior in islice(sweep(options.solver, ratings, start), min(options.max_iter, _WARM_UP)):

@@ -131,4 +131,5 @@ def draw_rows(
     )
 
 
+# The type checker verifies by this assignment that Gibbs has the methods of Iterative.
 _: type[Iterative[Ratings, RatingsGiven[Draw], Draw]] = Gibbs

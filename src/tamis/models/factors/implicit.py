@@ -52,7 +52,7 @@ class Implicit:
         """The distance of preferences for pairs with an action from 1; the objective is over all pairs."""
         side, users, items = ratings.by_user, factors.users[:, :-1], factors.items[:, :-1]
         residuals = 1.0 - predict_pairs(
-            factors.users, factors.items, ratings.user_index[side.triple_index], side.other_index
+            factors.users, factors.items, ratings.user_index[side.rating_index], side.other_index
         )
         with threads.one_blas_thread:
             all_pairs = float(((users.T @ users) * (items.T @ items)).sum())
@@ -65,12 +65,12 @@ class Implicit:
 
     def solve_users(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all users, or of some, given the items (rows, k + 1)."""
-        side = ratings.by_user if rows is None else ratings.by_user.select_groups(rows)
+        side = ratings.by_user if rows is None else ratings.by_user.select_rows(rows)
         return self._solve_rows(side, factors.items)
 
     def solve_items(self, ratings: Ratings, factors: Factors, rows: Indices | None = None) -> Array:
         """The rows of all items, or of some, given the users (rows, k + 1)."""
-        side = ratings.by_item if rows is None else ratings.by_item.select_groups(rows)
+        side = ratings.by_item if rows is None else ratings.by_item.select_rows(rows)
         return self._solve_rows(side, factors.users)
 
     def compute_confidence(self, side: GroupedRatings) -> Array:
@@ -96,4 +96,5 @@ class Implicit:
         return np.column_stack([rows, np.zeros(len(rows))])
 
 
+# The type checker verifies by this assignment that Implicit has the methods of Iterative.
 _: type[Iterative[Ratings, RatingsGiven[Sweep], Sweep]] = Implicit

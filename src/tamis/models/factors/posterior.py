@@ -211,7 +211,7 @@ class FactorPosterior:
         if self.hyperparameters is None:
             solve = solver.solve_users if of_users else solver.solve_items
             return solve(ratings, self.select_draw(), indices)[None]
-        own = (ratings.by_user if of_users else ratings.by_item).select_groups(indices)
+        own = (ratings.by_user if of_users else ratings.by_item).select_rows(indices)
         targets = compute_targets(ratings, own, self)
         rows = []
         others, precisions = self.items if of_users else self.users, self.hyperparameters.precision

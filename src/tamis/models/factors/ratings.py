@@ -1,4 +1,4 @@
-"""Groups (user, item, rating) triples by user and by item; each group is contiguous."""
+"""Groups ratings by user and by item: the ratings of one user, or of one item, follow each other."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,59 +17,59 @@ Duplicates = Literal["refuse", "mean", "last", "sum"]
 
 @dataclass(frozen=True, eq=False)
 class GroupedRatings:
-    """Ratings grouped by user, or by item.
+    """Ratings grouped by the rows of one side: by user, or by item.
 
-    Group i occupies positions indptr[i] to indptr[i + 1] (exclusive).
+    The ratings of row i have the positions from indptr[i] to indptr[i + 1] (exclusive).
     """
 
-    indptr: Indices  # (groups + 1,)
-    other_index: Indices  # (n,): the item of each rating, if the groups are users; else the user
-    triple_index: Indices  # (n,): the position of each rating before grouping
+    indptr: Indices  # (rows + 1,)
+    other_index: Indices  # (n,): the item of each rating, if the rows are users; else the user
+    rating_index: Indices  # (n,): the index of each rating in the Ratings that were grouped
     values: Array  # (n,)
     weights: Array  # (n,)
 
     @classmethod
     def of(
-        cls, group_index: Indices, other_index: Indices, n_groups: int, values: Array, weights: Array | None
+        cls, row_index: Indices, other_index: Indices, n_rows: int, values: Array, weights: Array | None
     ) -> "GroupedRatings":
-        """Group ratings by `group_index` (n,). A missing weight is 1."""
-        order = arrays.argsort_codes(group_index, n_groups)
-        counts = np.bincount(group_index, minlength=n_groups)
+        """Group ratings by `row_index` (n,), the user or item of each. Without weights, each weight is 1."""
+        order = arrays.argsort_codes(row_index, n_rows)
+        counts = np.bincount(row_index, minlength=n_rows)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         weights = np.ones(len(order)) if weights is None else weights[order]
         return cls(indptr, other_index[order], order, values[order], weights)
 
     @property
     def counts(self) -> Indices:
-        """The number of ratings of each group."""
+        """The number of ratings of each row (rows,)."""
         return np.diff(self.indptr)
 
     @cached_property
-    def group_weights(self) -> Array:
-        """The total weight of each group (groups,)."""
-        n_groups = len(self.indptr) - 1
-        group_index = np.repeat(np.arange(n_groups), self.counts)
-        return np.bincount(group_index, self.weights, minlength=n_groups).astype(np.float64)
+    def row_weights(self) -> Array:
+        """The total weight of each row's ratings (rows,)."""
+        n_rows = len(self.indptr) - 1
+        row_index = np.repeat(np.arange(n_rows), self.counts)
+        return np.bincount(row_index, self.weights, minlength=n_rows).astype(np.float64)
 
-    def select_groups(self, groups: Indices) -> "GroupedRatings":
-        """Return the ratings of these groups, in the order of `groups`."""
-        counts = self.counts[groups]
+    def select_rows(self, rows: Indices) -> "GroupedRatings":
+        """Return the ratings of these rows, in the order of `rows`."""
+        counts = self.counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        index = np.repeat(self.indptr[groups] - indptr[:-1], counts) + np.arange(indptr[-1])
+        index = np.repeat(self.indptr[rows] - indptr[:-1], counts) + np.arange(indptr[-1])
         values, weights = self.values[index], self.weights[index]
-        return GroupedRatings(indptr, self.other_index[index], self.triple_index[index], values, weights)
+        return GroupedRatings(indptr, self.other_index[index], self.rating_index[index], values, weights)
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Ratings ready to fit: times are binned."""
+    """Ratings ready to fit: weights are reduced by age, and times are replaced by their bins."""
 
     user_index: Indices  # (n,)
     item_index: Indices  # (n,)
     values: Array  # (n,)
     n_users: int
     n_items: int
-    given_weights: Array | None = None  # (n,)
+    weights_or_none: Array | None = None  # (n,): None if all weights are 1
     time_bin: Indices | None = None  # (n,)
     n_time_bins: int = 0
 
@@ -80,20 +80,20 @@ class Ratings:
     def by_user(self) -> GroupedRatings:
         """The ratings grouped by user."""
         return GroupedRatings.of(
-            self.user_index, self.item_index, self.n_users, self.values, self.given_weights
+            self.user_index, self.item_index, self.n_users, self.values, self.weights_or_none
         )
 
     @cached_property
     def by_item(self) -> GroupedRatings:
         """The ratings grouped by item."""
         return GroupedRatings.of(
-            self.item_index, self.user_index, self.n_items, self.values, self.given_weights
+            self.item_index, self.user_index, self.n_items, self.values, self.weights_or_none
         )
 
     @cached_property
     def weights(self) -> Array:
-        """The given weights (n,), or 1 for each rating if none were given."""
-        return _fill_missing(self.given_weights, len(self), 1.0)
+        """The weight of each rating (n,)."""
+        return _fill_missing(self.weights_or_none, len(self), 1.0)
 
     @cached_property
     def total_weight(self) -> float:
@@ -101,17 +101,17 @@ class Ratings:
         return float(self.weights.sum())
 
     @property
-    def scale(self) -> float:
+    def standard_deviation(self) -> float:
         """The weighted standard deviation of the ratings; 1 if all ratings are equal."""
         if not len(self):
             return 1.0
-        mean = np.average(self.values, weights=self.given_weights)
-        deviation = float(np.sqrt(np.average(np.square(self.values - mean), weights=self.given_weights)))
+        mean = np.average(self.values, weights=self.weights_or_none)
+        deviation = float(np.sqrt(np.average(np.square(self.values - mean), weights=self.weights_or_none)))
         return deviation if deviation > 1e-12 * float(np.abs(self.values).max()) else 1.0
 
     def drop_weightless(self) -> "Ratings":
         """Return the ratings with a weight above 0."""
-        weights = self.given_weights
+        weights = self.weights_or_none
         return self if weights is None or weights.all() else self.select(weights > 0.0)
 
     def select(self, chosen: Indices | NDArray[np.bool_]) -> "Ratings":
@@ -121,7 +121,7 @@ class Ratings:
             user_index=self.user_index[chosen],
             item_index=self.item_index[chosen],
             values=self.values[chosen],
-            given_weights=None if self.given_weights is None else self.given_weights[chosen],
+            weights_or_none=None if self.weights_or_none is None else self.weights_or_none[chosen],
             time_bin=None if self.time_bin is None else self.time_bin[chosen],
         )
 
@@ -130,7 +130,7 @@ class Ratings:
         if (self.time_bin is None) != (other.time_bin is None):
             raise ValueError("got ratings with times and ratings without, expected both with or both without")
         weights, time_bin = None, None
-        if self.given_weights is not None or other.given_weights is not None:
+        if self.weights_or_none is not None or other.weights_or_none is not None:
             weights = np.concatenate([self.weights, other.weights])
         if self.time_bin is not None and other.time_bin is not None:
             time_bin = np.concatenate([self.time_bin, other.time_bin])
@@ -139,23 +139,23 @@ class Ratings:
             user_index=np.concatenate([self.user_index, other.user_index]),
             item_index=np.concatenate([self.item_index, other.item_index]),
             values=np.concatenate([self.values, other.values]),
-            given_weights=weights,
+            weights_or_none=weights,
             time_bin=time_bin,
         )
 
     def __mul__(self, factor: float) -> "Ratings":
         """Return the ratings with all weights multiplied by `factor`."""
-        return replace(self, given_weights=factor * self.weights)
+        return replace(self, weights_or_none=factor * self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
-    """Ratings before fitting: times are raw and pairs may repeat."""
+    """Ratings before fitting: times are as they were read, and a pair of user and item may repeat."""
 
     user_index: Indices  # (n,): index of the user's key
     item_index: Indices  # (n,): index of the item's key
     values: Array  # (n,)
-    given_weights: Array | None = None  # (n,)
+    undecayed_weights: Array | None = None  # (n,): before they are reduced by age; None if all are 1
     time: Array | None = None  # (n,)
 
     def __len__(self) -> int:
@@ -167,7 +167,7 @@ class Entries:
             self.user_index[chosen],
             self.item_index[chosen],
             self.values[chosen],
-            None if self.given_weights is None else self.given_weights[chosen],
+            None if self.undecayed_weights is None else self.undecayed_weights[chosen],
             None if self.time is None else self.time[chosen],
         )
 
@@ -178,8 +178,8 @@ class Entries:
     def append(self, new: "Entries", newest: float) -> "Entries":
         """Append `new`. A missing weight becomes 1, and a missing time becomes `newest`."""
         weights, time = None, None
-        if self.given_weights is not None or new.given_weights is not None:
-            parts = (_fill_missing(part.given_weights, len(part), 1.0) for part in (self, new))
+        if self.undecayed_weights is not None or new.undecayed_weights is not None:
+            parts = (_fill_missing(part.undecayed_weights, len(part), 1.0) for part in (self, new))
             weights = np.concatenate([*parts])
         if self.time is not None:
             time = np.concatenate([self.time, _fill_missing(new.time, len(new), newest)])
@@ -227,7 +227,7 @@ class Entries:
         if policy == "sum":
             values[last_rows] = np.bincount(pair_index, self.values[order])
         elif policy == "mean":
-            weights = _fill_missing(self.given_weights, len(self), 1.0)[order]
+            weights = _fill_missing(self.undecayed_weights, len(self), 1.0)[order]
             total = np.bincount(pair_index, weights)
             weights = np.where(total[pair_index] > 0.0, weights, 1.0)
             sums = np.bincount(pair_index, weights * self.values[order])

@@ -93,7 +93,7 @@ class Recommender:
     def find_user_entries(self, user: int) -> Indices:
         """The indices of a user's entries."""
         side = self.ratings.by_user
-        return side.triple_index[side.indptr[user] : side.indptr[user + 1]]
+        return side.rating_index[side.indptr[user] : side.indptr[user + 1]]
 
     def find_entry(self, user: int, item: int) -> int:
         """The index of the pair's entry; −1 if there is none."""
@@ -204,7 +204,7 @@ class Recommender:
         indices = np.unique(indices)
         rows = self._solve_rows("items", indices, rng)
         after = replace(self, posterior=self.posterior.with_items(indices, rows))
-        raters = self.ratings.by_item.select_groups(indices).other_index
+        raters = self.ratings.by_item.select_rows(indices).other_index
         if self.is_implicit:
             raters = np.arange(len(self.users))
         return after.solve_users(raters, rng) if len(raters) else after

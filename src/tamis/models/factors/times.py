@@ -100,12 +100,12 @@ def _compute_fraction(time: Array, start: float, end: float) -> Array:
 
 def weigh_by_age(entries: Entries, scale: TimeScale | None, n_users: int, n_items: int) -> Ratings:
     """Weight entries by age, and find their bins of time."""
-    weights, time_bin, n_bins = entries.given_weights, None, 0
+    weights, time_bin, n_bins = entries.undecayed_weights, None, 0
     if scale is not None and entries.time is not None:
         n_bins, time_bin = scale.bins, scale.find_bins(entries.time)
         if scale.half_life is not None:
-            given_weights = np.ones(len(entries)) if weights is None else weights
-            weights = given_weights * scale.compute_weights(entries.time)
+            decay = scale.compute_weights(entries.time)
+            weights = decay if weights is None else weights * decay
     return Ratings(
         entries.user_index, entries.item_index, entries.values, n_users, n_items, weights, time_bin, n_bins
     )

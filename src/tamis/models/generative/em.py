@@ -33,7 +33,7 @@ from tamis.tables import Sparse, runs
 
 Method = Literal["kmeans", "k-means++", "random_from_data", "random"]
 METHODS: tuple[Method, ...] = get_args(Method)
-Watch = Callable[[Step[Joint, Posterior]], None]  # called after each step
+StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 
 _SAMPLE = 2000  # rows among which centres are sought, or _EACH per centre
 _EACH = 50
@@ -99,13 +99,14 @@ def run(
     start: Posterior,
     max_iter: int = 100,
     tol: float = 1e-3,
-    watch: Watch | None = None,
+    report_step: StepReport | None = None,
     previous: float | None = None,
 ) -> Outcome:
     """Make steps until the mean log-likelihood per row changes by less than `tol`, at most `max_iter`.
 
-    `watch` is called with every step; squares are pooled in the steps, but not in the statistic at the end.
-    A run that continues another compares its first log-likelihood with the last one of that run, `previous`.
+    `report_step` is called with every step. Squares are pooled in the steps, but not in the statistic at the
+    end. A run that continues another compares its first log-likelihood with the last one of that run, which
+    is `previous`.
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
@@ -116,8 +117,8 @@ def run(
     for step in islice(iterate(model, [prepared], start), max_iter):
         log_likelihoods.append(step.objective)
         posteriors = [posteriors[-1], step.posterior]
-        if watch is not None:
-            watch(step)
+        if report_step is not None:
+            report_step(step)
         # With a prior it is their product that never falls; the likelihood alone may, on its way.
         if previous is not None and abs(step.objective - previous) < tol * weight:
             converged = True
@@ -432,7 +433,7 @@ def best(
     tries: int = 1,
     max_iter: int = 100,
     tol: float = 1e-3,
-    watch: Watch | None = None,
+    report_step: StepReport | None = None,
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Outcome:
@@ -440,7 +441,7 @@ def best(
     if tries < 1:
         raise ValueError(f"got tries={tries}, expected at least 1")
     outcomes = (
-        run(model, data, start(model, data, k, rng, method, initial), max_iter, tol, watch)
+        run(model, data, start(model, data, k, rng, method, initial), max_iter, tol, report_step)
         for _ in range(tries)
     )
     return max(outcomes, key=lambda outcome: outcome.log_likelihoods[-1])

@@ -335,5 +335,6 @@ class Posterior:
         return sum(density.log_evidence() for density in self.densities.values())
 
 
+# The type checker verifies by this assignment that Generative has the methods of Iterative.
 _: type[Iterative[LabelledRows | PreparedRows, Joint, Posterior]] = Generative
 __: type[Classifier[Encoded]] = Posterior

@@ -15,7 +15,7 @@ from tamis.models.linear.newton import (
     FULL_SIZE,
     Minimum,
     Solver,
-    Watch,
+    StepReport,
     choose_solver,
     definite_hessian,
     minimise,
@@ -122,7 +122,7 @@ def fit(
     start: Array,
     options: FitOptions,
     by_evidence: bool = False,
-    watch: Watch | None = None,
+    report_step: StepReport | None = None,
 ) -> Fit:
     """Find the mode; `by_evidence`, choose the precision of the coefficients on the way by their evidence.
 
@@ -135,9 +135,9 @@ def fit(
         unit = min(1.0, float(np.exp2(np.floor(np.log2(mean)))))
     with threads.one_blas_thread:
         if unit == 1.0:
-            return _fit(rows, response, prior, start, options, by_evidence, watch)
+            return _fit(rows, response, prior, start, options, by_evidence, report_step)
         scaled = replace(rows, weights=None if rows.weights is None else rows.weights / unit)
-        result = _fit(scaled, response, prior, start, options, by_evidence, watch)
+        result = _fit(scaled, response, prior, start, options, by_evidence, report_step)
     precision = result.posterior.precision
     return replace(
         result,
@@ -154,14 +154,14 @@ def _fit(
     start: Array,
     options: FitOptions,
     by_evidence: bool,
-    watch: Watch | None,
+    report_step: StepReport | None,
 ) -> Fit:
     form = options.choose_form(len(start))
     is_full = form == "full" or (by_evidence and len(start) <= _FULL_POSTERIOR)
     model = LaplaceModel(response, prior, is_full)
     _refuse_unidentified(model, rows)
     if form == "none" and not by_evidence:
-        minimum = _minimise(model, rows, start, options, watch)
+        minimum = _minimise(model, rows, start, options, report_step)
         posterior = Laplace(minimum.point.parameters, None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
     # where the full Hessian will be known, the last steps are left to it; but not without a prior, where
@@ -170,20 +170,20 @@ def _fit(
     has_prior = not objective.flat_parameters()[objective.is_coefficient()].any()
     leaves_last_steps = is_full and has_prior and choose_solver(objective, options.solver) != "newton"
     rough = replace(options, tol=max(options.tol, _NEARBY)) if leaves_last_steps else options
-    minimum = _minimise(model, rows, start, rough, watch)
+    minimum = _minimise(model, rows, start, rough, report_step)
     iterations = minimum.iterations
     curvature = model.observe_at(rows, minimum.point)
     is_unbounded, is_settled = False, True
     if by_evidence:
         rest = replace(rough, max_iter=rough.max_iter - iterations)
-        choice = _choose_by_evidence(model, rows, curvature, rest, watch)
+        choice = _choose_by_evidence(model, rows, curvature, rest, report_step)
         model, minimum, curvature = choice.model, choice.minimum, choice.curvature
         is_unbounded, is_settled = choice.is_unbounded, choice.is_settled
         iterations += choice.iterations
     if is_full:
         most = max(0, options.max_iter - iterations)
         precision = model.precision(curvature)
-        minimum = polish(model.objective_of(rows), minimum.point, precision, options.tol, most, watch)
+        minimum = polish(model.objective_of(rows), minimum.point, precision, options.tol, most, report_step)
         iterations += minimum.iterations
         posterior, origin = _fit_gaussian(model, rows, minimum, curvature)
     else:
@@ -237,7 +237,11 @@ class _EvidenceChoice(NamedTuple):
 
 
 def _choose_by_evidence(
-    model: LaplaceModel, rows: LinearRows, curvature: Curvature, options: FitOptions, watch: Watch | None
+    model: LaplaceModel,
+    rows: LinearRows,
+    curvature: Curvature,
+    options: FitOptions,
+    report_step: StepReport | None,
 ) -> _EvidenceChoice:
     """Fit with the precision of all coefficients that makes the rows most probable.
 
@@ -255,7 +259,7 @@ def _choose_by_evidence(
         precision[coefficients] = np.exp(log_precision)
         trial = replace(model, prior=GaussianPrior(model.prior.mean, precision))
         rest = replace(options, max_iter=max(0, options.max_iter - iterations))
-        minimum = _minimise(trial, rows, start, rest, watch)
+        minimum = _minimise(trial, rows, start, rest, report_step)
         iterations += minimum.iterations
         observed = trial.observe_at(rows, minimum.point)
         posterior = Laplace(observed.at, trial.precision(observed))
@@ -302,9 +306,11 @@ def _choose_by_evidence(
 
 
 def _minimise(
-    model: LaplaceModel, rows: LinearRows, start: Array, options: FitOptions, watch: Watch | None
+    model: LaplaceModel, rows: LinearRows, start: Array, options: FitOptions, report_step: StepReport | None
 ) -> Minimum:
-    return minimise(model.objective_of(rows), start, options.solver, options.tol, options.max_iter, watch)
+    return minimise(
+        model.objective_of(rows), start, options.solver, options.tol, options.max_iter, report_step
+    )
 
 
 def _make_fit(

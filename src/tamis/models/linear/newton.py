@@ -27,7 +27,7 @@ from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import Response
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
-Watch = Callable[[Any], None]
+StepReport = Callable[[Any], None]
 Request = Literal["gradient", "hessian", "information"]
 
 FULL_SIZE = 3000  # parameters up to which Hessians are kept as full matrices
@@ -473,7 +473,7 @@ def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Sear
 
 
 def _stop(
-    model: LineSearch, searches: Iterator[Search], tol: float, max_iter: int, watch: Watch | None
+    model: LineSearch, searches: Iterator[Search], tol: float, max_iter: int, report_step: StepReport | None
 ) -> Minimum:
     """Descend until less than `tol` is expected to be left."""
 
@@ -487,8 +487,8 @@ def _stop(
         if after is None:
             return Minimum(search.accepted, search.iterations, is_low(search.accepted, 1e3 * _ROUNDING))
         search = after
-        if watch is not None:
-            watch(search.accepted)
+        if report_step is not None:
+            report_step(search.accepted)
     return Minimum(search.accepted, search.iterations, is_low(search.accepted, _ROUNDING))
 
 
@@ -498,14 +498,14 @@ def minimise(
     solver: Solver = "auto",
     tol: float = 1e-8,
     max_iter: int = 100,
-    watch: Watch | None = None,
+    report_step: StepReport | None = None,
 ) -> Minimum:
     """Descend until less than `tol` is expected to be left."""
     response, prior, rows = objective.response, objective.prior, objective.rows
     solver = choose_solver(objective, solver)
     newton: LineSearch = Newton(response, prior)
     if solver == "newton":
-        return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, watch)
+        return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
     with threads.one_blas_thread:  # rows have threads of their own; those that add two vectors only wait
         if solver == "diagonal":
             near, whitening = start, _whiten_diagonal(objective, start)
@@ -517,8 +517,8 @@ def minimise(
             model = TruncatedNewton(response, prior, whitening, objective.information_product)
         first = next(descend(model, rows, Search(near)))
         if not np.isfinite(first.accepted.value):  # the mode of a sample may be out of range for other rows
-            return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, watch)
-        return _stop(model, descend(model, rows, first), tol, max_iter, watch)
+            return _stop(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
+        return _stop(model, descend(model, rows, first), tol, max_iter, report_step)
 
 
 def polish(
@@ -527,7 +527,7 @@ def polish(
     precision: Array,
     tol: float,
     max_iter: int,
-    watch: Watch | None = None,
+    report_step: StepReport | None = None,
 ) -> Minimum:
     """Go on from a point with the full Hessian there: one step does as much as several without it.
 
@@ -536,7 +536,7 @@ def polish(
     if not objective.response.is_canonical:
         precision = definite_hessian(objective, point.parameters)
     model = QuasiNewton(objective.response, objective.prior, Triangular.of(precision))
-    return _stop(model, descend(model, objective.rows, model.resume(point)), tol, max_iter, watch)
+    return _stop(model, descend(model, objective.rows, model.resume(point)), tol, max_iter, report_step)
 
 
 def definite_hessian(objective: Objective, at: Array) -> Array:
