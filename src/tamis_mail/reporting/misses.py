@@ -13,7 +13,7 @@ from tamis_mail.message import canonical, digest, parse
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.reporting.study import Study
 from tamis_mail.verdict import Evidence, Verdict, judge
-from tamis_mail.verdict.judging import HEADER_LENGTH
+from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT_VIEW
 
 __all__ = ["Miss", "is_readable", "misses", "subject_of"]
 
@@ -35,7 +35,9 @@ class Miss:
     views: tuple[
         tuple[str, float], ...
     ]  # the contributions of the views and of the intercept; they sum to the log-odds
-    evidence: tuple[Evidence, ...]  # the strongest readable evidence, without n-grams of bytes
+    evidence: tuple[
+        Evidence, ...
+    ]  # the strongest readable evidence, without n-grams of bytes and the intercept
 
     @property
     def label(self) -> str:
@@ -89,7 +91,9 @@ def subject_of(raw: bytes) -> str:
 
 
 def is_readable(one: Evidence) -> bool:
-    """Whether a person can read it; n-grams of bytes are not readable."""
+    """Whether a person can find it in the message; n-grams of bytes and the intercept are not readable."""
+    if one.view == INTERCEPT_VIEW:
+        return False
     return one.view != features.VIEWS[features.GRAMS] or one.token == HEADER_LENGTH
 
 

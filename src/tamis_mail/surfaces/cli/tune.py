@@ -272,10 +272,12 @@ def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list
     """Describe the suggested thresholds, each in one line.
 
     >>> spam, ham = Offer(0.97, 0.9, (1, 1), (9, 5), 2), Offer(0.1, 0.15, (3, 9), (20, 12), 5)
-    >>> for line in _describe_thresholds((spam, ham), False):
-    ...     print(line)
-    spam threshold: 0.97 now; at most one ham in a thousand judged as spam from 0.9; --thresholds uses it
-    ham threshold: stays at 0.1; 0.15 does worse on mail that did not choose it (wrong 3 → 9, missed 20 → 12)
+    >>> first, second = _describe_thresholds((spam, ham), False)
+    >>> first
+    'spam threshold: 0.97 now; at most one ham in a thousand judged as spam from 0.9; --thresholds uses it'
+    >>> print(*second.partition("it ")[::2], sep="\\n")
+    ham threshold: stays at 0.1; 0.15 does worse on mail that did not choose
+    (spam called ham 3 → 9, ham not called so 20 → 12)
     """
     spam, ham = offers
     words = (
@@ -293,7 +295,8 @@ def _describe_thresholds(offers: tuple[Offer, Offer], is_accepted: bool) -> list
             (wrong_now, wrong), (missed_now, missed) = offer.wrong, offer.missed
             text = (
                 f"stays at {offer.now:g}; {offer.suggested:g} does worse on mail that did not choose it "
-                f"(wrong {wrong_now:,} → {wrong:,}, missed {missed_now:,} → {missed:,})"
+                f"({other} called {kind} {wrong_now:,} → {wrong:,}, {kind} not called so {missed_now:,} → "
+                f"{missed:,})"
             )
         lines.append(f"{kind} threshold: {text}")
     return lines
