@@ -129,7 +129,7 @@ class Memory:
             self.layer[np.searchsorted(features.keys, keys)] = layer
 
     def designs(self, messages: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
-        """(n, views + 1): the scores of the views and the factor of the intercept, less the own counts if given."""
+        """(n, views + 1): the scores of the views and the factor of the intercept, by all others if `own`."""
         rule, n, n_views = self.rule, len(messages), len(self.rule.views)
         places = np.concatenate([self.features.of(message) for message in messages])
         row = np.repeat(np.arange(n), self.features.starts[messages + 1] - self.features.starts[messages])
