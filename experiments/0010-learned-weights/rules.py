@@ -100,8 +100,11 @@ class Memory:
         self.fitted_at = len(self.messages)
         by_rank = np.array(self.messages)[np.argsort(self.corpus.ranks[self.messages])]
         chosen = by_rank[fitting.training_sample(self.corpus.labels[by_rank] == 1)]
-        is_spam, weights = self.corpus.labels[chosen] == 1, self.weight_of[chosen]
+        is_spam = self.corpus.labels[chosen] == 1
+        shares = [np.sum(self.corpus.labels[by_rank] == kind) / np.sum(is_spam == kind) for kind in (0, 1)]
+        weights = self.weight_of[chosen]
         designs = self.designs(chosen, weights)
+        weights = weights * np.array(shares)[is_spam.astype(int)]  # of a class of which few were chosen
         scales = np.array([view.scale for view in self.rule.views])
         widths = {"SCALE_WIDTH": self.variant.scale_width, "INTERCEPT_WIDTH": self.variant.intercept_width}
         with patch.multiple(fitting, **widths):
