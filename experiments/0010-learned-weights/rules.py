@@ -128,6 +128,8 @@ class Memory:
                 designs @ self.coefficients,
                 self.variant.tokens,
             )
+            smaller = float(min(weights[is_spam].sum(), weights[~is_spam].sum()))
+            layer *= smaller / (smaller + fitting.COEFFICIENT_PATIENCE)
             self.layer = np.zeros(len(features.keys))
             self.layer[np.searchsorted(features.keys, keys)] = layer
 

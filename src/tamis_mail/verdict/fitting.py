@@ -12,6 +12,9 @@ of its n features of a view.
 
     minimise  Σ wᵢ log(1 + exp(∓ (zᵢ·s + xᵢ·b))) + λ |b|² / 2
 
+These coefficients fit the very messages that they were taken from, so they are multiplied by m / (m + 10),
+where m is the number of messages of the smaller class: after a few messages they count little.
+
 Both objectives are convex, so that each has one minimum. The result is a function of the set of messages and
 of the counts: messages come in the order of their digests, and every sum is taken in that order.
 `tests/mail/verdict/test_fitting.py` compares both with scikit-learn and with `tamis.LogisticRegression`. They
@@ -48,6 +51,7 @@ Floats = NDArray[np.float64]
 MIN_MESSAGES = 5  # of spam and of other mail; with fewer, the default is used
 MAX_MESSAGES = 2000  # of spam and of other mail that are fitted: those with the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
+COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
 LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # n-grams and pairs of words add nothing to the others
@@ -146,6 +150,8 @@ def fit_weights(
     used_keys, coefficients = fit_coefficients(
         training, keys, is_spam, row_weights, offset, rule.token_version
     )
+    smaller = float(min(row_weights[is_spam].sum(), row_weights[~is_spam].sum()))
+    coefficients *= smaller / (smaller + COEFFICIENT_PATIENCE)
     return WeightFit(scale_fit, used_keys, coefficients, offset, is_spam)
 
 

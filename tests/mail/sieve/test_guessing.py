@@ -23,11 +23,11 @@ SPAM, HAM = ([one.raw for one in messages() if one.label == label] for label in 
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that knows a few messages of each kind: it is sure of some of the others, not of most."""
+    """A store that knows ten messages of each kind: it is sure of some of the others, not of most."""
     path = tmp_path_factory.mktemp("learned") / "store"
     with Sieve.open(path) as sieve:
-        sieve.learn_many(SPAM[:7], "spam", processes=1)
-        sieve.learn_many(HAM[:7], "ham", processes=1)
+        sieve.learn_many(SPAM[:10], "spam", processes=1)
+        sieve.learn_many(HAM[:10], "ham", processes=1)
         saving.backup(sieve.store, path.with_name("copy"))
     return path.with_name("copy")
 

@@ -195,6 +195,24 @@ def test_a_sample_of_one_class_keeps_the_share_of_that_class() -> None:
     assert biased.intercept > whole.intercept + 0.8
 
 
+def test_coefficients_count_little_after_a_few_messages() -> None:
+    messages, keys, is_spam = training(5, 40)
+    counts = np.zeros((len(keys), 2), np.int64)
+    for number in range(len(is_spam)):
+        rows = messages.rows[messages.starts[number] : messages.starts[number + 1]]
+        counts[rows, messages.columns[number]] += 1
+    spams, hams = int(is_spam.sum()), int((~is_spam).sum())
+    labels = [Label(0, "spam", spams, spams, 0, 0), Label(1, "ham", hams, hams, 0, 0)]
+    fit = fit_weights(messages, keys, counts, labels, RULE, 1)
+    used, plain = fit_coefficients(
+        messages, keys, is_spam, np.ones(len(is_spam)), fit.log_odds, RULE.token_version
+    )
+    np.testing.assert_array_equal(fit.keys, used)
+    np.testing.assert_allclose(
+        fit.coefficients, plain * min(spams, hams) / (min(spams, hams) + 10), rtol=1e-12
+    )
+
+
 def test_the_sample_is_the_first_of_either_kind() -> None:
     is_spam = np.arange(5 * MAX_MESSAGES) % 5 == 0
     sample = training_sample(is_spam)
