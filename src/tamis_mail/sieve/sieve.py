@@ -23,7 +23,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
 from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
-from tamis_mail.sieve.weights import fit_store
+from tamis_mail.sieve.weights import fit_store, is_fit_due
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Entry, Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
@@ -347,13 +347,22 @@ class Sieve:
         for batch in batches(
             raw_messages, max_messages
         ):  # read before the store is locked, because a source may be slow
-            actions.update(receipt.action for receipt in self._change(batch, label, source, run_jobs))
+            receipts = self._change(batch, label, source, run_jobs, has_more=True)
+            actions.update(receipt.action for receipt in receipts)
             if progress:
                 progress(actions.total())
+        if actions and is_fit_due(self.store, has_removed=False):
+            self.fit_weights()
         return actions
 
     def _change(
-        self, messages: Iterable[bytes], label: str | None, source: str, run_jobs: RunJobs
+        self,
+        messages: Iterable[bytes],
+        label: str | None,
+        source: str,
+        run_jobs: RunJobs,
+        *,
+        has_more: bool = False,
     ) -> list[Receipt]:
         """Learn or forget messages in one transaction, and log the changes."""
         heads: list[tuple[Receipt, bytes | None]] = []
@@ -365,7 +374,7 @@ class Sieve:
                 heads.append((receipt, raw))
                 return receipt
 
-            receipts = transaction.run(map(process, messages), run_jobs)
+            receipts = transaction.run(map(process, messages), run_jobs, has_more=has_more)
         self._recorder.write_changes(heads, source)
         return receipts
 

@@ -232,8 +232,12 @@ class Transaction:
             "learned: give the message itself (tamis forget, tamis relabel)"
         )
 
-    def run(self, steps: Iterable[Receipt], run_jobs: RunJobs) -> list[Receipt]:
-        """Process the steps one by one while workers count, and fit the weights if that is due."""
+    def run(self, steps: Iterable[Receipt], run_jobs: RunJobs, *, has_more: bool = False) -> list[Receipt]:
+        """Process the steps one by one while workers count, and fit the weights if that is due.
+
+        With `has_more`, the caller fits after further transactions of the same work. A transaction that
+        removes a message fits in any case.
+        """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
 
@@ -270,7 +274,8 @@ class Transaction:
                     import_module("tamis_mail.store.tables").CountTable.total(results, self._writer.n_labels)
                 )
         has_removed = any(receipt.action in ("moved", "forgotten") for receipt in receipts)
-        update_weights(self._store, self._writer, has_removed=has_removed)
+        if has_removed or not has_more:
+            update_weights(self._store, self._writer, has_removed=has_removed)
         return receipts
 
     def _counting_job(
