@@ -89,7 +89,7 @@ class Memory:
         if not self.variant.is_fitted:
             return
         labels = self.corpus.labels[self.messages]
-        if len(labels) and min(labels.sum(), len(labels) - labels.sum()) >= fitting.MIN_MESSAGES:
+        if len(labels) and min(labels.sum(), len(labels) - labels.sum()) >= fitting.MIN_FITTED_MESSAGES:
             with patch.object(schedule, "FIRST_FIT", self.variant.first_fit):
                 is_due = find_scheduled_size(len(labels)) != find_scheduled_size(self.fitted_at)
             if is_due:

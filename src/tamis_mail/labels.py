@@ -1,8 +1,9 @@
 """Labels of mail: spam, ham, and names that the user chooses."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "check_label"]
+__all__ = ["GUESSED_LABELS", "GUESS_UNITS", "HAM", "SPAM", "UNSURE", "Label", "check_label", "count_messages"]
 
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
@@ -20,6 +21,17 @@ class Label:
     weight: int
     lent: int
     features: int  # the sum of its counts
+
+
+def count_messages(labels: Iterable[Label]) -> tuple[int, int]:
+    """Count the labelled messages of spam and of other mail; guessed ones do not count."""
+    spams = others = 0
+    for label in labels:
+        if label.name == SPAM:
+            spams += label.messages
+        elif label.name not in GUESSED_LABELS:
+            others += label.messages
+    return spams, others
 
 
 def check_label(name: str) -> None:

@@ -38,6 +38,23 @@ def views(keys: Numbers, version: int = VERSION) -> NDArray[np.intp]:
     return (keys & np.uint64(hashing.view_mask(version))).astype(np.intp)
 
 
+def expand_ranges(
+    starts: NDArray[np.intp], chosen: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of all features of the chosen messages, and for each the index of its message.
+
+    Message i has the places starts[i], …, starts[i + 1] - 1; the index counts the chosen messages.
+
+    >>> places, owners = expand_ranges(np.array([0, 2, 5, 6]), np.array([1, 2]))
+    >>> places.tolist(), owners.tolist()
+    ([2, 3, 4, 5], [0, 0, 0, 1])
+    """
+    sizes = starts[chosen + 1] - starts[chosen]
+    owners = np.repeat(np.arange(len(chosen)), sizes)
+    begins = np.cumsum(sizes) - sizes
+    return np.arange(int(sizes.sum())) + (starts[chosen] - begins)[owners], owners
+
+
 def hash_tokens(messages: Sequence[Tokens]) -> FeatureBatch:
     """The features of at most MAX_MESSAGES messages, whose tokens are of one version."""
     if len(messages) >= MAX_MESSAGES:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.stats import Exact, Tally
-from tamis_mail.features.arrays import views
+from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import RawMessage
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
@@ -152,10 +152,7 @@ class Corpus:
 
     def _occurrences(self, messages: Numbers) -> tuple[NDArray[np.int32], Numbers]:
         """The features of some messages, and for each the index of its message."""
-        sizes = self.starts[messages + 1] - self.starts[messages]
-        owners = np.repeat(np.arange(len(messages)), sizes)
-        begins = np.cumsum(sizes) - sizes
-        places = np.arange(int(sizes.sum())) + (self.starts[messages] - begins)[owners]
+        places, owners = expand_ranges(self.starts, messages)
         return self.ids[places], owners
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tamis_mail.labels import GUESSED_LABELS, SPAM
+from tamis_mail.labels import SPAM, count_messages
 from tamis_mail.store import Store, StoreError, Writer
-from tamis_mail.verdict.rule import Rule, Weights
+from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, Rule, Weights
 
 if TYPE_CHECKING:
     from tamis_mail.verdict.fitting import WeightFit
@@ -21,7 +21,6 @@ __all__ = ["FIRST_FIT", "can_fit_tokens", "fit_messages", "fit_store", "is_fit_d
 
 FIRST_FIT = 12  # messages
 _FITTED_VERSION = 2  # of the tokens, from which on weights are fitted
-_MIN_PER_KIND = 5  # as `fitting.MIN_MESSAGES`, which is not imported for every message
 
 
 def find_scheduled_size(messages: int) -> int:
@@ -52,17 +51,14 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
     """Whether the schedule, or the removal of a message, asks for a fit."""
     if not can_fit_tokens(store.token_version()):
         return False
-    kinds = {True: 0, False: 0}  # messages of spam and of other mail
-    for label in store.labels():
-        if label.name not in GUESSED_LABELS:
-            kinds[label.name == SPAM] += label.messages
+    spams, others = count_messages(store.labels())
     text = store.setting("weights")
     if has_removed and text:
         return True
-    if min(kinds.values()) < _MIN_PER_KIND:
+    if min(spams, others) < MIN_FITTED_MESSAGES:
         return bool(text)
     fitted = 0 if not text else int(text.split(maxsplit=1)[0])
-    return find_scheduled_size(sum(kinds.values())) != find_scheduled_size(fitted)
+    return find_scheduled_size(spams + others) != find_scheduled_size(fitted)
 
 
 def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
@@ -77,7 +73,7 @@ def fit_store(store: Store, writer: Writer) -> "WeightFit | None":
     bits = writer.replace_coefficients(fit.keys, fit.coefficients)
     scale_fit = fit.scale_fit
     weights = Weights(
-        sum(label.messages for label in store.labels() if label.name not in GUESSED_LABELS),
+        sum(count_messages(store.labels())),
         bits,
         scale_fit.intercept,
         tuple(scale_fit.scales.tolist()),

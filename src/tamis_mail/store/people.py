@@ -145,27 +145,26 @@ def add_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> di
 
     Return for each entry whether it was allowed (True) or blocked (False) before; None if it is new.
     """
-    before: dict[str, bool | None] = {}
-    with store.transaction():
-        for entry in entries:
-            if entry not in before:
-                before[entry] = _find(store, entry)
-                store.connection.execute(
-                    "INSERT OR REPLACE INTO listed VALUES (?, ?)", (entry, int(is_allowed))
-                )
-    return before
+    return _change_entries(store, "INSERT OR REPLACE INTO listed VALUES (?, ?)", entries, is_allowed)
 
 
 def remove_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> dict[str, bool | None]:
     """Remove entries from the allowed, or the blocked, ones; return what each was before."""
+    return _change_entries(
+        store, "DELETE FROM listed WHERE entry = ? AND is_allowed = ?", entries, is_allowed
+    )
+
+
+def _change_entries(
+    store: Store, statement: str, entries: Sequence[str], is_allowed: bool
+) -> dict[str, bool | None]:
+    """Run a statement once for each entry, in one transaction; return what each entry was before."""
     before: dict[str, bool | None] = {}
     with store.transaction():
         for entry in entries:
             if entry not in before:
                 before[entry] = _find(store, entry)
-                store.connection.execute(
-                    "DELETE FROM listed WHERE entry = ? AND is_allowed = ?", (entry, int(is_allowed))
-                )
+                store.connection.execute(statement, (entry, int(is_allowed)))
     return before
 
 

@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import HEADERS, RELATIONS, WORDS
-from tamis_mail.features.arrays import views
-from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
+from tamis_mail.features.arrays import expand_ranges, views
+from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
-from tamis_mail.verdict.rule import RULES, Rule, sides
+from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RULES, Rule, sides
 
 __all__ = [
     "ScaleFit",
@@ -48,7 +48,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-MIN_MESSAGES = 5  # of spam and of other mail; with fewer, the default is used
 MAX_MESSAGES = 1200  # of spam and of other mail that are fitted: those with the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
 COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
@@ -71,9 +70,7 @@ class Training:
     starts: NDArray[np.intp]  # (messages + 1,): message i has rows[starts[i] : starts[i + 1]]
     columns: NDArray[np.intp]  # (messages,): the column of each message's label
     weights: NDArray[np.int64]  # (messages,): the weight with which each message is counted
-    distinct: NDArray[
-        np.intp
-    ]  # (counts,): which of the features of all remembered messages each row stands for
+    distinct: NDArray[np.intp]  # (counts,): the index of each row among the features of all messages
 
     @classmethod
     def from_messages(
@@ -86,10 +83,9 @@ class Training:
         features: int,
     ) -> "Training":
         """Take some of the messages, whose features are given by their indices among `features` keys."""
-        sizes = np.diff(starts)[chosen]
-        chosen_starts = np.concatenate([np.zeros(1, np.intp), np.cumsum(sizes)])
-        shift = np.repeat(starts[chosen] - chosen_starts[:-1], sizes)
-        chosen_indices = indices[np.arange(int(chosen_starts[-1])) + shift]
+        places, _ = expand_ranges(starts, chosen)
+        chosen_indices = indices[places]
+        chosen_starts = np.concatenate([np.zeros(1, np.intp), np.cumsum(np.diff(starts)[chosen])])
         is_used = np.zeros(features, np.bool_)
         is_used[chosen_indices] = True
         rows = (np.cumsum(is_used) - 1)[chosen_indices]
@@ -125,7 +121,7 @@ def training_sample(is_spam: NDArray[np.bool_]) -> NDArray[np.intp]:
 def can_fit(is_spam: NDArray[np.bool_]) -> bool:
     """Whether there are enough messages of spam and of other mail."""
     spams = int(is_spam.sum())
-    return min(spams, len(is_spam) - spams) >= MIN_MESSAGES
+    return min(spams, len(is_spam) - spams) >= MIN_FITTED_MESSAGES
 
 
 def fit_weights(
@@ -160,14 +156,11 @@ def _class_shares(is_spam: NDArray[np.bool_], labels: Sequence[Label]) -> Floats
 
     So a class of which few messages were chosen keeps its share.
     """
-    totals = {True: 0, False: 0}
-    for label in labels:
-        if label.name not in GUESSED_LABELS:
-            totals[label.name == SPAM] += label.messages
+    all_spams, all_others = count_messages(labels)
     spams = int(is_spam.sum())
-    of_spam = max(1.0, totals[True] / max(spams, 1))
-    of_rest = max(1.0, totals[False] / max(len(is_spam) - spams, 1))
-    return np.where(is_spam, of_spam, of_rest)
+    of_spam = max(1.0, all_spams / max(spams, 1))
+    of_others = max(1.0, all_others / max(len(is_spam) - spams, 1))
+    return np.where(is_spam, of_spam, of_others)
 
 
 def _scales(rule: Rule) -> Floats:
@@ -190,8 +183,7 @@ def leave_one_out(
     kinds = views(keys, rule.token_version)
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
-    sizes = np.diff(training.starts)
-    designs = np.zeros((len(sizes), len(rule.views) + 1))
+    designs = np.zeros((len(training.columns), len(rule.views) + 1))
     cases = np.unique(np.stack([training.columns.astype(np.int64), training.weights]), axis=1).T
     for column, weight in cases.tolist():
         members = np.flatnonzero((training.columns == column) & (training.weights == weight))
@@ -206,9 +198,7 @@ def leave_one_out(
             unit,
             rule.guessed,
         )
-        begins = np.cumsum(sizes[members]) - sizes[members]
-        owners = np.repeat(np.arange(len(members)), sizes[members])
-        places = np.arange(int(sizes[members].sum())) + (training.starts[members] - begins)[owners]
+        places, owners = expand_ranges(training.starts, members)
         rows = training.rows[places]
         designs[members, :-1] = scores(
             kinds[rows], rows, owners, len(members), kinds, remaining, rule, spam, rest

@@ -29,7 +29,20 @@ from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, SPAM, Label
 from tamis_mail.schema import parse_rule, parse_weights
 from tamis_mail.tokens import VERSION
 
-__all__ = ["RULE", "RULES", "Rule", "RuleError", "Side", "View", "Weights", "questions", "sides"]
+__all__ = [
+    "MIN_FITTED_MESSAGES",
+    "RULE",
+    "RULES",
+    "Rule",
+    "RuleError",
+    "Side",
+    "View",
+    "Weights",
+    "questions",
+    "sides",
+]
+
+MIN_FITTED_MESSAGES = 5  # of spam and of other mail; with fewer, the default weights are used
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from tamis_mail.verdict import RULE
 from tamis_mail.verdict.fitting import (
     INTERCEPT_WIDTH,
     MAX_MESSAGES,
-    MIN_MESSAGES,
     PRECISION,
     SCALE_WIDTH,
     Training,
@@ -24,6 +23,7 @@ from tamis_mail.verdict.fitting import (
     leave_one_out,
     training_sample,
 )
+from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES
 
 Floats = NDArray[np.float64]
 
@@ -222,10 +222,12 @@ def test_the_sample_is_the_first_of_either_kind() -> None:
     assert (np.diff(sample) > 0).all()
 
 
-@pytest.mark.parametrize(("spams", "hams"), [(MIN_MESSAGES - 1, 100), (100, MIN_MESSAGES - 1), (0, 0)])
+@pytest.mark.parametrize(
+    ("spams", "hams"), [(MIN_FITTED_MESSAGES - 1, 100), (100, MIN_FITTED_MESSAGES - 1), (0, 0)]
+)
 def test_few_messages_of_either_kind_are_too_few(spams: int, hams: int) -> None:
     assert not can_fit(np.arange(spams + hams) < spams)
 
 
 def test_enough_messages_are_enough() -> None:
-    assert can_fit(np.arange(2 * MIN_MESSAGES) < MIN_MESSAGES)
+    assert can_fit(np.arange(2 * MIN_FITTED_MESSAGES) < MIN_FITTED_MESSAGES)

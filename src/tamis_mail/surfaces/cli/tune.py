@@ -24,8 +24,8 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_o
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULE, RULES, Rule
-from tamis_mail.verdict.fitting import INTERCEPT_WIDTH, MIN_MESSAGES, SCALE_WIDTH
-from tamis_mail.verdict.rule import RuleError, Weights
+from tamis_mail.verdict.fitting import INTERCEPT_WIDTH, SCALE_WIDTH
+from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RuleError, Weights
 
 __all__ = ["configure", "run"]
 
@@ -151,7 +151,7 @@ def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespa
     if after is None:
         raise ValueError(
             f"the store {path} remembers {spams:,} spam and {others:,} other messages, expected at least "
-            f"{MIN_MESSAGES} of each to fit weights to: learn more (tamis learn)"
+            f"{MIN_FITTED_MESSAGES} of each to fit weights to: learn more (tamis learn)"
         )
     names = [*VIEWS_OF[VERSION], _INTERCEPT]
     if options.json:
