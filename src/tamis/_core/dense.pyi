@@ -1,0 +1,1 @@
+"""See core/dense.cpp."""

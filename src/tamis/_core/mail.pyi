@@ -1,0 +1,1 @@
+"""See core/mail.cpp."""

@@ -1,0 +1,39 @@
+"""The compiled core: `core`, or None where it was not built or is switched off.
+
+Every kernel has a reference in Python or NumPy, which says what it means and serves where there is no core.
+`TAMIS_CORE=off` in the environment chooses the references, for tests and to compare.
+"""
+
+import os
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["choose", "core", "describe"]
+
+_SWITCH = "TAMIS_CORE"
+
+
+def _load() -> ModuleType | None:
+    if os.environ.get(_SWITCH, "").lower() in ("off", "0", "no"):
+        return None
+    try:
+        return import_module("tamis._core")
+    except ModuleNotFoundError as error:
+        if error.name != "tamis._core":
+            raise
+        return None
+
+
+core = _load()
+
+
+def choose(reference: ModuleType, compiled: str) -> ModuleType:
+    """Return the module of compiled kernels of that name, or the reference where there is no core."""
+    return reference if core is None else import_module(compiled)
+
+
+def describe() -> str:
+    """Say in one line which kernels are in use."""
+    if core is not None:
+        return f"compiled core for {core.processor}"
+    return "no compiled core: slower (it is built where a C++ compiler is found)"
