@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Set-up is tools/environment, and costs nothing the second time.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fix fuzz mutants bench docs lock clean
+.PHONY: help demo test fallback check fix fuzz mutants bench docs wheel lock clean
 
 BIN := .venv/bin
 ARGS ?=
@@ -18,6 +18,12 @@ demo: ## set up, then see it work
 test: export PYTHONHASHSEED := 0
 test: check ## set up, then everything that must hold: check, then all tests, in parallel; the same examples every time
 	$(BIN)/pytest --numprocesses auto --dist worksteal --quiet $(ARGS)
+
+fallback: export PYTHONHASHSEED := 0
+fallback: export TAMIS_CORE := off
+fallback: ## laws, models, kernels and mail without the compiled core, as on a machine without a compiler
+	@tools/environment dev
+	$(BIN)/pytest --numprocesses auto --dist worksteal --quiet tests/laws tests/models tests/kernels tests/mail $(ARGS)
 
 check: ## format, lint, types, import contracts, examples in the docs
 	@tools/environment dev
@@ -49,6 +55,10 @@ docs: ## build the pages into build/docs; a warning is an error
 	@tools/environment dev
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs build/docs
 	@echo build/docs/index.html
+
+wheel: ## build the sdist and a wheel into dist/, audit it and try it in an empty environment (ARGS="python3.12 python3.13")
+	@tools/environment dev
+	@tools/wheel $(ARGS)
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; ARGS=--upgrade moves to newest versions)
 	tools/lock $(ARGS)

@@ -1,7 +1,7 @@
 """Models that are their sufficient statistics: data → observe → statistic → (+) → infer → posterior.
 
-A name is looked up when it is first used (PEP 562), so that `import tamis` alone loads no SciPy, scikit-learn
-or Numba; tests/architecture/test_imports_are_lazy.py keeps it so.
+A name is looked up when it is first used (PEP 562), so that `import tamis` alone loads no SciPy or
+scikit-learn; tests/architecture/test_imports_are_lazy.py keeps it so.
 """
 
 from importlib import import_module
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         load,
         save,
     )
+    from tamis.versions import show_versions
 
     __version__: str
 
@@ -81,6 +82,7 @@ __all__ = [
     "models",
     "plots",
     "save",
+    "show_versions",
     "stats",
     "testing",
     "text",
@@ -111,6 +113,7 @@ _HOMES = {
     "SeparationWarning": "estimators",
     "load": "estimators",
     "save": "estimators",
+    "show_versions": "versions",
 }
 _SUBMODULES = frozenset(
     {

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tamis
+from tamis.compiled import describe
 from tamis_mail.surfaces.cli import main, status
 
 COMMAND = Path(sys.executable).with_name("tamis")
@@ -19,7 +20,14 @@ def type_in(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_version_is_the_installed_one() -> None:
     answer = type_in("--version")
-    assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"tamis {tamis.__version__}\n", "")
+    expected = f"tamis {tamis.__version__} ({describe()})\n"
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, expected, "")
+
+
+def test_the_version_says_that_the_core_is_switched_off() -> None:
+    environment = {**os.environ, "TAMIS_CORE": "off"}
+    said = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True, env=environment)
+    assert "no compiled core" in said.stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("demo", "--frobnicate")])

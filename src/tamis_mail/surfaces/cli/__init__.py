@@ -110,7 +110,7 @@ def _run(words: list[str]) -> int:
     try:
         options = command_line(*words[:1]).parse_args(words)
         if options.version:
-            sys.stdout.write(f"tamis {import_module(f'{__name__}.version').version()}\n")
+            sys.stdout.write(f"{import_module(f'{__name__}.version').describe()}\n")
             return 0
         if options.command is None:
             options.parser.error("a command is needed: " + ", ".join(COMMANDS))

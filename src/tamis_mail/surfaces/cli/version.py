@@ -4,10 +4,16 @@ import os
 import sys
 
 import tamis
+from tamis import compiled
 
-__all__ = ["version"]
+__all__ = ["describe", "version"]
 
 _START, _END = "tamis-", ".dist-info"
+
+
+def describe() -> str:
+    """Return the version, and which kernels are in use."""
+    return f"tamis {version()} ({compiled.describe()})"
 
 
 def version() -> str:

@@ -1,0 +1,33 @@
+"""What is installed: the versions to name in a report of a fault."""
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+from tamis.compiled import describe
+
+__all__ = ["show_versions"]
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "narwhals", "threadpoolctl", "pandas", "polars", "pyarrow")
+
+
+def show_versions() -> None:
+    """Print the versions of tamis, of Python and of the packages that it uses, and which kernels it uses.
+
+    >>> show_versions()
+    tamis: ...
+    kernels: ...
+    python: ...
+    """
+    lines = {
+        "tamis": version("tamis"),
+        "kernels": describe(),
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "machine": platform.platform(),
+    }
+    for package in _PACKAGES:
+        try:
+            lines[package] = version(package)
+        except PackageNotFoundError:
+            lines[package] = "not installed"
+    sys.stdout.write("".join(f"{name}: {value}\n" for name, value in lines.items()))
