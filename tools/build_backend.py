@@ -45,13 +45,13 @@ def build_editable(
             zipfile.ZipFile(Path(folder, name)) as whole,
             zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel,
         ):
-            for entry in whole.namelist():
-                folder_name, _, file_name = entry.partition("/")
-                if folder_name.endswith(".dist-info") and file_name != "RECORD":
-                    wheel.writestr(entry, whole.read(entry))
-                if file_name == "RECORD":
-                    wheel.writestr(entry, "")
-            wheel.writestr("_tamis_editable.pth", f"{_ROOT / 'src'}\n")
+            metadata = [entry for entry in whole.namelist() if ".dist-info/" in entry]
+            record = next(entry for entry in metadata if entry.endswith("/RECORD"))
+            files = {entry: whole.read(entry) for entry in metadata if entry != record}
+            files["_tamis_editable.pth"] = f"{_ROOT / 'src'}\n".encode()
+            files[record] = "".join(f"{entry},,\n" for entry in [*files, record]).encode()
+            for entry, content in files.items():
+                wheel.writestr(entry, content)
     return name
 
 

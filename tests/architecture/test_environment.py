@@ -23,9 +23,11 @@ esac
 def checkout(tmp_path: Path) -> Path:
     """What the script reads, in a folder with a space in its name, beside a folder of commands."""
     tree = tmp_path / "my checkout"
-    for name in ("tools", "requirements"):
+    for name in ("core", "requirements", "tools"):
         shutil.copytree(ROOT / name, tree / name)
-    shutil.copy(ROOT / "pyproject.toml", tree)
+    (tree / "src").mkdir()
+    for name in ("meson.build", "meson.options", "pyproject.toml", "src/meson.build"):
+        shutil.copy(ROOT / name, tree / name)
     write_command(tmp_path / "commands" / "uv", FAKE_UV)
     write_command(tmp_path / "commands" / "python3", "#!/bin/sh\necho Python 3.11.2\n")
     return tree
@@ -92,11 +94,12 @@ def test_development_is_added_to_use_and_then_covers_it(checkout: Path) -> None:
 def test_a_changed_lock_or_project_is_installed_again(checkout: Path) -> None:
     set_up(checkout)
     asked(checkout)
-    for name, expected in (("requirements/use.txt", [USE]), ("pyproject.toml", [PROJECT])):
+    changed = ("requirements/use.txt", USE), ("pyproject.toml", PROJECT), ("core/module.cpp", PROJECT)
+    for name, expected in changed:
         with (checkout / name).open("a", encoding="utf-8") as file:
             file.write("\n# changed\n")
         assert set_up(checkout)[0] == 0
-        assert asked(checkout) == expected
+        assert asked(checkout) == [expected]
 
 
 @pytest.mark.parametrize("step", ["use.txt", "--editable"])
@@ -149,7 +152,7 @@ def few_commands(tmp_path: Path) -> str:
     """A path with what the script itself needs, and neither uv nor Python."""
     folder = tmp_path / "few"
     folder.mkdir()
-    for name in ("cat", "cksum", "dirname", "ln", "readlink", "rm", "sh", "sleep"):
+    for name in ("cat", "cksum", "dirname", "find", "ln", "readlink", "rm", "sh", "sleep", "sort", "xargs"):
         (folder / name).symlink_to(shutil.which(name) or name)
     return str(folder)
 
@@ -169,3 +172,17 @@ def test_a_python_that_cannot_make_an_environment_is_one_line(checkout: Path, fe
     status, said = set_up(checkout, PATH=few_commands, PYTHON=str(bare))
     assert status == 1
     assert said.splitlines()[-1].endswith("run: apt install python3-venv (or install uv)")
+
+
+def test_a_machine_without_a_compiler_is_told_that_tamis_will_be_slower(
+    checkout: Path, few_commands: str
+) -> None:
+    path = f"{checkout.parent / 'commands'}:{few_commands}"
+    (Path(few_commands) / "mkdir").symlink_to(shutil.which("mkdir") or "mkdir")
+    (Path(few_commands) / "chmod").symlink_to(shutil.which("chmod") or "chmod")
+    status, said = set_up(checkout, PATH=path)
+    assert status == 0
+    assert "no C++ compiler" in said
+    assert asked(checkout) == [MAKE, USE, PROJECT]
+    assert "compiling the core" in set_up(checkout)[1]  # a compiler is there now
+    assert asked(checkout) == [PROJECT]
