@@ -16,12 +16,8 @@ _SWITCH = "TAMIS_CORE"
 def _load() -> ModuleType | None:
     if os.environ.get(_SWITCH, "").lower() in ("off", "0", "no"):
         return None
-    try:
-        return import_module("tamis._core")
-    except ModuleNotFoundError as error:
-        if error.name != "tamis._core":
-            raise
-        return None
+    module = import_module("tamis._core")
+    return module if hasattr(module, "processor") else None  # the folder of type stubs can be imported, too
 
 
 core = _load()
