@@ -1,6 +1,6 @@
 """Text in any language: from bytes to tokens, counts and a statistic, in one pass.
 
-Modules are imported at first use, so that reading one message loads no SciPy, scikit-learn or Numba.
+Modules are imported at first use, so that reading one message loads neither SciPy nor scikit-learn.
 """
 
 from typing import TYPE_CHECKING

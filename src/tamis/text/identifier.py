@@ -2,7 +2,7 @@
 
 `languages.npz` has the counts; `tools/languages` makes it from `tools/language_texts` and the stop words. The
 code uses only NumPy, because a mail filter calls it in a process that has just started, for many encodings of
-one text, and must not wait for SciPy or Numba to load.
+one text, and must not wait for SciPy to load.
 """
 
 import re
