@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from tamis.compiled import core
 from tamis_mail.message.bodies import decode_base64, decode_text
 
 FIELDS: Final = 1000  # of a block that are kept
@@ -56,21 +57,32 @@ def read_fields(
         if limit <= 0:
             return [], min(stop + 1, end)
         block_end = data.rfind(b"\n", start, start + limit) + 1 or start + limit
-    block = data[start:block_end].decode("latin-1")
-    if not block.endswith("\n"):
-        block += "\n"
-    read = _BLOCK.match(block)
-    fields_end = read.end() if read else 0
-    if fields_end == len(block):
-        fields = _fields_of(block, 0, fields_end, FIELDS + 1)
+    clean_fields = _read_clean_block(data, start, block_end)
+    if clean_fields is not None:
+        fields = clean_fields
         body = min(stop + 1, end) if blank >= 0 else end
     else:
+        block = _block_of(data, start, block_end)
         fields, length = _read_odd_block(block, faults)
         body = start + length if length < len(block) else min(stop + 1, end)
     if len(fields) > FIELDS:
         faults.add("headers")
         del fields[FIELDS:]
     return fields, body
+
+
+def _read_clean_block(data: bytes, start: int, end: int) -> Fields | None:
+    """Read a block in which every line belongs to a field; None if some line does not."""
+    if core is not None:
+        fields: Fields | None = core.mail.read_fields(data, start, end, FIELDS + 1, NAME, LONGEST)
+        return fields
+    block = _block_of(data, start, end)
+    return _fields_of(block, 0, len(block), FIELDS + 1) if _good_until(block, 0) == len(block) else None
+
+
+def _block_of(data: bytes, start: int, end: int) -> str:
+    block = data[start:end].decode("latin-1")
+    return block if block.endswith("\n") else block + "\n"
 
 
 def _read_odd_block(block: str, faults: set[str]) -> tuple[Fields, int]:

@@ -232,7 +232,17 @@ def parse(canonical: bytes) -> Message:
     reader = _Reader(canonical)
     end = len(canonical)
     top_fields = reader.open(0, end, "text/plain")
-    headers = tuple([(name, reader.decode(value)) for name, value in top_fields])
+    headers = tuple(
+        [
+            (
+                name,
+                value
+                if value.isascii() and value.isprintable() and "=?" not in value
+                else reader.decode(value),
+            )
+            for name, value in top_fields
+        ]
+    )
     if len(reader.stack) > 1:
         _walk(reader, end)
     reader.close_to(1, end)

@@ -1,0 +1,98 @@
+// A header block that consists of fields only → names in lower case and unfolded values.
+//
+// This is `_fields_of` of tamis_mail/message/fields.py for the block that almost every message has. A block with a line that
+// is no field is left to Python: the answer is None.
+#include "fields.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace tamis::mail {
+
+namespace {
+
+bool is_name(unsigned char c) { return c >= '!' && c <= '~' && c != ':'; }
+bool is_blank(unsigned char c) { return c == ' ' || c == '\t'; }
+bool is_space(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+const char* end_of_line(const char* place, const char* end) {
+  const void* found = std::memchr(place, '\n', static_cast<size_t>(end - place));
+  return found ? static_cast<const char*>(found) : end;
+}
+
+// Removes the line breaks of a folded value: a tab after a break becomes a space, a space stays.
+void unfold(const char* place, const char* end, std::string& unfolded) {
+  unfolded.clear();
+  while (place < end) {
+    const char* line_end = end_of_line(place, end);
+    unfolded.append(place, line_end);
+    place = line_end;
+    if (place < end) {
+      ++place;
+      if (place < end && *place == '\t') {
+        unfolded.push_back(' ');
+        ++place;
+      }
+    }
+  }
+}
+
+nb::object latin_1(const char* text, const char* end) {
+  return nb::steal(PyUnicode_DecodeLatin1(text, end - text, nullptr));
+}
+
+// Returns at most `room` fields of data[start:stop]; a name or value longer than its limit is cut. None: some line is no field.
+nb::object read_fields(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t room, Py_ssize_t longest_name,
+                       Py_ssize_t longest_value) {
+  const auto size = static_cast<Py_ssize_t>(data.size());
+  if (start < 0 || start > stop || stop > size || room < 0 || longest_name < 0 || longest_value < 0) {
+    throw nb::value_error("the block is not within the data");
+  }
+  const char* place = data.c_str() + start;
+  const char* const end = data.c_str() + stop;
+  nb::list fields;
+  std::string name, unfolded;
+  for (Py_ssize_t count = 0; place < end; ++count) {
+    const char* name_end = place;
+    while (name_end < end && is_name(static_cast<unsigned char>(*name_end))) ++name_end;
+    const char* colon = name_end;
+    while (colon < end && is_blank(static_cast<unsigned char>(*colon))) ++colon;
+    if (name_end == place || colon == end || *colon != ':') return nb::none();
+    const char* value = colon + 1;
+    while (value < end && is_blank(static_cast<unsigned char>(*value))) ++value;
+    // The value goes on over all lines that begin with a space or a tab.
+    const char* value_end = end_of_line(value, end);
+    bool is_folded = false;
+    while (end - value_end > 1 && is_blank(static_cast<unsigned char>(value_end[1]))) {
+      value_end = end_of_line(value_end + 1, end);
+      is_folded = true;
+    }
+    if (count < room) {
+      name.assign(place, std::min(longest_name, static_cast<Py_ssize_t>(name_end - place)));
+      for (char& c : name) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+      }
+      const char* first = value;
+      const char* last = value + std::min(longest_value, static_cast<Py_ssize_t>(value_end - value));
+      if (is_folded) {
+        unfold(first, last, unfolded);
+        first = unfolded.data();
+        last = first + unfolded.size();
+      }
+      while (last > first && is_space(static_cast<unsigned char>(last[-1]))) --last;
+      fields.append(nb::make_tuple(latin_1(name.data(), name.data() + name.size()), latin_1(first, last)));
+    }
+    place = value_end < end ? value_end + 1 : end;
+  }
+  return fields;
+}
+
+}  // namespace
+
+void bind_fields(nb::module_& m) {
+  m.def("read_fields", read_fields, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
+        nb::arg("longest_name"), nb::arg("longest_value"));
+}
+
+}  // namespace tamis::mail

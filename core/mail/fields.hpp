@@ -1,0 +1,11 @@
+// The fields of a header block.
+#pragma once
+
+#include "../common.hpp"
+
+namespace tamis::mail {
+
+// Adds `read_fields` to `tamis._core.mail`.
+void bind_fields(nb::module_& m);
+
+}  // namespace tamis::mail
