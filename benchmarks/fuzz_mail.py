@@ -32,8 +32,7 @@ from benchmarks.hostile_mail import CASES
 from benchmarks.mail_bounds import allowed_seconds
 from tamis_mail import Sieve, features, tokens
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.surfaces.cli import passthrough
-from tamis_mail.verdict import Verdict
+from tamis_mail.verdict import Verdict, header_fields
 
 __all__ = ["MUTATORS", "Fuzzer", "find_faults", "find_slowness"]
 
@@ -301,9 +300,9 @@ def find_faults(raw: bytes, verdict: Verdict, sieve: Sieve | None) -> Iterator[s
     features.hash_tokens(tokens.read(parse(plain)))
     if canonical(plain) != plain:
         yield "canonical bytes are not canonical"
-    for dialect in passthrough.DIALECTS:
-        written = passthrough.add_verdict(raw, verdict, dialect=dialect, required=0.95, version="1")
-        if passthrough.remove_verdict(written) != raw:
+    for dialect in header_fields.DIALECTS:
+        written = header_fields.add_verdict(raw, verdict, dialect=dialect, required=0.95, version="1")
+        if header_fields.remove_verdict(written) != raw:
             yield f"is not the same after {dialect}'s headers were added and removed"
         if digest(canonical(written)) != digest(plain):
             yield f"has another digest with {dialect}'s headers"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tamis_mail import Sieve
 from tamis_mail.store import maintenance
-from tamis_mail.surfaces.cli import passthrough
+from tamis_mail.verdict import header_fields
 
 _LARGEST = 60 << 20  # a file above is an archive, not a message
 
@@ -56,8 +56,8 @@ def _treat(sieve: Sieve, raw: bytes, label: str) -> Iterator[str]:
     try:
         verdict = sieve.sort(raw)
         for dialect in ("spamassassin", "bogofilter"):
-            written = passthrough.add_verdict(raw, verdict, dialect=dialect, required=0.95, version="1")
-            if passthrough.remove_verdict(written) != raw:
+            written = header_fields.add_verdict(raw, verdict, dialect=dialect, required=0.95, version="1")
+            if header_fields.remove_verdict(written) != raw:
                 yield f"is not the same after {dialect}'s headers were added and removed"
         sieve.learn(raw, label)
     except Exception as error:  # noqa: BLE001 (whatever it is, it is a fault)

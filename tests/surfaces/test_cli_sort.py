@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tamis
-from tamis_mail.surfaces.cli import passthrough
 from tamis_mail.surfaces.cli.version import version
+from tamis_mail.verdict import header_fields
 from tests.surfaces.terminal import COMMAND, NEW_HAM, NEW_SPAM, SPAM, Type, spawn, write_mail
 
 
@@ -49,7 +49,7 @@ def test_a_store_that_is_not_there_leaves_all_unsure(tmp_path: Path) -> None:
     assert not (tmp_path / "none.tamis").exists()
     passed = spawn("sort", "-p", "--quiet", "--store", tmp_path / "none.tamis", stdin=NEW_SPAM)
     assert (passed.status, passed.err) == (2, "")
-    assert passthrough.remove_verdict(passed.out) == NEW_SPAM
+    assert header_fields.remove_verdict(passed.out) == NEW_SPAM
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_mail_passes_through_a_bug(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(passthrough, "add_verdict", fail)
+    monkeypatch.setattr(header_fields, "add_verdict", fail)
     answer = typed("sort", "-p", stdin=NEW_SPAM)
     assert (answer.status, answer.out) == (3, NEW_SPAM)
     assert len(answer.err.splitlines()) == 1
@@ -111,7 +111,7 @@ def test_mail_passes_through_a_bug(
         b"a: b\n\n" + b"x" * 300_000,
     ],
 )
-@pytest.mark.parametrize("dialect", passthrough.DIALECTS)
+@pytest.mark.parametrize("dialect", header_fields.DIALECTS)
 def test_what_passes_through_can_be_undone(typed: Type, raw: bytes, dialect: str) -> None:
     passed = typed("sort", "-p", "-e", "--dialect", dialect, stdin=raw)
     assert (passed.status, passed.err) == (0, "")
@@ -138,7 +138,7 @@ def test_a_stream_that_is_closed_is_no_reason_to_spoil_mail(tmp_path: Path, clos
     with message.open("rb") as stdin:
         result = subprocess.run(["sh", "-c", line], stdin=stdin, capture_output=True, check=False)
     assert result.returncode == (3 if closed == 1 else 0)
-    assert passthrough.remove_verdict(result.stdout) == (NEW_SPAM if closed == 2 else b"")
+    assert header_fields.remove_verdict(result.stdout) == (NEW_SPAM if closed == 2 else b"")
     assert len(result.stderr.splitlines()) == (closed == 1)
 
 

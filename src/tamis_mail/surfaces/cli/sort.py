@@ -151,7 +151,7 @@ def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
 def _process(raw: bytes, options: Namespace) -> tuple[bytes, int]:
     """Return the output and the status."""
     if options.undo:
-        original: bytes = import_module("tamis_mail.surfaces.cli.passthrough").remove_verdict(raw)
+        original: bytes = import_module("tamis_mail.verdict.header_fields").remove_verdict(raw)
         return original, 0
     with _open(options) as sieve:
         return _judge(raw, sieve, options)
@@ -178,8 +178,8 @@ def _format(raw: bytes, verdict: "Verdict", sieve: "Sieve | None", options: Name
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
         required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
-        passthrough = import_module("tamis_mail.surfaces.cli.passthrough")
-        output: bytes = passthrough.add_verdict(
+        header_fields = import_module("tamis_mail.verdict.header_fields")
+        output: bytes = header_fields.add_verdict(
             raw, verdict, dialect=options.dialect, required=required, version=version()
         )
         return output
@@ -284,7 +284,7 @@ def _line(verdict: "Verdict", note: dict[str, object], options: Namespace) -> st
             fields["listed"] = verdict.listed
         return str(import_module("json").dumps(fields))
     if options.dialect == "bogofilter":
-        line: str = import_module("tamis_mail.surfaces.cli.passthrough").bogosity(verdict, version())
+        line: str = import_module("tamis_mail.verdict.header_fields").bogosity(verdict, version())
         return f"{name} {line}" if name else line
     # A tab separates the reason, because a name may contain spaces and never a tab.
     reason = f"\t({verdict.listed})" if verdict.listed else ""

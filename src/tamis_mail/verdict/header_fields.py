@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from math import log
 
 from tamis_mail.message.envelope import envelope_end
-from tamis_mail.verdict import Evidence, Verdict
+from tamis_mail.verdict.verdict import Evidence, Verdict
 
 __all__ = ["DIALECTS", "add_verdict", "bogosity", "fields", "remove_verdict"]
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tamis_mail.message import canonical
-from tamis_mail.surfaces.cli.passthrough import DIALECTS, add_verdict, fields, remove_verdict
 from tamis_mail.verdict import Evidence, Judgement, Verdict
+from tamis_mail.verdict.header_fields import DIALECTS, add_verdict, fields, remove_verdict
 
 
 def verdict(label: str = "spam", log_odds: float = 7.3, evidence: tuple[Evidence, ...] = ()) -> Verdict:
