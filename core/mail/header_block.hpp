@@ -6,6 +6,6 @@
 namespace tamis::mail {
 
 // Adds `read_fields` to `tamis._core.mail`.
-void bind_fields(nb::module_& m);
+void bind_header_block(nb::module_& m);
 
 }  // namespace tamis::mail

@@ -2,7 +2,7 @@
 //
 // This is `_fields_of` of tamis_mail/message/fields.py for the block that almost every message has. A block with a line that
 // is no field is left to Python: the answer is None.
-#include "fields.hpp"
+#include "header_block.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -90,7 +90,7 @@ nb::object read_fields(const nb::bytes& data, Py_ssize_t start, Py_ssize_t stop,
 
 }  // namespace
 
-void bind_fields(nb::module_& m) {
+void bind_header_block(nb::module_& m) {
   m.def("read_fields", read_fields, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
         nb::arg("longest_name"), nb::arg("longest_value"));
 }
