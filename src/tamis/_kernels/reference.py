@@ -37,6 +37,22 @@ WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly,
 BLOCK = 1 << 17  # numbers that fit a second-level cache
 
 
+def are_within(places: Indices, size: int) -> bool:
+    """Whether all places (n,) are from 0 to below the size; in one pass: negatives are large if unsigned."""
+    return not len(places) or int(places.view(f"u{places.dtype.itemsize}").max()) < size
+
+
+def are_rows_within(indptr: Words, entries: int) -> bool:
+    """Whether rows of entries, from indptr[i] to indptr[i + 1], follow each other within so many entries."""
+    return bool(len(indptr) and 0 <= indptr[0] <= indptr[-1] <= entries and (indptr[1:] >= indptr[:-1]).all())
+
+
+def are_codes_within(codes: Words, offsets: Words, cells: int) -> bool:
+    """Whether the cells offsets[j] + codes[i, j] are from 0 to below `cells`; codes below 0 are missing."""
+    most = codes.max(axis=0, initial=-1)
+    return bool(offsets.min(initial=0) >= 0 and (most < np.maximum(cells - offsets[:-1], 0)).all())
+
+
 def span(values: Floats) -> tuple[Words, int, int]:
     """Exponents of each column's largest and smallest nonzero magnitude (2, m), and the largest of all.
 
