@@ -244,10 +244,26 @@ OwnedWords make_words(int64_t high, int64_t low, size_t rows, size_t groups, siz
 
 bool is_digitwise(size_t n, size_t m, size_t groups) { return n <= kFewRows * groups || groups * m > kCells; }
 
-// The order in which to add rows digit by digit; empty for their own.
-std::vector<int64_t> order_rows(const int64_t* group, size_t n, size_t groups, const Words& words) {
-  if (group == nullptr || words.length * words.cells <= kManyWords) return {};
-  return sort_by_group(group, n, groups);
+// Call add(row, cell) for the rows from `start` on, with the first cell of their group. If the words do not fit the cache, rows
+// are taken group by group; they are then fetched from anywhere, and asked for some rows ahead.
+template <class Add>
+void for_each_row(const Input<double, 2>& values, const int64_t* group, size_t groups, size_t start, const Words& words,
+                  Add add) {
+  const size_t n = values.shape(0);
+  const size_t m = values.shape(1);
+  if (group == nullptr || start > 0 || words.length * words.cells <= kManyWords) {
+    for (size_t i = start; i < n; i++) add(i, group == nullptr ? 0 : static_cast<size_t>(group[i]) * m);
+    return;
+  }
+  constexpr size_t kAhead = 16;
+  const std::vector<int64_t> order = sort_by_group(group, n, groups);
+  for (size_t k = 0; k < n; k++) {
+    const size_t ahead = static_cast<size_t>(order[std::min(k + kAhead, n - 1)]);
+    prefetch(group + ahead);
+    prefetch(values.data() + ahead * m);
+    const size_t i = static_cast<size_t>(order[k]);
+    add(i, static_cast<size_t>(group[i]) * m);
+  }
 }
 
 // Powers of two that bring columns below 1, and their exponents, for rows side by side.
@@ -368,14 +384,21 @@ void flush_powers(double* pieces, const Scales& scales, const Words& words, cons
   flush_planes(pieces + 2 * scales.factors.size(), 4, scales.exponents, 2, squares, cell, columns);
 }
 
-TAMIS_INLINE void split_powers(double v, double* __restrict piece, size_t width, size_t j) {
-  split_value(v, piece[j], piece[width + j]);
+// Add a scaled value to the pieces of its sum, and its square to those of its own.
+TAMIS_INLINE void split_powers(double v, double& a, double& b, double& c, double& d, double& e, double& f) {
+  split_value(v, a, b);
   const double p = v * v;
   const double t = kSplitter * v;
   const double x = t - (t - v);
   const double y = v - x;
-  const double e = ((x * x - p) + 2.0 * x * y) + y * y;
-  split_product(p, e, piece[2 * width + j], piece[3 * width + j], piece[4 * width + j], piece[5 * width + j]);
+  split_product(p, ((x * x - p) + 2.0 * x * y) + y * y, c, d, e, f);
+}
+
+// The rows' loops have functions of their own, because compilers believe `__restrict` of parameters, not of variables.
+TAMIS_INLINE void add_row_powers(const double* __restrict row, const double* __restrict factors, size_t width,
+                                 double* __restrict a, double* __restrict b, double* __restrict c, double* __restrict d,
+                                 double* __restrict e, double* __restrict f) {
+  for (size_t j = 0; j < width; j++) split_powers(scale_value(row[j], factors[j]), a[j], b[j], c[j], d[j], e[j], f[j]);
 }
 
 TAMIS_FOR_EACH_PROCESSOR void sum_powers(const Rows& rows, const Scales& scales, Pieces& pieces, const Words& words,
@@ -385,13 +408,26 @@ TAMIS_FOR_EACH_PROCESSOR void sum_powers(const Rows& rows, const Scales& scales,
   for (size_t i = 0; i < rows.n; i++) {
     const double* __restrict row = rows.values + i * width;
     const size_t g = rows.group == nullptr ? 0 : static_cast<size_t>(rows.group[i]);
-    double* __restrict piece = pieces.sums.data() + g * 6 * width;
-    for (size_t j = 0; j < width; j++) split_powers(scale_value(row[j], factors[j]), piece, width, j);
+    double* piece = pieces.sums.data() + g * 6 * width;
+    add_row_powers(row, factors, width, piece, piece + width, piece + 2 * width, piece + 3 * width, piece + 4 * width,
+                   piece + 5 * width);
     if (rows.is_deep) push_small_powers(rows, row, scales, g * rows.columns, words, squares);
     if (++pieces.count[g] == kRows) {
       flush_powers(piece, scales, words, squares, g * rows.columns, rows.columns);
       pieces.count[g] = 0;
     }
+  }
+}
+
+TAMIS_INLINE void add_row_products(const double* __restrict row, const double* __restrict factors,
+                                   const double* __restrict scaled, size_t width, double* __restrict a, double* __restrict b,
+                                   double* __restrict c, double* __restrict d) {
+  for (size_t j = 0; j < width; j++) {
+    const double v = scaled[j];
+    double u = row[j] * factors[j];
+    u = std::fabs(u * v) >= kDepth * kDepth ? u : 0.0;
+    const double p = u * v;
+    split_product(p, find_rounding(u, v, p), a[j], b[j], c[j], d[j]);
   }
 }
 
@@ -401,23 +437,17 @@ TAMIS_FOR_EACH_PROCESSOR void sum_products(const Rows& rows, const double* y, bo
   const size_t m = rows.columns;
   for (size_t i = 0; i < rows.n; i++) {
     const double* __restrict row = rows.values + i * m;
-    const double* __restrict other = is_shared ? y + i : y + i * m;
+    const double* other = is_shared ? y + i : y + i * m;
     double* __restrict scaled = beside;
     const size_t g = rows.group == nullptr ? 0 : static_cast<size_t>(rows.group[i]);
-    double* __restrict piece = pieces.sums.data() + g * 4 * m;
+    double* piece = pieces.sums.data() + g * 4 * m;
     if (is_shared) {
       const double v = other[0] * y_factors[0];
       for (size_t j = 0; j < m; j++) scaled[j] = v;
     } else {
       for (size_t j = 0; j < m; j++) scaled[j] = other[j] * y_factors[j];
     }
-    for (size_t j = 0; j < m; j++) {
-      const double v = scaled[j];
-      double u = row[j] * x_factors[j];
-      u = std::fabs(u * v) >= kDepth * kDepth ? u : 0.0;
-      const double p = u * v;
-      split_product(p, find_rounding(u, v, p), piece[j], piece[m + j], piece[2 * m + j], piece[3 * m + j]);
-    }
+    add_row_products(row, x_factors, scaled, m, piece, piece + m, piece + 2 * m, piece + 3 * m);
     if (rows.is_deep) {
       for (size_t j = 0; j < m; j++) {
         if (std::fabs(row[j] * x_factors[j] * scaled[j]) < kDepth * kDepth) {
@@ -454,12 +484,10 @@ nb::tuple deposit(Input<double, 2> values, Input<int64_t, 2> given_bounds, Input
       }
       done = n - n % fold;
     }
-    const std::vector<int64_t> order = done == 0 ? order_rows(group, n, groups, words) : std::vector<int64_t>();
-    for (size_t k = done; k < n; k++) {
-      const size_t i = order.empty() ? k : static_cast<size_t>(order[k]);
-      const size_t cell = group == nullptr ? 0 : static_cast<size_t>(group[i]) * m;
-      for (size_t j = 0; j < m; j++) push(words, cell + j, x[i * m + j], 0);
-    }
+    const Words sums = words;
+    for_each_row(values, group, groups, done, words, [=](size_t i, size_t cell) {
+      for (size_t j = 0; j < m; j++) push(sums, cell + j, x[i * m + j], 0);
+    });
     settle(words);
   }
   return to_python(std::move(words));
@@ -490,15 +518,14 @@ nb::tuple deposit_powers(Input<double, 2> values, Input<int64_t, 2> given_bounds
       }
       done = n - n % fold;
     }
-    const std::vector<int64_t> order = done == 0 ? order_rows(group, n, groups, squares) : std::vector<int64_t>();
-    for (size_t k = done; k < n; k++) {
-      const size_t i = order.empty() ? k : static_cast<size_t>(order[k]);
-      const size_t cell = group == nullptr ? 0 : static_cast<size_t>(group[i]) * m;
+    const Words first = words;
+    const Words second = squares;
+    for_each_row(values, group, groups, done, squares, [=](size_t i, size_t cell) {
       for (size_t j = 0; j < m; j++) {
-        push(words, cell + j, x[i * m + j], 0);
-        push_product(squares, cell + j, x[i * m + j], x[i * m + j]);
+        push(first, cell + j, x[i * m + j], 0);
+        push_product(second, cell + j, x[i * m + j], x[i * m + j]);
       }
-    }
+    });
     settle(words);
     settle(squares);
   }
@@ -542,12 +569,10 @@ nb::tuple deposit_products(Input<double, 2> x_values, Input<int64_t, 2> given_x_
         flush_planes(&pieces.sums[g * 4 * m], 4, x_scales.exponents, 1, words, g * m, m);
       }
     } else {
-      const std::vector<int64_t> order = order_rows(group, n, groups, words);
-      for (size_t k = 0; k < n; k++) {
-        const size_t i = order.empty() ? k : static_cast<size_t>(order[k]);
-        const size_t cell = group == nullptr ? 0 : static_cast<size_t>(group[i]) * m;
-        for (size_t j = 0; j < m; j++) push_product(words, cell + j, x[i * m + j], is_shared ? y[i] : y[i * m + j]);
-      }
+      const Words sums = words;
+      for_each_row(x_values, group, groups, 0, words, [=](size_t i, size_t cell) {
+        for (size_t j = 0; j < m; j++) push_product(sums, cell + j, x[i * m + j], is_shared ? y[i] : y[i * m + j]);
+      });
     }
     settle(words);
   }

@@ -78,30 +78,45 @@ TAMIS_FOR_EACH_PROCESSOR bool score_full_rows(const double* x, size_t n, const G
   return has_missing;
 }
 
-// Write the scores of rows that miss something; the parameters are (d, classes), to fill the vector units.
-TAMIS_FOR_EACH_PROCESSOR void score_rows_with_gaps(const double* x, size_t n, const Gaussians& turned, double* scores) {
-  const size_t d = turned.d;
-  const size_t classes = turned.classes;
+// The sums of `Width` classes of one row that misses something, in the order of its columns.
+template <size_t Width>
+TAMIS_INLINE void score_classes(const double* row, const size_t* present, size_t count, const Gaussians& turned, size_t k,
+                                double* scores) {
+  double total[Width];
+  for (size_t w = 0; w < Width; w++) total[w] = turned.constant[k + w];
+  for (size_t c = 0; c < count; c++) {
+    const double* log_scale = turned.log_scale + present[c] * turned.classes + k;
+    for (size_t w = 0; w < Width; w++) total[w] += log_scale[w];
+  }
+  for (size_t c = 0; c < count; c++) {
+    const double v = row[present[c]];
+    const double* mean = turned.mean + present[c] * turned.classes + k;
+    const double* half = turned.half + present[c] * turned.classes + k;
+    for (size_t w = 0; w < Width; w++) {
+      const double a = v - mean[w];
+      total[w] -= (a * a) * half[w];
+    }
+  }
+  for (size_t w = 0; w < Width; w++) scores[k + w] = total[w];
+}
+
+// Write the scores of rows that miss something; the parameters are (d, classes), to fill the vector units. `present` has room
+// for d columns.
+TAMIS_FOR_EACH_PROCESSOR void score_rows_with_gaps(const double* x, size_t n, const Gaussians& turned, size_t* present,
+                                                   double* scores) {
   for (size_t i = 0; i < n; i++) {
-    const double* row = x + i * d;
-    double* __restrict total = scores + i * classes;
-    if (std::none_of(row, row + d, [](double v) { return v != v; })) continue;
-    std::copy(turned.constant, turned.constant + classes, total);
-    for (size_t j = 0; j < d; j++) {
-      const double* log_scale = turned.log_scale + j * classes;
-      if (row[j] != row[j]) continue;
-      for (size_t k = 0; k < classes; k++) total[k] += log_scale[k];
+    const double* row = x + i * turned.d;
+    size_t count = 0;
+    for (size_t j = 0; j < turned.d; j++) {
+      present[count] = j;
+      count += row[j] == row[j] ? 1 : 0;
     }
-    for (size_t j = 0; j < d; j++) {
-      const double v = row[j];
-      const double* mean = turned.mean + j * classes;
-      const double* half = turned.half + j * classes;
-      if (v != v) continue;
-      for (size_t k = 0; k < classes; k++) {
-        const double a = v - mean[k];
-        total[k] -= (a * a) * half[k];
-      }
-    }
+    if (count == turned.d) continue;
+    double* out = scores + i * turned.classes;
+    size_t k = 0;
+    for (; k + 8 <= turned.classes; k += 8) score_classes<8>(row, present, count, turned, k, out);
+    for (; k + 2 <= turned.classes; k += 2) score_classes<2>(row, present, count, turned, k, out);
+    for (; k < turned.classes; k++) score_classes<1>(row, present, count, turned, k, out);
   }
 }
 
@@ -126,7 +141,9 @@ void write_gaussian_scores(const double* x, size_t n, const Gaussians& g, double
   const std::vector<double> mean = turn(g.mean, g.classes, g.d);
   const std::vector<double> half = turn(g.half, g.classes, g.d);
   const std::vector<double> log_scale = turn(g.log_scale, g.classes, g.d);
-  score_rows_with_gaps(x, n, {mean.data(), half.data(), log_scale.data(), g.constant, g.d, g.classes}, scores);
+  std::vector<size_t> present(g.d);
+  const Gaussians turned{mean.data(), half.data(), log_scale.data(), g.constant, g.d, g.classes};
+  score_rows_with_gaps(x, n, turned, present.data(), scores);
 }
 
 void gaussian_scores(Input<double, 2> x, Input<double, 2> mean, Input<double, 2> precision, Input<double, 2> log_scale,
@@ -145,18 +162,33 @@ void gaussian_scores(Input<double, 2> x, Input<double, 2> mean, Input<double, 2>
   write_gaussian_scores(x.data(), n, gaussians, scores.data());
 }
 
+// The sums of `Width` classes over some rows of a table, in their order.
+template <size_t Width>
+TAMIS_INLINE void add_classes(const double* const* rows, size_t count, const double* constant, size_t k, double* scores) {
+  double total[Width];
+  for (size_t w = 0; w < Width; w++) total[w] = constant[k + w];
+  for (size_t c = 0; c < count; c++) {
+    for (size_t w = 0; w < Width; w++) total[w] += rows[c][k + w];
+  }
+  for (size_t w = 0; w < Width; w++) scores[k + w] = total[w];
+}
+
+// `rows` has room for d rows of the table.
 TAMIS_FOR_EACH_PROCESSOR void add_table_rows(const int64_t* codes, size_t n, size_t d, const int64_t* offsets,
-                                             const double* __restrict table, const double* constant, size_t classes,
-                                             double* scores) {
+                                             const double* table, const double* constant, size_t classes,
+                                             const double** rows, double* scores) {
   for (size_t i = 0; i < n; i++) {
-    double* __restrict total = scores + i * classes;
-    for (size_t k = 0; k < classes; k++) total[k] = constant[k];
+    size_t count = 0;
     for (size_t j = 0; j < d; j++) {
       const int64_t code = codes[i * d + j];
-      if (code < 0) continue;
-      const double* __restrict row = table + static_cast<size_t>(offsets[j] + code) * classes;
-      for (size_t k = 0; k < classes; k++) total[k] += row[k];
+      rows[count] = table + static_cast<size_t>(code < 0 ? 0 : offsets[j] + code) * classes;
+      count += code < 0 ? 0 : 1;
     }
+    double* out = scores + i * classes;
+    size_t k = 0;
+    for (; k + 8 <= classes; k += 8) add_classes<8>(rows, count, constant, k, out);
+    for (; k + 2 <= classes; k += 2) add_classes<2>(rows, count, constant, k, out);
+    for (; k < classes; k++) add_classes<1>(rows, count, constant, k, out);
   }
 }
 
@@ -169,7 +201,8 @@ void gather_scores(Input<int64_t, 2> codes, Input<int64_t, 1> offsets, Input<dou
   require(offsets.shape(0) == d + 1 && table.shape(1) == classes, "got codes, offsets and scores of several sizes");
   require(scores.shape(0) == n && scores.shape(1) == classes, "got rows and scores of several sizes, expected one");
   const WithoutLock without_lock(n * d * classes);
-  add_table_rows(codes.data(), n, d, offsets.data(), table.data(), constant.data(), classes, scores.data());
+  std::vector<const double*> rows(d);
+  add_table_rows(codes.data(), n, d, offsets.data(), table.data(), constant.data(), classes, rows.data(), scores.data());
 }
 
 // log Σ_k exp(scores[k]); infinite or NaN if the largest score is infinite, or any score is NaN.

@@ -11,11 +11,21 @@ namespace {
 
 constexpr int64_t kDeepest = -71;  // DEEPEST in reference.py: scaling cuts what lies below this word
 
-TAMIS_FOR_EACH_PROCESSOR void carry_plane(int64_t* __restrict plane, int64_t* __restrict next, size_t cells) {
-  for (size_t c = 0; c < cells; c++) {
-    const int64_t raw = plane[c];
-    plane[c] = raw & static_cast<int64_t>(kMask);
-    add_to(next[c], static_cast<uint64_t>(raw >> kBits));
+constexpr size_t kBlock = 512;  // cells whose words stay in a first-level cache from one plane to the next
+
+// Carry what words hold beyond a digit to the next plane, for all planes but the last.
+TAMIS_FOR_EACH_PROCESSOR void carry_planes(int64_t* words, size_t length, size_t cells) {
+  for (size_t start = 0; start < cells; start += kBlock) {
+    const size_t stop = std::min(cells, start + kBlock);
+    for (size_t j = 0; j + 1 < length; j++) {
+      int64_t* __restrict plane = words + j * cells;
+      int64_t* __restrict next = plane + cells;
+      for (size_t c = start; c < stop; c++) {
+        const int64_t raw = plane[c];
+        plane[c] = raw & static_cast<int64_t>(kMask);
+        add_to(next[c], static_cast<uint64_t>(raw >> kBits));
+      }
+    }
   }
 }
 
@@ -47,7 +57,7 @@ struct Planes {
 Planes carry(const Words& words) {
   const size_t cells = words.cells;
   auto plane = [&words, cells](size_t j) { return words.data + j * cells; };
-  for (size_t j = 0; j + 1 < words.length; j++) carry_plane(plane(j), plane(j + 1), cells);
+  carry_planes(words.data, words.length, cells);
   size_t last = words.length;
   while (last > 1 && is_spare(plane(last - 1), plane(last - 2), cells)) {
     last--;
@@ -79,23 +89,22 @@ size_t write_magnitude(const int64_t* cell, size_t length, size_t cells, uint64_
 
 // Write number * factor * 2**shift as `length + 4` digits; return how many there are up to the last that is not zero.
 size_t write_product(const uint64_t* number, size_t length, uint64_t factor, int shift, uint64_t* product) {
-  std::fill(product, product + length + 4, 0);
-  for (size_t half = 0; half < 2; half++) {
-    const uint64_t digit = half == 0 ? factor & kMask : factor >> kBits;
-    uint64_t carry = 0;
-    for (size_t j = 0; j < length; j++) {
-      const uint64_t total = number[j] * digit + product[j + half] + carry;
-      product[j + half] = total & kMask;
-      carry = total >> kBits;
-    }
-    product[length + half] += carry;
-  }
+  const uint64_t lower = factor & kMask;
+  const uint64_t upper = factor >> kBits;
+  uint64_t before = 0;  // the digit of the number before this one, which the upper half of the factor multiplies
   uint64_t carry = 0;
+  uint64_t beyond = 0;  // what the shift moves into the next digit
   size_t size = 0;
   for (size_t j = 0; j < length + 4; j++) {
-    const uint64_t shifted = (product[j] << shift) | carry;
+    const uint64_t digit = j < length ? number[j] : 0;
+    const uint64_t a = digit * lower;
+    const uint64_t b = before * upper;
+    const uint64_t total = (a & kMask) + (b & kMask) + carry;
+    carry = (a >> kBits) + (b >> kBits) + (total >> kBits);
+    before = digit;
+    const uint64_t shifted = ((total & kMask) << shift) | beyond;
     product[j] = shifted & kMask;
-    carry = shifted >> kBits;
+    beyond = shifted >> kBits;
     if (product[j] != 0) size = j + 1;
   }
   return size;
@@ -112,26 +121,13 @@ double scale(double value, int64_t exponent) {
   return std::ldexp(value, static_cast<int>(std::clamp<int64_t>(exponent, -3000, 3000)));
 }
 
-struct Factor {
-  int64_t position;  // of the lowest word that the factor's bits reach
-  int shift;         // from there
-  uint64_t integer;  // of 53 bits; 0 for zero
-};
-
-Factor take_apart(double factor) {
-  int exponent;
-  const double fraction = std::frexp(factor, &exponent);
-  const int unit = exponent - 53;
-  return {unit >> kLogBits, unit & (kBits - 1), static_cast<uint64_t>(std::ldexp(std::fabs(fraction), 53))};
-}
-
 OwnedWords multiply_words(const Words& words, const double* factors, int64_t keep) {
   int64_t lowest = 1 << 30;
   int64_t highest = -(1 << 30);
   for (size_t c = 0; c < words.cells; c++) {
     require(std::isfinite(factors[c]), "got a factor that is not finite, expected finite factors");
     if (factors[c] == 0.0) continue;
-    const int64_t position = take_apart(factors[c]).position;
+    const int64_t position = to_integer(factors[c]).unit >> kLogBits;
     lowest = std::min(lowest, position);
     highest = std::max(highest, position);
   }
@@ -140,12 +136,13 @@ OwnedWords multiply_words(const Words& words, const double* factors, int64_t kee
   std::vector<uint64_t> number(words.length);
   std::vector<uint64_t> product(words.length + 4);
   for (size_t c = 0; c < words.cells; c++) {
-    const Factor factor = take_apart(factors[c]);
+    const Integer factor = to_integer(factors[c]);
     size_t size = write_magnitude(words.data + c, words.length, words.cells, number.data());
     if (factor.integer == 0 || size == 0) continue;
     const bool is_negative = (factors[c] < 0.0) != (words.data[(words.length - 1) * words.cells + c] < 0);
-    const int64_t offset = factor.position - lowest;
-    size = write_product(number.data(), words.length, factor.integer, factor.shift, product.data());
+    const int64_t offset = (factor.unit >> kLogBits) - lowest;
+    const int shift = static_cast<int>(factor.unit & (kBits - 1));
+    size = write_product(number.data(), words.length, factor.integer, shift, product.data());
     const int64_t floor = std::max(offset + static_cast<int64_t>(size) - keep, kDeepest - out.low);
     const bool is_one = std::fabs(factors[c]) == 1.0;  // a factor of 1 or -1 cuts nothing
     for (size_t j = 0; j < size; j++) {
@@ -259,13 +256,13 @@ void settle(OwnedWords& words) {
   const Planes planes = carry(words);
   const size_t length = planes.last - planes.first;
   if (length < words.length && words.cells > 0) {
+    // A copy, and not realloc: memory that was cut would be asked for anew, page by page, at the next call.
     const size_t size = length * words.cells * sizeof(int64_t);
-    std::memmove(words.data, words.data + planes.first * words.cells, size);
-    if (void* shorter = std::realloc(words.data, size)) {
-      (void)words.memory.release();
-      words.memory.reset(static_cast<int64_t*>(shorter));
-      words.data = words.memory.get();
-    }
+    std::unique_ptr<int64_t, Free> settled(static_cast<int64_t*>(std::malloc(size)));
+    if (!settled) throw std::bad_alloc();
+    std::memcpy(settled.get(), words.data + planes.first * words.cells, size);
+    words.memory = std::move(settled);
+    words.data = words.memory.get();
   }
   words.length = length;
   words.low = planes.low;

@@ -102,6 +102,15 @@ inline int bit_length(uint64_t number) {
 #endif
 }
 
+// Ask for memory that will soon be read.
+TAMIS_INLINE void prefetch(const void* memory) {
+#if defined(__GNUC__)
+  __builtin_prefetch(memory);
+#else
+  (void)memory;
+#endif
+}
+
 TAMIS_INLINE void add_to(int64_t& word, uint64_t amount) {
   word = static_cast<int64_t>(static_cast<uint64_t>(word) + amount);
 }
