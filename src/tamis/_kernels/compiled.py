@@ -212,37 +212,37 @@ def gaussian_scores(
     x: Floats, mean: Floats, precision: Floats, log_scale: Floats, constant: Floats
 ) -> Floats:
     scores = np.empty((len(x), len(constant)))
-
-    def work(start: int, stop: int) -> None:
-        sums.gaussian_scores(x[start:stop], mean, precision, log_scale, constant, scores[start:stop])
-
-    _share(len(x), x.size * len(constant), work)
+    parameters = mean, precision, log_scale, constant
+    _write_in_chunks(sums.gaussian_scores, x, parameters, scores, x.size * len(constant))
     return scores
 
 
 def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
     scores = np.empty((len(codes), len(constant)))
-
-    def work(start: int, stop: int) -> None:
-        sums.gather_scores(codes[start:stop], offsets, table, constant, scores[start:stop])
-
-    _share(len(codes), codes.size * len(constant), work)
+    parameters = offsets, table, constant
+    _write_in_chunks(sums.gather_scores, codes, parameters, scores, codes.size * len(constant))
     return scores
 
 
 def log_sum_rows(scores: Floats) -> Floats:
     totals = np.empty(len(scores))
-    _share(
-        len(scores),
-        scores.size,
-        lambda start, stop: sums.log_sum_rows(scores[start:stop], totals[start:stop]),
-    )
+    _write_in_chunks(sums.log_sum_rows, scores, (), totals, scores.size)
     return totals
 
 
-def _share(n: int, work: int, function: Callable[[int, int], None]) -> None:
-    """Call the function for chunks of n rows, side by side if there is enough work."""
+def _write_in_chunks(
+    kernel: Callable[..., None],
+    rows: Floats | Words,
+    parameters: tuple[Floats | Words, ...],
+    results: Floats,
+    work: int,
+) -> None:
+    """Write the results of rows, in chunks side by side if there is enough work."""
     if threads.count_chunks(work) == 1:
-        function(0, n)
+        kernel(rows, *parameters, results)
     else:
-        threads.map_row_chunks(n, work, function)
+        threads.map_row_chunks(
+            len(rows),
+            work,
+            lambda start, stop: kernel(rows[start:stop], *parameters, results[start:stop]),
+        )
