@@ -166,8 +166,9 @@ TAMIS_INLINE size_t row_at(const Chunk& chunk, size_t k) {
 
 TAMIS_INLINE int64_t group_of(const Chunk& chunk, size_t i) { return chunk.group == nullptr ? 0 : chunk.group[i]; }
 
+// Parameters are copies: the compiler could not know that words are no part of what a reference refers to.
 template <class Index>
-Sizes add_integers(const Sparse<Index>& rows, const Chunk& chunk, const Target& target) {
+Sizes add_integers(const Sparse<Index> rows, const Chunk chunk, const Target target) {
   Sizes sizes;
   for (size_t k = chunk.start; k < chunk.stop; k++) {
     const size_t i = row_at(chunk, k);
@@ -189,7 +190,7 @@ Sizes add_integers(const Sparse<Index>& rows, const Chunk& chunk, const Target& 
 }
 
 template <class Index>
-void add_digits(const Sparse<Index>& rows, const Chunk& chunk, const Target& target) {
+void add_digits(const Sparse<Index> rows, const Chunk chunk, const Target target) {
   for (size_t k = chunk.start; k < chunk.stop; k++) {
     const size_t i = row_at(chunk, k);
     const int64_t g = group_of(chunk, i);
@@ -207,7 +208,7 @@ void add_digits(const Sparse<Index>& rows, const Chunk& chunk, const Target& tar
   }
 }
 
-Sizes add_integers(const Codes& rows, const Chunk& chunk, const Target& target) {
+Sizes add_integers(const Codes rows, const Chunk chunk, const Target target) {
   Sizes sizes;
   for (size_t k = chunk.start; k < chunk.stop; k++) {
     const size_t i = row_at(chunk, k);
@@ -225,7 +226,7 @@ Sizes add_integers(const Codes& rows, const Chunk& chunk, const Target& target) 
   return sizes;
 }
 
-void add_digits(const Codes& rows, const Chunk& chunk, const Target& target) {
+void add_digits(const Codes rows, const Chunk chunk, const Target target) {
   for (size_t k = chunk.start; k < chunk.stop; k++) {
     const size_t i = row_at(chunk, k);
     const int64_t g = group_of(chunk, i);
