@@ -219,6 +219,9 @@ Sizes add_integers(const Codes rows, const Chunk chunk, const Target target) {
     sizes.value_bits |= bits_of(amount);
     sizes.total += rows.d * magnitude_of(static_cast<uint64_t>(amount));
     const int64_t* row = rows.codes + i * rows.d;
+#if defined(__GNUC__)
+#pragma GCC unroll 4
+#endif
     for (size_t j = 0; j < rows.d; j++) {
       if (row[j] >= 0) add_to(cells[static_cast<size_t>(rows.offsets[j] + row[j])], static_cast<uint64_t>(amount));
     }

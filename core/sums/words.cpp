@@ -193,10 +193,11 @@ void copy_words(const Words& from, const Words& to) {
 
 nb::tuple settle_copy(Input<int64_t, 2> given, int64_t low) {
   const Words words = view(given, low);
-  OwnedWords wide(words.length + 2, words.cells, low);
+  OwnedWords wide(words.length + 2, words.cells, low, false);
   {
     const WithoutLock without_lock(words.length * words.cells);
     copy_words(words, wide);
+    std::fill_n(wide.data + words.length * words.cells, 2 * words.cells, 0);
     settle(wide);
   }
   return to_python(std::move(wide));

@@ -49,13 +49,15 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// Words that are zero at first. The system hands out large memory as zeros, page by page when it is first written to.
+// Words that are zero at first, unless the caller fills them. The system hands out large memory as zeros, page by page when it is first written to.
 struct OwnedWords : Words {
   std::unique_ptr<int64_t, Free> memory;
 
-  OwnedWords(size_t length, size_t cells, int64_t low) : Words{nullptr, length, cells, low} {
+  OwnedWords(size_t length, size_t cells, int64_t low, bool are_zero = true) : Words{nullptr, length, cells, low} {
     if (cells > 0 && length > SIZE_MAX / sizeof(int64_t) / cells) throw std::bad_alloc();
-    memory.reset(static_cast<int64_t*>(std::calloc(length * cells > 0 ? length * cells : 1, sizeof(int64_t))));
+    const size_t count = length * cells > 0 ? length * cells : 1;
+    void* words = are_zero ? std::calloc(count, sizeof(int64_t)) : std::malloc(count * sizeof(int64_t));
+    memory.reset(static_cast<int64_t*>(words));
     if (!memory) throw std::bad_alloc();
     data = memory.get();
   }
