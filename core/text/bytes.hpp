@@ -18,7 +18,13 @@ constexpr uint64_t kLowBits = 0x7F7F7F7F7F7F7F7F;
 constexpr int64_t kTokenPadding = 8;
 constexpr int64_t kTextPadding = 72;
 
-[[noreturn]] inline void refuse(const char* message) { throw std::invalid_argument(message); }
+// Raise a ValueError. It is never inlined, so that the loops that call it stay short.
+#if defined(__GNUC__)
+__attribute__((noinline, cold))
+#endif
+[[noreturn]] inline void refuse(const char* message) {
+  throw std::invalid_argument(message);
+}
 
 // Return eight bytes as a number: the first byte is the lowest.
 inline uint64_t load_eight(const uint8_t* place) {

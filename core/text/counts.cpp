@@ -46,30 +46,44 @@ class RowWriter {
  public:
   RowWriter(int64_t n_numbers, size_t n_rows, const Output<int64_t, 1>& indptr, const Output<int32_t, 1>& indices,
             const Output<double, 1>& counts)
-      : n_numbers_(static_cast<uint64_t>(n_numbers)), indptr_(indptr.data()), indices_(indices.data()),
-        counts_(counts.data()), capacity_(static_cast<int64_t>(std::min(indices.size(), counts.size()))) {
+      : indptr_(indptr.data()), indices_(indices.data()), counts_(counts.data()),
+        capacity_(static_cast<int64_t>(std::min(indices.size(), counts.size()))) {
     if (indptr.size() != n_rows + 1) refuse("got an array of offsets to write of another length");
     if (n_numbers < 0) refuse("got a negative number of numbers");
-    entries_.assign(n_numbers_, -1);
+    entries_.assign(static_cast<size_t>(n_numbers), -1);
     indptr_[0] = 0;
   }
 
   int64_t total() const { return total_; }
-  void prefetch_number(int32_t number) const {
-    if (static_cast<uint32_t>(number) < n_numbers_) prefetch(entries_.data() + number);
-  }
 
-  void add(int32_t number, double count) {
-    if (static_cast<uint32_t>(number) >= n_numbers_) refuse("got a number that is not below the number of numbers");
-    int64_t& entry = entries_[static_cast<uint32_t>(number)];
-    if (entry >= begin_) {
-      counts_[entry] += count;
-      return;
+  // Add the counts of several numbers to the row. `find_count` returns the count of the k-th number.
+  template <class FindCount>
+  void add(const int32_t* numbers, int64_t size, FindCount find_count) {
+    // Local variables stay in registers, which members would not: the compiler cannot know that no array holds them.
+    int32_t* const indices = indices_;
+    double* const counts = counts_;
+    int64_t* const entries = entries_.data();
+    const uint64_t n_numbers = entries_.size();
+    const int64_t capacity = capacity_, begin = begin_;
+    int64_t total = total_;
+    for (int64_t k = 0; k < size; ++k) {
+      const int32_t number = numbers[k];
+      if (static_cast<uint32_t>(number) >= n_numbers) refuse("got a number that is not below the number of numbers");
+      if (total == capacity) refuse("got more counts than there is room for");
+      // Without branches, because nobody can predict which numbers are new: masks of ones choose between two values.
+      const int64_t known = entries[number], is_new = -static_cast<int64_t>(known < begin);
+      const int64_t entry = known ^ ((known ^ total) & is_new);
+      uint64_t bits;
+      std::memcpy(&bits, counts + entry, sizeof bits);
+      bits &= ~static_cast<uint64_t>(is_new);
+      double before;  // 0, or what was counted
+      std::memcpy(&before, &bits, sizeof before);
+      entries[number] = entry;
+      indices[entry] = number;
+      counts[entry] = before + find_count(k);
+      total -= is_new;
     }
-    if (total_ == capacity_) refuse("got more counts than there is room for");
-    entry = total_++;
-    indices_[entry] = number;
-    counts_[entry] = count;
+    total_ = total;
   }
 
   void end_row() {
@@ -78,7 +92,6 @@ class RowWriter {
   }
 
  private:
-  uint64_t n_numbers_;
   int64_t* indptr_;
   int32_t* indices_;
   double* counts_;
@@ -90,15 +103,11 @@ class RowWriter {
 
 int64_t count_numbers(Int32s numbers, Int64s documents, int64_t n_numbers, Output<int64_t, 1> indptr,
                       Output<int32_t, 1> indices, Output<double, 1> counts) {
-  constexpr int64_t ahead = 16;  // numbers whose entries are loaded in advance
-  const int64_t size = static_cast<int64_t>(numbers.size());
-  check_offsets(documents.data(), documents.size(), size);
+  check_offsets(documents.data(), documents.size(), static_cast<int64_t>(numbers.size()));
   RowWriter rows(n_numbers, documents.size() - 1, indptr, indices, counts);
+  const int64_t* const bounds = documents.data();
   for (size_t document = 0; document + 1 < documents.size(); ++document) {
-    for (int64_t token = documents.data()[document]; token < documents.data()[document + 1]; ++token) {
-      if (token + ahead < size) rows.prefetch_number(numbers.data()[token + ahead]);
-      rows.add(numbers.data()[token], 1.0);
-    }
+    rows.add(numbers.data() + bounds[document], bounds[document + 1] - bounds[document], [](int64_t) { return 1.0; });
     rows.end_row();
   }
   return rows.total();
@@ -114,21 +123,22 @@ int64_t sum_groups(Int64s indptr, Int32s indices, Floats counts, Int64s group, i
   check_rows(indptr, indices, counts);
   if (group.size() + 1 != indptr.size()) refuse("got groups of another number of rows");
   if (ends.size() == 0) refuse("got no room for the offsets of groups");
-  const uint64_t groups = ends.size() - 1;
+  const size_t groups = ends.size() - 1, n_rows = group.size();
+  const int64_t* const group_of = group.data();
   // The rows of a group, in their order, are order[bounds[g]], …, order[bounds[g + 1] - 1].
-  std::vector<size_t> bounds(groups + 2), order(group.size());
-  for (size_t row = 0; row < group.size(); ++row) {
-    if (static_cast<uint64_t>(group.data()[row]) >= groups) refuse("got a group that is not below their number");
-    ++bounds[group.data()[row] + 2];
+  std::vector<size_t> bounds(groups + 2), order(n_rows);
+  for (size_t row = 0; row < n_rows; ++row) {
+    if (static_cast<uint64_t>(group_of[row]) >= groups) refuse("got a group that is not below their number");
+    ++bounds[group_of[row] + 2];
   }
   for (size_t g = 2; g < bounds.size(); ++g) bounds[g] += bounds[g - 1];
-  for (size_t row = 0; row < group.size(); ++row) order[bounds[group.data()[row] + 1]++] = row;
+  for (size_t row = 0; row < n_rows; ++row) order[bounds[group_of[row] + 1]++] = row;
   RowWriter sums(n_numbers, groups, ends, numbers, values);
   for (size_t g = 0; g < groups; ++g) {
     for (size_t k = bounds[g]; k < bounds[g + 1]; ++k) {
-      for (int64_t entry = indptr.data()[order[k]]; entry < indptr.data()[order[k] + 1]; ++entry) {
-        sums.add(indices.data()[entry], counts.data()[entry]);
-      }
+      const int64_t start = indptr.data()[order[k]], stop = indptr.data()[order[k] + 1];
+      const double* const row_counts = counts.data() + start;
+      sums.add(indices.data() + start, stop - start, [=](int64_t entry) { return row_counts[entry]; });
     }
     sums.end_row();
   }
@@ -176,28 +186,34 @@ int64_t arrange(Int64s indptr, Int32s indices, Floats counts, Int32s columns, Fl
   for (size_t row = 0; row < n_rows; ++row) longest = std::max(longest, bounds[row + 1] - bounds[row]);
   if (longest > 0xFFFFFFFF) refuse("got a row of more numbers than can be sorted");
   const auto words = std::make_unique<uint64_t[]>(longest), other = std::make_unique<uint64_t[]>(longest);
+  const int32_t *const number_of = indices.data(), *const column_of = columns.data();
+  const double *const count_of = counts.data(), *const sign_of = signs.data();
+  const uint64_t n_numbers = columns.size();
+  int32_t* const out_columns = positions.data();
+  double* const out_values = values.data();
   int64_t size = 0;
   ends.data()[0] = 0;
   for (size_t row = 0; row < n_rows; ++row) {
-    const int64_t start = bounds[row];
+    const int64_t start = bounds[row], stop = bounds[row + 1];
+    uint64_t* const unsorted = words.get();
     int64_t count = 0;
-    for (int64_t entry = start; entry < bounds[row + 1]; ++entry) {
-      const uint32_t number = static_cast<uint32_t>(indices.data()[entry]);
-      if (number >= columns.size()) refuse("got a number that has no column");
-      const int32_t column = columns.data()[number];
-      if (column >= 0) words[count++] = static_cast<uint64_t>(column) << 32 | static_cast<uint64_t>(entry - start);
+    for (int64_t entry = start; entry < stop; ++entry) {
+      const uint32_t number = static_cast<uint32_t>(number_of[entry]);
+      if (number >= n_numbers) refuse("got a number that has no column");
+      const int32_t column = column_of[number];
+      if (column >= 0) unsorted[count++] = static_cast<uint64_t>(column) << 32 | static_cast<uint64_t>(entry - start);
     }
-    const uint64_t* const sorted = sort_words(words.get(), other.get(), count, n_bytes);
+    const uint64_t* const sorted = sort_words(unsorted, other.get(), count, n_bytes);
     int64_t before = -1;
     for (int64_t k = 0; k < count; ++k) {
       const int64_t column = static_cast<int64_t>(sorted[k] >> 32);
       const int64_t entry = start + static_cast<int64_t>(sorted[k] & 0xFFFFFFFF);
-      const double value = counts.data()[entry] * signs.data()[indices.data()[entry]];
+      const double value = count_of[entry] * sign_of[number_of[entry]];
       if (column == before) {  // two numbers of one column
-        values.data()[size - 1] += value;
+        out_values[size - 1] += value;
       } else {
-        positions.data()[size] = static_cast<int32_t>(column);
-        values.data()[size++] = value;
+        out_columns[size] = static_cast<int32_t>(column);
+        out_values[size++] = value;
         before = column;
       }
     }
@@ -213,15 +229,16 @@ inline void add_to(int64_t& sum, int64_t value) {
 
 // Add column i of `sums` to column numbers[i] of a table with at least as many rows.
 void add_columns(Input<int64_t, 2> sums, Int64s numbers, Output<int64_t, 2> table) {
-  const size_t n_columns = table.shape(1);
-  if (sums.shape(0) > table.shape(0) || sums.shape(1) != numbers.size()) refuse("got tables of different shapes");
-  for (size_t k = 0; k < numbers.size(); ++k) {
-    if (static_cast<uint64_t>(numbers.data()[k]) >= n_columns) refuse("got a column that the table does not have");
+  const size_t n_columns = table.shape(1), count = numbers.size();
+  if (sums.shape(0) > table.shape(0) || sums.shape(1) != count) refuse("got tables of different shapes");
+  const int64_t* const column_of = numbers.data();
+  for (size_t k = 0; k < count; ++k) {
+    if (static_cast<uint64_t>(column_of[k]) >= n_columns) refuse("got a column that the table does not have");
   }
   for (size_t row = 0; row < sums.shape(0); ++row) {
     int64_t* const to = table.data() + row * n_columns;
-    const int64_t* const from = sums.data() + row * numbers.size();
-    for (size_t k = 0; k < numbers.size(); ++k) add_to(to[numbers.data()[k]], from[k]);
+    const int64_t* const from = sums.data() + row * count;
+    for (size_t k = 0; k < count; ++k) add_to(to[column_of[k]], from[k]);
   }
 }
 
@@ -235,17 +252,21 @@ inline int64_t to_integer(double value) {
 void add_rows(Int64s indptr, Int32s indices, Floats counts, Int32s columns, Int64s group, Output<int64_t, 2> table) {
   check_rows(indptr, indices, counts);
   if (group.size() + 1 != indptr.size()) refuse("got groups of another number of rows");
-  const size_t n_columns = table.shape(1);
+  const size_t n_columns = table.shape(1), n_numbers = columns.size();
+  const int32_t *const number_of = indices.data(), *const column_of = columns.data();
+  const double* const count_of = counts.data();
   for (size_t row = 0; row < group.size(); ++row) {
-    if (static_cast<uint64_t>(group.data()[row]) >= table.shape(0)) refuse("got a row that the table does not have");
-    int64_t* const sums = table.data() + static_cast<size_t>(group.data()[row]) * n_columns;
-    for (int64_t entry = indptr.data()[row]; entry < indptr.data()[row + 1]; ++entry) {
-      const uint32_t number = static_cast<uint32_t>(indices.data()[entry]);
-      if (number >= columns.size()) refuse("got a number that has no column");
-      const int32_t column = columns.data()[number];
+    const uint64_t to = static_cast<uint64_t>(group.data()[row]);
+    if (to >= table.shape(0)) refuse("got a row that the table does not have");
+    int64_t* const sums = table.data() + to * n_columns;
+    const int64_t stop = indptr.data()[row + 1];
+    for (int64_t entry = indptr.data()[row]; entry < stop; ++entry) {
+      const uint32_t number = static_cast<uint32_t>(number_of[entry]);
+      if (number >= n_numbers) refuse("got a number that has no column");
+      const int32_t column = column_of[number];
       if (column < 0) continue;
       if (static_cast<uint32_t>(column) >= n_columns) refuse("got a column that the table does not have");
-      add_to(sums[column], to_integer(counts.data()[entry]));
+      add_to(sums[column], to_integer(count_of[entry]));
     }
   }
 }

@@ -29,8 +29,9 @@ void hash_tokens(Input<uint8_t, 1> text, Input<int64_t, 1> starts, Input<int64_t
                  Output<uint32_t, 1> hashes) {
   if (lengths.size() != starts.size() || hashes.size() != starts.size()) refuse("got arrays of different lengths");
   const TokenTexts tokens = {text.data(), static_cast<int64_t>(text.size()), starts.data(), lengths.data()};
-  for (size_t token = 0; token < starts.size(); ++token) {
-    hashes.data()[token] = hash_token(tokens.at(token), lengths.data()[token], seed);
+  uint32_t* const out = hashes.data();
+  for (int64_t token = 0, count = static_cast<int64_t>(starts.size()); token < count; ++token) {
+    out[token] = hash_token(tokens.at(token), tokens.lengths[token], seed);
   }
 }
 

@@ -19,8 +19,9 @@ inline int choose_bits(uint64_t count) { return std::max(4, count_bits(2 * count
 void make_keys(Bytes text, Int64s starts, Int64s lengths, uint64_t seed, Output<uint64_t, 1> keys) {
   if (lengths.size() != starts.size() || keys.size() != starts.size()) refuse("got arrays of different lengths");
   const TokenTexts tokens = {text.data(), static_cast<int64_t>(text.size()), starts.data(), lengths.data()};
-  for (size_t token = 0; token < starts.size(); ++token) {
-    keys.data()[token] = make_key(tokens.at(token), lengths.data()[token], seed);
+  uint64_t* const out = keys.data();
+  for (int64_t token = 0, count = static_cast<int64_t>(starts.size()); token < count; ++token) {
+    out[token] = make_key(tokens.at(token), tokens.lengths[token], seed);
   }
 }
 
@@ -32,6 +33,7 @@ int64_t number_keys(UInt64s keys, int64_t share, int64_t shares, uint64_t share_
   if (numbers.size() != count || first_positions.size() != count) refuse("got arrays of different lengths");
   const uint64_t* const key = keys.data();
   int64_t* const first = first_positions.data();
+  int32_t* const number_of = numbers.data();
   const uint32_t divisor = static_cast<uint32_t>(shares);
   const bool is_power = (divisor & (divisor - 1)) == 0;
   // Phrases are mostly new, and so a table grows once.
@@ -48,11 +50,11 @@ int64_t number_keys(UInt64s keys, int64_t share, int64_t shares, uint64_t share_
           if (known >= std::numeric_limits<int32_t>::max()) refuse("got more distinct keys than can be numbered");
           table[at] = {key[token], known + 1};
           first[known] = static_cast<int64_t>(token);
-          numbers.data()[token] = static_cast<int32_t>(known++);
+          number_of[token] = static_cast<int32_t>(known++);
           return;
         }
         if (slot.key == key[token]) {
-          numbers.data()[token] = static_cast<int32_t>(slot.end - 1);
+          number_of[token] = static_cast<int32_t>(slot.end - 1);
           return;
         }
       }
@@ -95,8 +97,11 @@ void index_keys(UInt64s keys, uint64_t seed, Output<uint64_t, 1> table) {
   const Slots layout = check_table(table.size(), seed);
   if (keys.size() >= layout.count()) refuse("got a table with fewer slots than keys");
   uint64_t* const slots = table.data();
-  for (size_t number = 0; number < keys.size(); ++number) {
-    const uint64_t key = keys.data()[number];
+  const uint64_t* const key_of = keys.data();
+  const size_t count = keys.size();
+  for (size_t number = 0; number < count; ++number) {
+    if (number + kAhead < count) prefetch(slots + 2 * layout.first(key_of[number + kAhead]));
+    const uint64_t key = key_of[number];
     uint64_t at = layout.first(key);
     for (uint64_t steps = layout.count(); slots[2 * at + 1] != 0; at = layout.next(at)) {
       if (steps-- == 0) refuse("got a table that is full");
@@ -111,20 +116,23 @@ template <class IsSame>
 void find_numbers(UInt64s table, uint64_t seed, UInt64s keys, Output<int32_t, 1> numbers, IsSame is_same) {
   const Slots layout = check_table(table.size(), seed);
   if (numbers.size() != keys.size()) refuse("got arrays of different lengths");
-  for (size_t token = 0; token < keys.size(); ++token) {
-    if (token + kAhead < keys.size()) prefetch(table.data() + 2 * layout.first(keys.data()[token + kAhead]));
-    const uint64_t key = keys.data()[token];
+  const uint64_t *const slots = table.data(), *const key_of = keys.data();
+  int32_t* const number_of = numbers.data();
+  const size_t count = keys.size();
+  for (size_t token = 0; token < count; ++token) {
+    if (token + kAhead < count) prefetch(slots + 2 * layout.first(key_of[token + kAhead]));
+    const uint64_t key = key_of[token];
     int32_t number = -1;
     uint64_t at = layout.first(key);
     for (uint64_t steps = layout.count(); steps > 0; --steps, at = layout.next(at)) {
-      const Slot slot = read_slot(table.data(), at);
+      const Slot slot = read_slot(slots, at);
       if (slot.end == 0) break;
       if (slot.key == key && is_same(token, slot.end - 1)) {
         number = static_cast<int32_t>(slot.end - 1);
         break;
       }
     }
-    numbers.data()[token] = number;
+    number_of[token] = number;
   }
 }
 
@@ -140,12 +148,13 @@ void find_tokens(UInt64s table, uint64_t seed, Bytes text, Int64s starts, Int64s
   const TokenTexts known = {text.data(), static_cast<int64_t>(text.size()), starts.data(), lengths.data()};
   const TokenTexts others = {other_text.data(), static_cast<int64_t>(other_text.size()), other_starts.data(),
                              other_lengths.data()};
-  find_numbers(table, seed, keys, numbers, [&](size_t token, uint64_t number) {
-    if (keys.data()[token] < kLongKey) return true;
-    if (number >= starts.size()) refuse("got a table with a number that no token has");
-    const int64_t length = other_lengths.data()[token];
-    return lengths.data()[number] == length && has_same_bytes(known.at(number), others.at(token), length);
-  });
+  find_numbers(table, seed, keys, numbers,
+               [known, others, key_of = keys.data(), n_known = starts.size()](size_t token, uint64_t number) {
+                 if (key_of[token] < kLongKey) return true;
+                 if (number >= n_known) refuse("got a table with a number that no token has");
+                 const int64_t length = others.lengths[token];
+                 return known.lengths[number] == length && has_same_bytes(known.at(number), others.at(token), length);
+               });
 }
 
 // Refuse names of tokens that do not exist.
@@ -162,22 +171,24 @@ void join_tokens(Bytes text, Int64s starts, Int64s lengths, Input<int32_t, 1> nu
   if (lengths.size() != starts.size() || places.size() + 1 != bounds.size()) refuse("got arrays of different lengths");
   check_names(numbers, bounds, starts.size());
   const TokenTexts tokens = {text.data(), static_cast<int64_t>(text.size()), starts.data(), lengths.data()};
-  const auto put = [&](int64_t& place, const uint8_t* bytes, int64_t length) {
-    const int64_t size = static_cast<int64_t>(out.size());
+  uint8_t* const text_out = out.data();
+  const int64_t size = static_cast<int64_t>(out.size());
+  const auto put = [text_out, size](int64_t place, const uint8_t* bytes, int64_t length) {
     if (place < 0 || length > size || place > size - length) refuse("got a place for a name outside of the text");
-    uint8_t* const to = out.data() + place;
     int64_t k = 0;
-    for (; k + 8 <= length; k += 8) std::memcpy(to + k, bytes + k, 8);
-    for (; k < length; ++k) to[k] = bytes[k];  // most are short: a call of memcpy would take longer
-    place += length;
+    for (; k + 8 <= length; k += 8) std::memcpy(text_out + place + k, bytes + k, 8);
+    for (; k < length; ++k) text_out[place + k] = bytes[k];  // most are short: a call of memcpy would take longer
+    return place + length;
   };
+  const int64_t* const bound = bounds.data();
+  const int32_t* const token_of = numbers.data();
+  const uint8_t* const between = separator.data();
+  const int64_t between_length = static_cast<int64_t>(separator.size());
   for (size_t name = 0; name + 1 < bounds.size(); ++name) {
     int64_t place = places.data()[name];
-    const int64_t first = bounds.data()[name], last = bounds.data()[name + 1];
-    for (int64_t k = first; k < last; ++k) {
-      if (k > first) put(place, separator.data(), static_cast<int64_t>(separator.size()));
-      const int32_t token = numbers.data()[k];
-      put(place, tokens.at(token), lengths.data()[token]);
+    for (int64_t k = bound[name], first = k; k < bound[name + 1]; ++k) {
+      if (k > first) place = put(place, between, between_length);
+      place = put(place, tokens.at(token_of[k]), tokens.lengths[token_of[k]]);
     }
   }
 }

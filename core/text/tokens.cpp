@@ -149,9 +149,11 @@ void number_tokens(TokenTable& table, Bytes text, Int64s starts, Int64s lengths,
     refuse("got tokens and numbers of different lengths");
   }
   const TokenTexts tokens = {text.data(), static_cast<int64_t>(text.size()), starts.data(), lengths.data()};
+  const uint64_t* const key_of = keys.data();
+  int32_t* const out = numbers.data();
   for (int64_t token = 0; token < count; ++token) {
-    if (token + ahead < count) table.prefetch_key(keys.data()[token + ahead]);
-    numbers.data()[token] = table.number_of(tokens.at(token), lengths.data()[token], keys.data()[token]);
+    if (token + ahead < count) table.prefetch_key(key_of[token + ahead]);
+    out[token] = table.number_of(tokens.at(token), tokens.lengths[token], key_of[token]);
   }
 }
 

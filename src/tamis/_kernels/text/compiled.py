@@ -132,7 +132,7 @@ def index_keys(keys: UInt64s) -> UInt64s:
 
 def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
     numbers = np.empty(len(other.keys), dtype=np.int32)
-    core.find_tokens(table, _SEED, *tokens[:3], *other, numbers)
+    core.find_tokens(table, _SEED, tokens.text, tokens.starts, tokens.lengths, *other, numbers)
     return numbers
 
 
