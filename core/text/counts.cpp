@@ -74,7 +74,7 @@ class RowWriter {
       const int64_t known = entries[number], is_new = -static_cast<int64_t>(known < begin);
       const int64_t entry = known ^ ((known ^ total) & is_new);
       uint64_t bits;
-      std::memcpy(&bits, counts + entry, sizeof bits);
+      std::memcpy(&bits, counts + (known & ~is_new), sizeof bits);
       bits &= ~static_cast<uint64_t>(is_new);
       double before;  // 0, or what was counted
       std::memcpy(&before, &bits, sizeof before);

@@ -32,28 +32,46 @@ bool is_short(const uint8_t* token, int64_t length, int64_t shortest, const Cell
   return code < 0x80 || cells.find(code).kind() != kUnspaced;
 }
 
-// Writes the numbers of tokens in the order of the text, and where each document ends.
+// Writes the numbers of tokens in the order of the text. A token waits until its slot of the table is in the cache.
 class NumberWriter {
  public:
-  NumberWriter(const Output<int32_t, 1>& numbers, const Output<int64_t, 1>& documents, size_t n_offsets)
-      : numbers_(numbers.data()), capacity_(static_cast<int64_t>(numbers.size())), documents_(documents.data()) {
-    if (documents.size() != n_offsets) refuse("got an array of offsets to write of another length");
-    documents_[0] = 0;
+  NumberWriter(TokenTable& table, const Output<int32_t, 1>& numbers)
+      : table_(table), numbers_(numbers.data()), capacity_(numbers.size()) {}
+
+  int64_t total() const { return static_cast<int64_t>(total_); }
+
+  void put(const uint8_t* token, int64_t length, uint64_t key) {
+    if (total_ == capacity_) refuse("got more tokens than there is room for");
+    table_.prefetch_key(key);
+    if (total_ >= kWaiting) number(total_ - kWaiting);
+    waiting_[total_++ % kWaiting] = {token, length, key};
   }
 
-  int64_t total() const { return total_; }
-  void end_document() { *++documents_ = total_; }
-
-  void put(int32_t number) {
-    if (total_ == capacity_) refuse("got more tokens than there is room for");
-    numbers_[total_++] = number;
+  // Number the tokens that wait; return how many there are in all.
+  int64_t finish() {
+    for (uint64_t k = total_ < kWaiting ? 0 : total_ - kWaiting; k < total_; ++k) number(k);
+    return total();
   }
 
  private:
+  static constexpr uint64_t kWaiting = 16;
+
+  struct Token {
+    const uint8_t* text;
+    int64_t length;
+    uint64_t key;
+  };
+
+  void number(uint64_t position) {
+    const Token token = waiting_[position % kWaiting];
+    numbers_[position] = table_.number_of(token.text, token.length, token.key);
+  }
+
+  TokenTable& table_;
   int32_t* numbers_;
-  int64_t capacity_;
-  int64_t* documents_;
-  int64_t total_ = 0;
+  uint64_t capacity_;
+  uint64_t total_ = 0;
+  Token waiting_[kWaiting];
 };
 
 // Number the words between zero bytes.
@@ -63,7 +81,9 @@ int64_t read_words(TokenTable& table, Bytes folded, Int64s offsets, int64_t shor
   check_offsets(offsets.data(), offsets.size(), static_cast<int64_t>(folded.size()) - kTextPadding);
   shortest = std::min(shortest, static_cast<int64_t>(folded.size()));
   const CellTable cell_table(blocks, cells);
-  NumberWriter writer(numbers, documents, offsets.size());
+  if (documents.size() != offsets.size()) refuse("got an array of offsets to write of another length");
+  documents.data()[0] = 0;
+  NumberWriter writer(table, numbers);
   const uint64_t seed = table.seed();
   for (size_t document = 0; document + 1 < offsets.size(); ++document) {
     int64_t i = offsets.data()[document], start = i;
@@ -90,12 +110,12 @@ int64_t read_words(TokenTable& table, Bytes folded, Int64s offsets, int64_t shor
         if (length < 4 * shortest && (length > 7 || (key & kHighBits) != 0)) {  // few tokens need this call
           drop = is_short(text + start, length, shortest, cell_table);
         }
-        if (!drop) writer.put(table.number_of(text + start, length, key));
+        if (!drop) writer.put(text + start, length, key);
       }
     }
-    writer.end_document();
+    documents.data()[document + 1] = writer.total();
   }
-  return writer.total();
+  return writer.finish();
 }
 
 // Number the n-grams of characters, or of words with the spaces around them.
@@ -104,14 +124,16 @@ int64_t read_grams(TokenTable& table, Bytes folded, Int64s offsets, int64_t leas
   const uint8_t* const text = folded.data();
   check_offsets(offsets.data(), offsets.size(), static_cast<int64_t>(folded.size()) - kTextPadding);
   if (least < 1) refuse("got n-grams of no characters, expected at least one");
-  NumberWriter writer(numbers, documents, offsets.size());
+  if (documents.size() != offsets.size()) refuse("got an array of offsets to write of another length");
+  documents.data()[0] = 0;
+  NumberWriter writer(table, numbers);
   const uint64_t seed = table.seed();
   std::vector<int64_t> starts;  // of the characters of a document, and its end
   // Number the n-grams of the characters first, …, last - 1; a shorter stretch is one n-gram.
   const auto number_grams = [&](int64_t first, int64_t last, int64_t n) {
     do {
       const int64_t start = starts[first], length = starts[std::min(first + n, last)] - start;
-      writer.put(table.number_of(text + start, length, make_key(text + start, length, seed)));
+      writer.put(text + start, length, make_key(text + start, length, seed));
       ++first;
     } while (first + n <= last);
   };
@@ -135,26 +157,23 @@ int64_t read_grams(TokenTable& table, Bytes folded, Int64s offsets, int64_t leas
       }
       first = last;
     }
-    writer.end_document();
+    documents.data()[document + 1] = writer.total();
   }
-  return writer.total();
+  return writer.finish();
 }
 
 // Number tokens whose keys are given.
 void number_tokens(TokenTable& table, Bytes text, Int64s starts, Int64s lengths, Input<uint64_t, 1> keys,
                    Output<int32_t, 1> numbers) {
-  constexpr int64_t ahead = 16;  // tokens whose slots are loaded in advance
   const int64_t count = static_cast<int64_t>(keys.size());
   if (starts.size() != keys.size() || lengths.size() != keys.size() || numbers.size() != keys.size()) {
     refuse("got tokens and numbers of different lengths");
   }
   const TokenTexts tokens = {text.data(), static_cast<int64_t>(text.size()), starts.data(), lengths.data()};
   const uint64_t* const key_of = keys.data();
-  int32_t* const out = numbers.data();
-  for (int64_t token = 0; token < count; ++token) {
-    if (token + ahead < count) table.prefetch_key(key_of[token + ahead]);
-    out[token] = table.number_of(tokens.at(token), tokens.lengths[token], key_of[token]);
-  }
+  NumberWriter writer(table, numbers);
+  for (int64_t token = 0; token < count; ++token) writer.put(tokens.at(token), tokens.lengths[token], key_of[token]);
+  writer.finish();
 }
 
 void write_tokens(const TokenTable& table, Output<uint8_t, 1> text, Output<int64_t, 1> starts,
