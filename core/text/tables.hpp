@@ -4,6 +4,7 @@
 // longer token is a hash, whose highest byte is 255; such tokens are compared by their bytes as well.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -142,7 +143,7 @@ class TokenTable {
 
   // Copy the tokens to arrays of the lengths `text_size` and `count`.
   void write(uint8_t* text, int64_t* starts, int64_t* lengths, uint64_t* keys) const {
-    std::memcpy(text, text_.data(), static_cast<size_t>(text_size()));
+    std::copy_n(text_.data(), text_size(), text);
     for (int64_t token = 0; token < count(); ++token) {
       starts[token] = ends_[token];
       lengths[token] = ends_[token + 1] - ends_[token];

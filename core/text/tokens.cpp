@@ -79,7 +79,7 @@ int64_t read_words(TokenTable& table, Bytes folded, Int64s offsets, int64_t shor
                    Input<uint32_t, 1> cells, Output<int32_t, 1> numbers, Output<int64_t, 1> documents) {
   const uint8_t* const text = folded.data();
   check_offsets(offsets.data(), offsets.size(), static_cast<int64_t>(folded.size()) - kTextPadding);
-  shortest = std::min(shortest, static_cast<int64_t>(folded.size()));
+  shortest = std::clamp<int64_t>(shortest, 0, static_cast<int64_t>(folded.size()));
   const CellTable cell_table(blocks, cells);
   if (documents.size() != offsets.size()) refuse("got an array of offsets to write of another length");
   documents.data()[0] = 0;
@@ -124,6 +124,9 @@ int64_t read_grams(TokenTable& table, Bytes folded, Int64s offsets, int64_t leas
   const uint8_t* const text = folded.data();
   check_offsets(offsets.data(), offsets.size(), static_cast<int64_t>(folded.size()) - kTextPadding);
   if (least < 1) refuse("got n-grams of no characters, expected at least one");
+  // No n-gram is longer than the text.
+  least = std::min(least, static_cast<int64_t>(folded.size()));
+  most = std::min(most, static_cast<int64_t>(folded.size()));
   if (documents.size() != offsets.size()) refuse("got an array of offsets to write of another length");
   documents.data()[0] = 0;
   NumberWriter writer(table, numbers);
