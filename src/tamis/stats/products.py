@@ -252,12 +252,9 @@ def _sum_centred_products(
     ]
 
     last_values = None if last_columns is None else last_columns.values
-    large = dense.is_large(len(rows.values), centres.shape[1])
 
     def multiply_block(g: int, place: slice) -> Floats:
-        return pack(
-            dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, last_values, large)
-        )
+        return pack(dense.multiply_centred(rows.values, centres[g], place, order, rows.weights, last_values))
 
     def multiply_blocks(start: int, stop: int) -> list[Floats]:
         return [multiply_block(g, place) for g, place in places[start:stop]]
