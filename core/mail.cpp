@@ -1,7 +1,11 @@
 // The mail filter's part of the core: from a parsed message to its tokens, and from tokens to features. Each function
 // equals its reference in `tamis_mail.tokens` or `tamis_mail.features` to the byte (tests/mail/tokens/test_compiled.py).
 #include "common.hpp"
+#include "mail/bodies.hpp"
+#include "mail/entities.hpp"
 #include "mail/header_block.hpp"
+#include "mail/pages.hpp"
+#include "mail/styles.hpp"
 #include "mail/unicode.hpp"
 #include "mail/words.hpp"
 #include "parts.hpp"
@@ -33,6 +37,44 @@ nb::list split_for_python(nb::handle text, std::size_t limit) {
   return words;
 }
 
+nb::list to_list(const std::vector<Text>& texts) {
+  nb::list list;
+  for (const Text& text : texts) list.append(to_str(text));
+  return list;
+}
+
+nb::tuple read_page_for_python(nb::handle text, std::int64_t tags) {
+  const Page page = read_page(to_text(text, kLongestPage), tags);
+  nb::list tricks;
+  page.tricks.for_each_name([&tricks](TextView trick) { tricks.append(to_str(trick)); });
+  return nb::make_tuple(to_str(page.visible), to_str(page.hidden), nb::tuple(to_list(page.links)),
+                        nb::tuple(to_list(page.images)), nb::tuple(tricks), to_str(page.outlook));
+}
+
+nb::tuple read_body_for_python(nb::handle message) {
+  const Body body = read_body(message);
+  return nb::make_tuple(to_bytes(body.words), to_str(body.marks), to_list(body.links), to_list(body.images),
+                        body.hidden);
+}
+
+nb::tuple decode_for_python(nb::handle text) {
+  Text decoded = to_text(text);
+  const bool has_hidden_letters = decode_entities(decoded);
+  return nb::make_tuple(to_str(decoded), has_hidden_letters);
+}
+
+nb::tuple find_effect_for_python(nb::handle attributes) {
+  const Effect effect = find_effect(to_text(attributes));
+  const auto to_flag = [](std::optional<bool> flag) -> nb::object {
+    return flag ? nb::object(nb::bool_(*flag)) : nb::object(nb::none());
+  };
+  const auto to_tuple = [](const std::optional<Colour>& colour) -> nb::object {
+    return colour ? nb::object(nb::make_tuple((*colour)[0], (*colour)[1], (*colour)[2])) : nb::object(nb::none());
+  };
+  return nb::make_tuple(effect.is_hidden, to_flag(effect.is_visible), to_flag(effect.is_tiny), to_flag(effect.is_thin),
+                        to_tuple(effect.colour), to_tuple(effect.background), effect.has_image);
+}
+
 }  // namespace
 
 void bind_mail(nb::module_& m) {
@@ -48,6 +90,11 @@ void bind_mail(nb::module_& m) {
   m.def("find_networks", [](nb::handle name) { const Text text = to_text(name); return to_list(find_networks(text)); });
 
   // Pages, styles, entities and bodies.
+  m.def("read_page", &read_page_for_python);
+  m.def("read_body", &read_body_for_python);
+  m.def("decode_entities", &decode_for_python);
+  m.def("find_effect", &find_effect_for_python);
+  m.def("remove_style_sheet", [](nb::handle text) { return to_str(remove_style_sheet(to_text(text))); });
 
   // Headers, relations, the head, and features.
 }
