@@ -3,8 +3,12 @@
 #include "common.hpp"
 #include "mail/bodies.hpp"
 #include "mail/entities.hpp"
+#include "mail/hash.hpp"
+#include "mail/head.hpp"
 #include "mail/header_block.hpp"
+#include "mail/headers.hpp"
 #include "mail/pages.hpp"
+#include "mail/relations.hpp"
 #include "mail/styles.hpp"
 #include "mail/unicode.hpp"
 #include "mail/words.hpp"
@@ -75,6 +79,21 @@ nb::tuple find_effect_for_python(nb::handle attributes) {
                         to_tuple(effect.colour), to_tuple(effect.background), effect.has_image);
 }
 
+nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb::bytes marks, nb::bytes relations,
+                          int version) {
+  if (version < 1 || version > 2) throw nb::value_error("expected tokens of version 1 or 2");
+  const auto view = [](const nb::bytes& bytes) { return std::string_view(bytes.c_str(), bytes.size()); };
+  const std::vector<std::uint64_t> features =
+      hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3);
+  std::string packed(8 * features.size(), '\0');
+  for (std::size_t index = 0; index < features.size(); ++index) {
+    for (std::size_t byte = 0; byte < 8; ++byte) {
+      packed[8 * index + byte] = static_cast<char>(features[index] >> 8 * byte & 0xff);
+    }
+  }
+  return to_bytes(packed);
+}
+
 }  // namespace
 
 void bind_mail(nb::module_& m) {
@@ -97,6 +116,14 @@ void bind_mail(nb::module_& m) {
   m.def("remove_style_sheet", [](nb::handle text) { return to_str(remove_style_sheet(to_text(text))); });
 
   // Headers, relations, the head, and features.
+  m.def("read_head", [](nb::bytes raw) { return to_bytes(read_head({raw.c_str(), raw.size()})); });
+  m.def("read_headers", [](nb::handle headers) { return to_bytes(read_headers(read_fields(headers))); });
+  m.def("read_relations", [](nb::handle headers, nb::bytes raw, nb::handle parts, nb::handle links, nb::handle images,
+                             std::size_t hidden_words) {
+    return to_bytes(read_relations(read_fields(headers), read_facts(raw, parts, links, images, hidden_words)));
+  });
+  m.def("find_domain", [](nb::handle host) { return to_str(find_domain(to_text(host))); });
+  m.def("hash_tokens", &hash_for_python);
 }
 
 }  // namespace tamis
