@@ -1,5 +1,7 @@
 """See core/mail.cpp."""
 
+from collections.abc import Sequence
+from typing import Any
 # The fields of a header block.
 def read_fields(
     data: bytes, start: int, stop: int, room: int, longest_name: int, longest_value: int
@@ -33,3 +35,18 @@ def find_effect(
 def remove_style_sheet(text: str, /) -> str: ...
 
 # Headers, relations, the head, and features.
+def read_head(raw: bytes, /) -> bytes: ...
+def read_headers(headers: Sequence[tuple[str, str]], /) -> bytes: ...
+def read_relations(
+    headers: Sequence[tuple[str, str]],
+    raw: bytes,
+    parts: Sequence[Any],
+    links: Sequence[str],
+    images: Sequence[str],
+    hidden_words: int,
+    /,
+) -> bytes: ...
+def find_domain(host: str, /) -> str: ...
+def hash_tokens(
+    head: bytes, headers: bytes, words: bytes, marks: bytes, relations: bytes, version: int, /
+) -> bytes: ...
