@@ -171,7 +171,7 @@ void remove_data(Text& text) {
   const TextView view(text);
   Text rest;
   std::size_t last = 0;
-  for (std::size_t place = 0; (place = find_part(view, U"data:", place)) != kNowhere;) {
+  for (std::size_t place = 0; (place = find_part(view, U"data:", place, 4)) != kNowhere;) {
     const std::size_t start = place += 5;  // Of the media type.
     std::size_t type_end = start, plain_start = start;  // All type characters from there on are content characters.
     while (type_end < view.size() && type_end - start < kType && is_type(view[type_end])) {
@@ -499,8 +499,8 @@ void PageReader::remove_comments(Text& page) {
   const TextView text(page);
   Text rest;
   std::size_t last = 0;
-  for (std::size_t start; (start = find_part(text, U"<!--", last)) != kNowhere;) {
-    const std::size_t end = find_part(text, U"-->", start + 2);  // `<!-->` is a complete comment.
+  for (std::size_t start; (start = find_part(text, U"<!--", last, 1)) != kNowhere;) {
+    const std::size_t end = find_part(text, U"-->", start + 2, 2);  // `<!-->` is a complete comment.
     if (end == kNowhere) {
       page_.tricks.add(Trick::kNoClose);
       break;
@@ -791,7 +791,7 @@ std::optional<Text> PageReader::record(TextView name, const Element& element, Te
 Page read_page(Text text, std::int64_t tags) {
   if (text.size() > kLongestPage) text.resize(kLongestPage);
   for (char32_t& c : text) c = c == U'\n' ? U' ' : c;
-  text.erase(std::remove(text.begin(), text.end(), U'\0'), text.end());
+  if (find_character(text, U'\0') != kNowhere) text.erase(std::remove(text.begin(), text.end(), U'\0'), text.end());
   remove_data(text);
   PageReader reader;
   reader.remove_comments(text);

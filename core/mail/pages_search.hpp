@@ -29,12 +29,12 @@ inline std::size_t skip_spaces(TextView text, std::size_t place) {
 
 // The first place of a character at `place` or later, or `kNowhere`.
 inline std::size_t find_character(TextView text, char32_t character, std::size_t place = 0) {
-  constexpr std::size_t kBlock = 16;  // Characters that are compared without a branch, so that vectors are used.
+  constexpr std::size_t kBlock = 32;  // Characters that are compared without a branch, so that vectors are used.
   const char32_t* data = text.data();
   for (; place + kBlock <= text.size(); place += kBlock) {
-    unsigned is_there = 0;
-    for (std::size_t i = 0; i < kBlock; ++i) is_there |= data[place + i] == character;
-    if (is_there) break;
+    std::uint32_t is_there = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) is_there |= static_cast<std::uint32_t>(data[place + i] == character);
+    if (is_there != 0) break;
   }
   for (; place < text.size(); ++place) {
     if (data[place] == character) return place;
@@ -55,10 +55,12 @@ inline bool is_at_in_any_case(TextView text, std::size_t place, TextView part) {
   return true;
 }
 
-// The first place of a short part at `place` or later, or `kNowhere`.
-inline std::size_t find_part(TextView text, TextView part, std::size_t place = 0) {
-  while ((place = find_character(text, part[0], place)) != kNowhere && !is_at(text, place, part)) ++place;
-  return place;
+// The first place of a short part at `place` or later, or `kNowhere`. The character of the part that is `rare` in text is
+// searched for.
+inline std::size_t find_part(TextView text, TextView part, std::size_t place = 0, std::size_t rare = 0) {
+  place += rare;
+  while ((place = find_character(text, part[rare], place)) != kNowhere && !is_at(text, place - rare, part)) ++place;
+  return place == kNowhere ? kNowhere : place - rare;
 }
 inline bool has_part(TextView text, TextView part) { return find_part(text, part) != kNowhere; }
 
