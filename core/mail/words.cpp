@@ -1,6 +1,10 @@
 #include "words.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "folding.hpp"
 
 namespace tamis::mail {
 
@@ -44,6 +48,13 @@ FoldedText fold_text(TextView text) {
   if (is_ascii(text)) {
     FoldedText folded{lower(text), {}};
     if (has_spaced_word(folded.text)) folded.tricks.push_back(U"spaced-out");
+    return folded;
+  }
+  if (std::optional<UsualText> usual = fold_usual_text(text)) {
+    FoldedText folded{std::move(usual->text), {}};
+    if (usual->has_soft_hyphens) folded.tricks.push_back(U"soft-hyphen");
+    if (has_spaced_word(folded.text)) folded.tricks.push_back(U"spaced-out");
+    if (usual->has_zero_width) folded.tricks.push_back(U"zero-width");
     return folded;
   }
   const nb::object pair = nb::module_::import_("tamis_mail.message.folding").attr("fold_text")(to_str(text));
