@@ -79,19 +79,47 @@ nb::tuple find_effect_for_python(nb::handle attributes) {
                         to_tuple(effect.colour), to_tuple(effect.background), effect.has_image);
 }
 
+std::vector<Text> to_texts(nb::handle texts) {
+  const nb::tuple items(nb::borrow(texts));
+  std::vector<Text> list;
+  for (std::size_t index = 0; index < items.size(); ++index) list.push_back(to_text(items[index]));
+  return list;
+}
+
+std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+nb::bytes read_relations_for_python(nb::handle headers, nb::bytes raw, nb::handle parts, nb::handle links,
+                                    nb::handle images, std::size_t hidden_words) {
+  return to_bytes(read_relations(read_fields(headers),
+                                 {view(raw), read_parts(parts), to_texts(links), to_texts(images), hidden_words}));
+}
+
+// The documents of a message: head, headers, words, marks and relations.
+nb::tuple read_tokens_for_python(nb::handle message) {
+  const nb::object raw_object = message.attr("raw");
+  const nb::bytes raw = nb::cast<nb::bytes>(raw_object);
+  const std::vector<Field> fields = read_fields(nb::object(message.attr("headers")));
+  const Body body = read_body(message);
+  const std::string relations =
+      read_relations(fields, {view(raw), read_parts(nb::object(message.attr("parts"))), body.links, body.images,
+                              static_cast<std::size_t>(body.hidden)});
+  return nb::make_tuple(to_bytes(read_head(view(raw))), to_bytes(read_headers(fields)), to_bytes(body.words),
+                        to_bytes(to_utf8(body.marks)), to_bytes(relations));
+}
+
 nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb::bytes marks, nb::bytes relations,
                           int version) {
   if (version < 1 || version > 2) throw nb::value_error("expected tokens of version 1 or 2");
-  const auto view = [](const nb::bytes& bytes) { return std::string_view(bytes.c_str(), bytes.size()); };
   const std::vector<std::uint64_t> features =
       hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3);
-  std::string packed(8 * features.size(), '\0');
-  for (std::size_t index = 0; index < features.size(); ++index) {
-    for (std::size_t byte = 0; byte < 8; ++byte) {
-      packed[8 * index + byte] = static_cast<char>(features[index] >> 8 * byte & 0xff);
-    }
+  const nb::bytes packed = nb::steal<nb::bytes>(
+      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(8 * features.size())));
+  if (!packed.is_valid()) throw nb::python_error();
+  char* bytes = PyBytes_AS_STRING(packed.ptr());
+  for (const std::uint64_t feature : features) {
+    for (int byte = 0; byte < 8; ++byte) *bytes++ = static_cast<char>(feature >> 8 * byte & 0xff);
   }
-  return to_bytes(packed);
+  return packed;
 }
 
 }  // namespace
@@ -118,12 +146,12 @@ void bind_mail(nb::module_& m) {
   // Headers, relations, the head, and features.
   m.def("read_head", [](nb::bytes raw) { return to_bytes(read_head({raw.c_str(), raw.size()})); });
   m.def("read_headers", [](nb::handle headers) { return to_bytes(read_headers(read_fields(headers))); });
-  m.def("read_relations", [](nb::handle headers, nb::bytes raw, nb::handle parts, nb::handle links, nb::handle images,
-                             std::size_t hidden_words) {
-    return to_bytes(read_relations(read_fields(headers), read_facts(raw, parts, links, images, hidden_words)));
-  });
+  m.def("read_relations", &read_relations_for_python);
   m.def("find_domain", [](nb::handle host) { return to_str(find_domain(to_text(host))); });
   m.def("hash_tokens", &hash_for_python);
+
+  // A whole message.
+  m.def("read_tokens", &read_tokens_for_python);
 }
 
 }  // namespace tamis

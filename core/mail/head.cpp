@@ -29,33 +29,29 @@ bool begins_with(std::string_view line, std::string_view name) {
 std::string unfold(std::string_view block) {
   std::string unfolded;
   unfolded.reserve(block.size());
-  const auto is_blank = [block](std::size_t place) {
-    return place < block.size() && (block[place] == ' ' || block[place] == '\t');
-  };
-  for (std::size_t place = 0; place < block.size(); ++place) {
-    if (block[place] == '\n' && is_blank(place + 1)) {
-      while (is_blank(place + 1)) ++place;
-      unfolded.push_back(' ');
-    } else {
-      unfolded.push_back(block[place]);
-    }
+  for (std::size_t start = 0;;) {
+    const std::size_t end = std::min(block.find('\n', start), block.size());
+    unfolded.append(block.substr(start, end - start));
+    if (end == block.size()) return unfolded;
+    start = end + 1;
+    while (start < block.size() && (block[start] == ' ' || block[start] == '\t')) ++start;
+    unfolded.push_back(start > end + 1 ? ' ' : '\n');
   }
-  return unfolded;
 }
 
 // A line without queue numbers: `\bid [^ ;]+`.
 void append_without_queues(std::string& head, std::string_view line) {
-  for (std::size_t place = 0; place < line.size();) {
-    if (line.substr(place, 3) == "id " && (place == 0 || !is_word(line[place - 1]))) {
-      std::size_t end = place + 3;
-      while (end < line.size() && line[end] != ' ' && line[end] != ';') ++end;
-      if (end > place + 3) {
-        place = end;
-        continue;
-      }
+  std::size_t start = 0;  // Of what is not appended yet.
+  for (std::size_t place = 0; (place = line.find("id ", place)) != std::string_view::npos;) {
+    std::size_t end = place + 3;
+    if (place == 0 || !is_word(line[place - 1])) end = std::min(line.find_first_of(" ;", end), line.size());
+    if (end > place + 3) {
+      head.append(line.substr(start, place - start));
+      start = end;
     }
-    head.push_back(line[place++]);
+    place = end;
   }
+  head.append(line.substr(start));
 }
 
 }  // namespace

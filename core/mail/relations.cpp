@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -57,17 +58,18 @@ bool is_free(TextView domain) {
   return domains.count(domain) > 0 || names.count(before_first(domain, U'.')) > 0;
 }
 
-// The constructs of pages, each with the name that its token has.
+// The constructs of pages, each with the name that its token has and the index of its rarest character.
 struct Style {
   std::string_view text, name;
+  std::size_t rare;
 };
-constexpr std::array<Style, 7> kStyles{{{"@media", "@media"},
-                                        {"@import", "@import"},
-                                        {"@font-face", "@font-face"},
-                                        {"mso-", "mso"},
-                                        {"xmlns", "xmlns"},
-                                        {"<script", "script"},
-                                        {"<form", "form"}}};
+constexpr std::array<Style, 7> kStyles{{{"@media", "@media", 0},
+                                        {"@import", "@import", 0},
+                                        {"@font-face", "@font-face", 0},
+                                        {"mso-", "mso", 3},
+                                        {"xmlns", "xmlns", 0},
+                                        {"<script", "script", 0},
+                                        {"<form", "form", 0}}};
 constexpr std::string_view kDoctype = "<!doctype";
 constexpr std::size_t kDoctypeWithin = 200;  // Characters of a page.
 
@@ -77,27 +79,33 @@ constexpr std::array<std::string_view, 7> kPresent{"feedback-id", "list-id",  "m
 constexpr std::array<TextView, 8> kReplies{U"re:", U"fw:", U"fwd:", U"aw:", U"wg:", U"sv:", U"tr:", U"rv:"};
 constexpr std::array<TextView, 5> kMethods{U"spf", U"dkim", U"dmarc", U"arc", U"iprev"};
 
+// The values of the fields that are compared, by name.
 class Fields {
  public:
   explicit Fields(const std::vector<Field>& fields) {
     for (const Field& field : fields) {
-      std::vector<TextView>& values = values_[field.name];
-      if (values.size() < kRepeated) values.push_back(mail::first(field.value, kLongestValue));
+      const std::size_t index = find(field.name);
+      if (index < kNames.size() && values_[index].size() < kRepeated) {
+        values_[index].push_back(mail::first(field.value, kLongestValue));
+      }
     }
   }
-  bool has(std::string_view name) const { return values_.count(name) > 0; }
-  const std::vector<TextView>& all(std::string_view name) const {
-    static const std::vector<TextView> none;
-    const auto entry = values_.find(name);
-    return entry == values_.end() ? none : entry->second;
-  }
-  TextView first(std::string_view name) const {
-    const std::vector<TextView>& values = all(name);
-    return values.empty() ? TextView() : values[0];
-  }
+  const std::vector<TextView>& all(std::string_view name) const { return values_[find(name)]; }
+  bool has(std::string_view name) const { return !all(name).empty(); }
+  TextView first(std::string_view name) const { return has(name) ? all(name)[0] : TextView(); }
 
  private:
-  std::unordered_map<std::string_view, std::vector<TextView>> values_;
+  static constexpr std::array<std::string_view, 22> kNames{
+      "authentication-results", "cc", "dkim-signature", "errors-to", "feedback-id", "from", "in-reply-to", "list-id",
+      "list-unsubscribe", "list-unsubscribe-post", "message-id", "mime-version", "precedence", "references", "reply-to",
+      "return-path", "sender", "subject", "to", "user-agent", "x-mailer", "x-priority"};
+
+  static std::size_t find(std::string_view name) {
+    const auto place = std::lower_bound(kNames.begin(), kNames.end(), name);
+    return place != kNames.end() && *place == name ? static_cast<std::size_t>(place - kNames.begin()) : kNames.size();
+  }
+
+  std::array<std::vector<TextView>, kNames.size() + 1> values_;  // The last one stays empty.
 };
 
 using Tokens = std::vector<Text>;
@@ -110,7 +118,9 @@ Text describe_size(std::size_t number) {
   if (number == 0) return U"0";
   std::size_t power = 1;
   while (number >>= 1) power <<= 1;
-  return widen(std::to_string(power)) + U"+";
+  Text size = widen(std::to_string(power));
+  size.push_back(U'+');
+  return size;
 }
 
 void find_domains(TextView value, std::vector<Text>& domains) {
@@ -194,9 +204,10 @@ void compare_addresses(const Fields& fields, TextView own, Tokens& tokens) {
     }
   }
   Text unsubscribe;
+  const char32_t* separator = U"";
   for (const TextView value : fields.all("list-unsubscribe")) {
-    if (value.data() != fields.all("list-unsubscribe")[0].data()) unsubscribe.push_back(U' ');
-    unsubscribe.append(value);
+    unsubscribe.append(separator).append(value);
+    separator = U" ";
   }
   std::replace(unsubscribe.begin(), unsubscribe.end(), U'<', U' ');
   std::replace(unsubscribe.begin(), unsubscribe.end(), U'>', U' ');
@@ -333,22 +344,26 @@ void describe_parts(const MessageFacts& message, Tokens& tokens) {
 
 // Whether a text begins with these letters of ASCII, which are in lower case; no other letter becomes one of them.
 bool begins_with(TextView text, std::string_view letters) {
-  return text.size() >= letters.size() && std::equal(letters.begin(), letters.end(), text.begin(), [](char letter, char32_t c) {
-           return (c >= U'A' && c <= U'Z' ? c + 32 : c) == static_cast<char32_t>(letter);
-         });
+  const auto is_letter = [](char letter, char32_t c) {
+    return (c >= U'A' && c <= U'Z' ? c + 32 : c) == static_cast<char32_t>(letter);
+  };
+  return text.size() >= letters.size() && std::equal(letters.begin(), letters.end(), text.begin(), is_letter);
 }
 
 void describe_links(const MessageFacts& message, TextView own, Tokens& tokens) {
-  const std::vector<Text>& links = message.links;
   std::vector<Text> domains;
   bool has_numeric = false;
-  for (const Text& link : links) {
+  std::size_t unencrypted = 0;
+  for (std::size_t index = 0; index < std::min(message.links.size(), kLinks); ++index) {
+    const TextView link = message.links[index];
+    if (begins_with(link, "http:")) ++unencrypted;
     const TextView host = find_host(link);
     if (host.empty()) continue;
     domains.push_back(find_domain(host));
     // `host.replace(".", "").isdecimal()`
+    const auto is_numeric = [](char32_t c) { return c == U'.' || is_decimal(c); };
     has_numeric = has_numeric || (host.find_first_not_of(U'.') != kNowhere &&
-                                  std::all_of(host.begin(), host.end(), [](char32_t c) { return c == U'.' || is_decimal(c); }));
+                                  std::all_of(host.begin(), host.end(), is_numeric));
   }
   std::unordered_map<TextView, std::size_t> counts;
   for (const Text& domain : domains) ++counts[domain];
@@ -364,25 +379,23 @@ void describe_links(const MessageFacts& message, TextView own, Tokens& tokens) {
     compare(tokens, "most-links", {Text(most)}, own);
     if (counts.count(own) > 0) add(tokens, "links:some-own-domain");
     if (has_numeric) add(tokens, "links:numeric-address");
-    const auto unencrypted = static_cast<std::size_t>(
-        std::count_if(links.begin(), links.end(), [](const Text& link) { return begins_with(link, "http:"); }));
     if (unencrypted > 0) add(tokens, unencrypted == domains.size() ? "links:all-http" : "links:some-http");
   }
   std::vector<Text> image_domains;
-  for (const Text& image : message.images) {
+  bool has_attached = false;
+  for (std::size_t index = 0; index < std::min(message.images.size(), kLinks); ++index) {
+    const TextView image = message.images[index];
+    has_attached = has_attached || begins_with(image, "cid:");
     const TextView host = find_host(image);
     if (!host.empty()) image_domains.push_back(find_domain(host));
   }
   compare(tokens, "images", image_domains, own);
   if (!image_domains.empty() && !domains.empty()) {
-    const bool is_shared = std::any_of(image_domains.begin(), image_domains.end(),
-                                       [&](const Text& domain) { return counts.count(domain) > 0; });
-    add(tokens, is_shared ? "images:as-links" : "images:elsewhere");
+    const bool is_link = std::any_of(image_domains.begin(), image_domains.end(),
+                                     [&](const Text& domain) { return counts.count(domain) > 0; });
+    add(tokens, is_link ? "images:as-links" : "images:elsewhere");
   }
-  if (std::any_of(message.images.begin(), message.images.end(),
-                  [](const Text& image) { return begins_with(image, "cid:"); })) {
-    add(tokens, "images:attached");
-  }
+  if (has_attached) add(tokens, "images:attached");
 }
 
 // Describe how lines were broken and escapes were written, which differs from program to program.
@@ -421,28 +434,34 @@ void describe_encoding(const MessageFacts& message, Tokens& tokens) {
   }
 }
 
+// The place of a character, or `size`.
 template <class Character>
-bool is_at(const Character* text, std::size_t size, std::size_t place, std::string_view part) {
-  return size - place >= part.size() &&
-         std::equal(part.begin(), part.end(), text + place, [](char left, Character right) {
-           return static_cast<Character>(left) == right;
-         });
+std::size_t find_character(const Character* text, std::size_t start, std::size_t size, char character) {
+  if constexpr (sizeof(Character) == 1) {
+    const void* place = start < size ? std::memchr(text + start, character, size - start) : nullptr;
+    return place == nullptr ? size : static_cast<std::size_t>(static_cast<const Character*>(place) - text);
+  } else {
+    return static_cast<std::size_t>(std::find(text + start, text + size, static_cast<Character>(character)) - text);
+  }
 }
 
-// The names of the styles of a page, in the order of kStyles, and `doctype`: one pass over the characters.
+// Whether a text contains a part, which is found by one of its characters.
+template <class Character>
+bool contains_part(const Character* text, std::size_t size, std::string_view part, std::size_t rare) {
+  const auto is_equal = [](char left, Character right) { return static_cast<Character>(left) == right; };
+  for (std::size_t place = rare; (place = find_character(text, place, size, part[rare])) < size; ++place) {
+    const std::size_t start = place - rare;
+    if (part.size() <= size - start && std::equal(part.begin(), part.end(), text + start, is_equal)) return true;
+  }
+  return false;
+}
+
+// The names of the styles of a page, in the order of kStyles, and `doctype`.
 template <class Character>
 std::vector<Text> find_styles(const Character* text, std::size_t size) {
-  std::array<bool, kStyles.size()> has_style{};
-  for (std::size_t place = 0; place < size; ++place) {
-    const Character c = text[place];
-    if (c != '@' && c != 'm' && c != 'x' && c != '<') continue;
-    for (std::size_t style = 0; style < kStyles.size(); ++style) {
-      if (!has_style[style] && is_at(text, size, place, kStyles[style].text)) has_style[style] = true;
-    }
-  }
   std::vector<Text> names;
-  for (std::size_t style = 0; style < kStyles.size(); ++style) {
-    if (has_style[style]) names.push_back(widen(kStyles[style].name));
+  for (const Style& style : kStyles) {
+    if (contains_part(text, size, style.text, style.rare)) names.push_back(widen(style.name));
   }
   const Text beginning = lower(Text(text, text + std::min(size, kDoctypeWithin)));
   if (beginning.find(widen(kDoctype)) != kNowhere) names.push_back(U"doctype");
@@ -466,27 +485,14 @@ PartFacts read_part(nb::handle part) {
   return facts;
 }
 
-std::vector<Text> read_links(nb::handle links) {
-  const nb::tuple items(nb::borrow(links));
-  std::vector<Text> texts;
-  for (std::size_t index = 0; index < std::min(items.size(), kLinks); ++index) {
-    texts.push_back(to_text(items[index], kLongestLink));
-  }
-  return texts;
-}
-
 }  // namespace
 
-MessageFacts read_facts(nb::bytes raw, nb::handle parts, nb::handle links, nb::handle images, std::size_t hidden_words) {
-  MessageFacts facts;
-  facts.raw = std::string_view(raw.c_str(), raw.size());
+std::vector<PartFacts> read_parts(nb::handle parts) {
   const nb::tuple items(nb::borrow(parts));
+  std::vector<PartFacts> facts;
   for (std::size_t index = 0; index < std::min(items.size(), kParts); ++index) {
-    facts.parts.push_back(read_part(items[index]));
+    facts.push_back(read_part(items[index]));
   }
-  facts.links = read_links(links);
-  facts.images = read_links(images);
-  facts.hidden_words = hidden_words;
   return facts;
 }
 

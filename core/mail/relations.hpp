@@ -14,21 +14,21 @@ namespace tamis::mail {
 struct PartFacts {
   Text kind;
   Text encoding;
-  std::size_t size = 0;     // Characters of its text.
+  std::size_t size = 0;      // Characters of its text.
   std::vector<Text> styles;  // Names of the constructs of style sheets and pages that its text contains.
 };
 
-// What is used of a message and its body.
-struct MessageFacts {
-  std::vector<PartFacts> parts;  // The first ones.
-  std::string_view raw;
-  std::vector<Text> links;   // The first ones, and of each only the beginning, as of `images`.
-  std::vector<Text> images;
-  std::size_t hidden_words = 0;
-};
+// The first parts of a message; `parts` is a sequence of them.
+std::vector<PartFacts> read_parts(nb::handle parts);
 
-// Read what is used of a message; `raw` is bytes, which must outlive the result, and the others are sequences.
-MessageFacts read_facts(nb::bytes raw, nb::handle parts, nb::handle links, nb::handle images, std::size_t hidden_words);
+// What is used of a message and its body, besides the header fields.
+struct MessageFacts {
+  std::string_view raw;
+  const std::vector<PartFacts>& parts;
+  const std::vector<Text>& links;
+  const std::vector<Text>& images;
+  std::size_t hidden_words;
+};
 
 // The tokens of a message, in UTF-8, separated by spaces.
 std::string read_relations(const std::vector<Field>& fields, const MessageFacts& message);

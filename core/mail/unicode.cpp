@@ -57,7 +57,13 @@ nb::str to_str(TextView text) {
 }
 
 void append_utf8(std::string& bytes, TextView text) {
-  bytes.reserve(bytes.size() + text.size());
+  if (is_ascii(text)) {
+    const std::size_t size = bytes.size();
+    bytes.resize(size + text.size());
+    std::transform(text.begin(), text.end(), bytes.begin() + static_cast<std::ptrdiff_t>(size),
+                   [](char32_t c) { return static_cast<char>(c); });
+    return;
+  }
   for (const char32_t c : text) {
     if (c < 0x80) {
       bytes.push_back(static_cast<char>(c));

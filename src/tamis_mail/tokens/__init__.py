@@ -58,14 +58,4 @@ def read(message: Message, version: int = VERSION) -> Tokens:
         # Its regular expressions take longer to compile than a message takes to read.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
-    content = import_module("tamis_mail.tokens.body").read(message, version)
-    return Tokens(
-        core.mail.read_head(message.raw),
-        core.mail.read_headers(message.headers),
-        content.words,
-        content.marks.encode("utf-8", "replace"),
-        core.mail.read_relations(
-            message.headers, message.raw, message.parts, content.links, content.images, content.hidden
-        ),
-        version,
-    )
+    return Tokens(*core.mail.read_tokens(message), version)
