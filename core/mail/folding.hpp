@@ -1,20 +1,20 @@
-// Text outside of ASCII to normalised text in lower case: the frequent cases of `tamis_mail.message.fold_text`.
+// Text to normalised text in lower case, without invisible characters and look-alikes, and the names of the tricks that
+// were used: `tamis_mail.message.folding`.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "unicode.hpp"
 
 namespace tamis::mail {
 
-struct UsualText {
+struct FoldedText {
   Text text;
-  bool has_soft_hyphens = false;  // Between letters.
-  bool has_zero_width = false;    // Characters without width between letters.
+  std::vector<Text> tricks;  // In ascending order.
 };
 
-// Folds a text whose characters can be folded one by one; nothing for other text: with combining marks, full-width or
-// mathematical letters, Latin letters beside Greek or Cyrillic ones, or some rarer scripts.
-std::optional<UsualText> fold_usual_text(TextView text);
+FoldedText fold_text(TextView text);
+// The text alone.
+Text fold(TextView text);
 
 }  // namespace tamis::mail

@@ -81,9 +81,6 @@ std::size_t bit_length(std::size_t number) {
   return bits;
 }
 
-// The text in lower case, and normalised if it is not ASCII.
-Text fold(TextView text) { return is_ascii(text) ? lower(text) : fold_text(text).text; }
-
 // Each run of letters as one `a`, and each run of digits as one `9`.
 Text describe_shape(TextView text) {
   Text shape;

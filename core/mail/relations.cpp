@@ -150,7 +150,7 @@ bool is_like(const std::vector<TextView>& words, TextView name) {
 
 // Add tokens of From, and return its domain.
 Text describe_sender(const Fields& fields, Tokens& tokens) {
-  const Text sender = fold_text(fields.first("from")).text;
+  const Text sender = fold(fields.first("from"));
   std::vector<Text> domains;
   find_domains(sender, domains);
   const Text own = domains.empty() ? Text() : domains.back();
@@ -307,7 +307,7 @@ void describe_recipients(const Fields& fields, TextView own, Tokens& tokens) {
                   [own](const Text& address) { return find_domain(after_last(address, U'@')) == own; })) {
     add(tokens, "recipients:own-domain");
   }
-  const Text subject = fold_text(fields.first("subject")).text;
+  const Text subject = fold(fields.first("subject"));
   for (std::size_t index = 0; index < std::min<std::size_t>(recipients.size(), 5); ++index) {
     const TextView local = before_last(recipients[index], U'@');
     if (local.size() > 2 && contains(subject, local)) {

@@ -1,31 +1,10 @@
 #include "words.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
-
-#include "folding.hpp"
 
 namespace tamis::mail {
 
 namespace {
-
-// Whether five letters stand between six places that are neither letters nor digits, with the same sign between them:
-// v i a g r. The letters are `[a-z]` and the signs ` ._*-`.
-bool has_spaced_word(TextView text) {
-  for (std::size_t place = 1; place + 7 < text.size(); ++place) {
-    const char32_t sign = text[place];
-    if (sign != U' ' && sign != U'.' && sign != U'_' && sign != U'*' && sign != U'-') continue;
-    if (is_lower_letter(text[place - 1]) && is_lower_letter(text[place + 1]) && text[place + 2] == sign &&
-        is_lower_letter(text[place + 3]) && text[place + 4] == sign && is_lower_letter(text[place + 5]) &&
-        text[place + 6] == sign && is_lower_letter(text[place + 7]) &&
-        (place < 2 || !is_lower_alnum(text[place - 2])) &&
-        (place + 8 >= text.size() || !is_lower_alnum(text[place + 8]))) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // Scripts without spaces between words: each pair of consecutive letters is a token.
 bool is_unspaced(char32_t c) {
@@ -43,25 +22,6 @@ bool is_kept_ascii(char32_t c) {
 bool is_kept(char32_t c) { return (c >= 0x300 && c <= 0x36f) || is_word(c); }
 
 }  // namespace
-
-FoldedText fold_text(TextView text) {
-  if (is_ascii(text)) {
-    FoldedText folded{lower(text), {}};
-    if (has_spaced_word(folded.text)) folded.tricks.push_back(U"spaced-out");
-    return folded;
-  }
-  if (std::optional<UsualText> usual = fold_usual_text(text)) {
-    FoldedText folded{std::move(usual->text), {}};
-    if (usual->has_soft_hyphens) folded.tricks.push_back(U"soft-hyphen");
-    if (has_spaced_word(folded.text)) folded.tricks.push_back(U"spaced-out");
-    if (usual->has_zero_width) folded.tricks.push_back(U"zero-width");
-    return folded;
-  }
-  const nb::object pair = nb::module_::import_("tamis_mail.message.folding").attr("fold_text")(to_str(text));
-  FoldedText folded{to_text(pair[0]), {}};
-  for (const nb::handle trick : nb::object(pair[1])) folded.tricks.push_back(to_text(trick));
-  return folded;
-}
 
 std::string separate_words(TextView text) {
   std::string words;

@@ -1,23 +1,15 @@
-// Text to words, in any script: `tamis_mail.tokens.words`, and the folding of text (`tamis_mail.message.fold_text`).
+// Folded text to words, in any script: `tamis_mail.tokens.words`.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "folding.hpp"
 #include "unicode.hpp"
 
 namespace tamis::mail {
 
 constexpr std::size_t kLongestToken = 40;  // Letters of a token: only the beginning of a longer one is used.
-
-struct FoldedText {
-  Text text;
-  std::vector<Text> tricks;  // In ascending order.
-};
-
-// Normalised text in lower case without invisible characters and look-alikes, and the tricks. ASCII is folded here;
-// other text by the Python function, which uses the tables of `unicodedata`.
-FoldedText fold_text(TextView text);
 
 // The words of folded text, in UTF-8, separated by spaces.
 std::string separate_words(TextView text);
