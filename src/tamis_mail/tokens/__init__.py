@@ -58,4 +58,5 @@ def read(message: Message, version: int = VERSION) -> Tokens:
         # Its regular expressions take longer to compile than a message takes to read.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
-    return Tokens(*core.mail.read_tokens(message), version)
+    head, headers, words, marks, relations = core.mail.read_tokens(message)
+    return Tokens(head, headers, words, marks, relations, version)
