@@ -166,20 +166,28 @@ std::vector<TextView> find_links(TextView text) {
     return !(c == U'<' || c == U'>' || c == U'"' || c == U'\'' || c == U'(' || c == U')' || c == U'[' || c == U']' ||
              is_space(c));
   };
-  std::vector<TextView> links;
-  for (std::size_t place = 0; place < text.size();) {
-    const char32_t c = text[place];
-    const std::size_t size = c == U'h'   ? is_at(text, place, U"http://") ? 7 : is_at(text, place, U"https://") ? 8 : 0
-                             : c == U'w' ? is_at(text, place, U"www.") ? 4 : 0
-                                         : 0;
-    std::size_t end = place + size;
-    while (size > 0 && end < text.size() && end - place - size < 400 && belongs(text[end])) ++end;
-    if (end > place + size) {
-      links.push_back(text.substr(place, end - place));
-      place = end;
-    } else {
-      ++place;
+  // Where the next scheme begins, and the next www. The signs within them are rarer than their letters.
+  const auto find_scheme = [text](std::size_t place) {
+    for (std::size_t sign = place; (sign = find_part(text, U"://", sign)) != kNowhere; ++sign) {
+      if (sign >= place + 4 && is_at(text, sign - 4, U"http")) return sign - 4;
+      if (sign >= place + 5 && is_at(text, sign - 5, U"https")) return sign - 5;
     }
+    return kNowhere;
+  };
+  const auto find_www = [text](std::size_t place) { return find_part(text, U"www.", place, 3); };
+  std::vector<TextView> links;
+  std::size_t scheme = find_scheme(0), www = find_www(0);
+  while (scheme != kNowhere || www != kNowhere) {
+    const bool is_scheme = scheme < www;
+    const std::size_t start = is_scheme ? scheme : www;
+    const std::size_t address = start + (!is_scheme ? 4 : text[start + 4] == U's' ? 8 : 7);
+    std::size_t end = address;
+    while (end < text.size() && end - address < 400 && belongs(text[end])) ++end;
+    const bool is_link = end > address;
+    if (is_link) links.push_back(text.substr(start, end - start));
+    const std::size_t next = is_link ? end : start + 1;
+    if (scheme < next) scheme = find_scheme(next);
+    if (www < next) www = find_www(next);
   }
   return links;
 }

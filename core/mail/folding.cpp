@@ -81,8 +81,9 @@ struct Tricks {
 bool has_spaced_word(TextView text) {
   for (std::size_t place = 1; place + 7 < text.size(); ++place) {
     const char32_t sign = text[place];
+    if (text[place + 2] != sign) continue;  // Most places end here.
     if (sign != U' ' && sign != U'.' && sign != U'_' && sign != U'*' && sign != U'-') continue;
-    if (text[place + 2] == sign && text[place + 4] == sign && text[place + 6] == sign &&
+    if (text[place + 4] == sign && text[place + 6] == sign &&
         is_lower_letter(text[place - 1]) && is_lower_letter(text[place + 1]) && is_lower_letter(text[place + 3]) &&
         is_lower_letter(text[place + 5]) && is_lower_letter(text[place + 7]) &&
         (place < 2 || !is_lower_alnum(text[place - 2])) &&

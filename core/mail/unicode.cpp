@@ -95,6 +95,10 @@ Text widen(std::string_view ascii) { return Text(ascii.begin(), ascii.end()); }
 
 Text lower(TextView text) {
   Text lowered(text);
+  if (is_ascii(text)) {  // A loop without branches.
+    for (char32_t& c : lowered) c += c >= U'A' && c <= U'Z' ? 32 : 0;
+    return lowered;
+  }
   for (char32_t& c : lowered) {
     if (c < 128) {
       c += is_ascii_class(c, character_class::kUpper) ? 32 : 0;

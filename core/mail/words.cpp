@@ -29,8 +29,12 @@ std::string separate_words(TextView text) {
   for (std::size_t place = 0; place < text.size();) {
     const char32_t c = text[place];
     if (c < 128) {
-      words.push_back(is_kept_ascii(c) ? static_cast<char>(c) : ' ');
-      ++place;
+      const std::size_t start = place;
+      while (place < text.size() && text[place] < 128) ++place;
+      const std::size_t size = words.size();
+      words.resize(size + place - start);
+      std::transform(text.begin() + start, text.begin() + place, words.begin() + size,
+                     [](char32_t kept) { return is_kept_ascii(kept) ? static_cast<char>(kept) : ' '; });
     } else if (!is_kept(c)) {
       words.push_back(' ');  // One space for a run of signs.
       while (place < text.size() && text[place] >= 128 && !is_kept(text[place])) ++place;
