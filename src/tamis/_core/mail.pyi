@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+
 # The fields of a header block.
 def read_fields(
     data: bytes, start: int, stop: int, room: int, longest_name: int, longest_value: int
