@@ -31,8 +31,6 @@ __all__ = [
     "judge_features",
 ]
 
-_FEATURE_BATCH = 32  # messages whose features are computed together: more exceed the processor's cache
-
 
 @dataclass(frozen=True, slots=True)
 class CountedMessages:
@@ -141,10 +139,9 @@ def extract_features(
 ) -> list[arrays.Numbers]:
     """Compute the features of each message in canonical form, and append its date to `dates`, if given."""
     features: list[arrays.Numbers] = []
-    for start in range(0, len(messages), _FEATURE_BATCH):
-        parsed = [parse(raw) for raw in messages[start : start + _FEATURE_BATCH]]
+    for raw in messages:
+        message = parse(raw)
         if dates is not None:
-            dates += [read_date(message.headers) for message in parsed]
-        batch = arrays.hash_tokens([tokens.read(message, token_version) for message in parsed])
-        features += np.split(batch.keys, batch.starts[1:-1])
+            dates.append(read_date(message.headers))
+        features.append(arrays.hash_tokens(tokens.read(message, token_version)))
     return features
