@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # The fields of a header block.
-def read_fields(
+def read_header_block(
     data: bytes, start: int, stop: int, room: int, longest_name: int, longest_value: int
 ) -> list[tuple[str, str]] | None: ...
 
