@@ -3,15 +3,19 @@
 An error of the log stops nothing: `fault` keeps the first one for the surface, which may print it.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from tamis_mail.message import Heading, canonical, digest, read_heading
-from tamis_mail.sieve.transaction import Receipt
 from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
-from tamis_mail.verdict import Judgement
+
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from tamis_mail.sieve.receipt import Receipt
+    from tamis_mail.verdict import Judgement
 
 __all__ = ["Recorder"]
 
@@ -21,7 +25,7 @@ _BATCH = 1000  # verdicts that are written together
 class Recorder:
     """Writes events to the log of the store at a path, while `is_on` returns true."""
 
-    def __init__(self, store_path: Path, is_on: Callable[[], bool]) -> None:
+    def __init__(self, store_path: str | os.PathLike[str], is_on: Callable[[], bool]) -> None:
         self.log = EventLog.of(store_path)
         self.fault: str | None = None  # the first error of the log
         self._store_path = store_path

@@ -9,6 +9,8 @@
 Surfaces use these verbs only.
 """
 
+from __future__ import annotations
+
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,21 +21,28 @@ from tamis_mail import features, tokens
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.message.addresses import read_senders
-from tamis_mail.settings import default_path
-from tamis_mail.sieve.executor import Executor, RunJobs, batches, run_locally
+from tamis_mail.settings import default_path_name
+from tamis_mail.sieve.executor import Executor, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
-from tamis_mail.sieve.transaction import JOB_MESSAGES, Receipt, Transaction
-from tamis_mail.sieve.weights import fit_store, is_fit_due
 from tamis_mail.sieve.word_list import read_word_list
-from tamis_mail.store import Entry, Store, StoreError
+from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.store.log import FORGOTTEN, Event
 from tamis_mail.store.people import look_up
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, with_sender
 
-__all__ = ["Receipt", "Sieve"]
+TYPE_CHECKING = False  # importing `typing` would take 3 ms
+if TYPE_CHECKING:
+    from types import ModuleType
 
-Progress = Callable[[int], None]  # called from time to time with the number of processed messages
+    from tamis_mail.sieve.executor import RunJobs
+    from tamis_mail.sieve.receipt import Receipt
+    from tamis_mail.sieve.transaction import Transaction
+    from tamis_mail.store import Entry, Writer
+
+    Progress = Callable[[int], None]  # called from time to time with the number of processed messages
+
+__all__ = ["Sieve"]
 
 _LEARN_BATCH = 5000  # messages per transaction: about two seconds of work, which a kill may lose
 _SORT_BATCH = 1000  # messages per job: each batch reads most of a small store
@@ -61,7 +70,7 @@ class Sieve:
     def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
         self._executor = Executor()
-        self._recorder = Recorder(store.path, lambda: log and self.store.is_log_on())
+        self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
 
     @classmethod
     def open(
@@ -71,12 +80,14 @@ class Sieve:
         create: bool = True,
         readonly: bool = False,
         log: bool = True,
-    ) -> "Sieve":
+    ) -> Sieve:
         """Open the store at a path (default: the user's own); it is created if it does not exist.
 
         With `log`, learning events are written to the log beside the store, unless it is switched off.
         """
-        return cls(Store(default_path() if path is None else path, create=create, readonly=readonly), log=log)
+        return cls(
+            Store(default_path_name() if path is None else path, create=create, readonly=readonly), log=log
+        )
 
     def close(self) -> None:
         """Write the log, close the store and stop the worker processes."""
@@ -100,11 +111,15 @@ class Sieve:
         """Write the verdicts that were recorded."""
         self._recorder.flush()
 
-    def __enter__(self) -> "Sieve":
+    def __enter__(self) -> Sieve:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _begin(self, writer: Writer, source: str) -> Transaction:
+        transaction: Transaction = _transactions().Transaction(self.store, writer, source)
+        return transaction
 
     # One message.
 
@@ -144,7 +159,7 @@ class Sieve:
     def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest by its stored features, exactly as `forget` does."""
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, "")
+            transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.forget_digest(digest)], run_locally)
         self._recorder.write_changes([(receipt, None)], "")
         return receipt
@@ -157,7 +172,7 @@ class Sieve:
         """
         check_label(label)
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, "")
+            transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_locally)
         self._recorder.write_changes([(receipt, None)], "")
         return receipt
@@ -169,13 +184,13 @@ class Sieve:
         weights before fitting.
         """
         with self.store.transaction() as writer:
-            return fit_store(self.store, writer) is not None
+            return _weights().fit_store(self.store, writer) is not None
 
     def write_rule(self, rule: Rule | None) -> None:
         """Make a rule, or the default if it is None, the prior of the weights, and fit them again."""
         with self.store.transaction() as writer:
             writer.write_setting("rule", "" if rule is None else rule.to_json())
-            fit_store(self.store, writer)
+            _weights().fit_store(self.store, writer)
 
     # Many messages.
 
@@ -185,7 +200,7 @@ class Sieve:
         The evidence of a verdict is computed on access, by the store's counts at that time.
         """
         waiting: deque[list[bytes]] = deque()
-        path = str(self.store.path)
+        path = self.store.path_name
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
 
         def jobs() -> Iterator[tuple[str, list[bytes]]]:
@@ -226,7 +241,7 @@ class Sieve:
         actions: Counter[str] = Counter()
         for batch in batches(messages, _LEARN_BATCH):
             with self.store.transaction() as writer:
-                transaction = Transaction(self.store, writer, "")
+                transaction = self._begin(writer, "")
                 actions.update([transaction.learn_sent(raw).action for raw in batch])
             if progress:
                 progress(actions.total())
@@ -267,17 +282,17 @@ class Sieve:
         guesses, but they are not counted again.
         """
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, source)
+            transaction = self._begin(writer, source)
             entries = {
                 plain: self.store.find_entry(digest(plain)) for plain in dict.fromkeys(map(canonical, batch))
             }
             candidates = [
                 plain for plain, old in entries.items() if old is None or old.label in GUESSED_LABELS
             ]
-            version = self.store.token_version()
+            version, job_messages = self.store.token_version(), _transactions().JOB_MESSAGES
             jobs = (
-                (candidates[start : start + JOB_MESSAGES], version)
-                for start in range(0, len(candidates), JOB_MESSAGES)
+                (candidates[start : start + job_messages], version)
+                for start in range(0, len(candidates), job_messages)
             )
             features = [
                 keys for batch_features in run_jobs("extract_features", jobs) for keys in batch_features
@@ -310,7 +325,7 @@ class Sieve:
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
         for batch in batches(raw_messages, _LEARN_BATCH):
             with self.store.transaction() as writer:
-                transaction = Transaction(self.store, writer, "")
+                transaction = self._begin(writer, "")
                 receipts = transaction.run((transaction.relearn(raw, entries) for raw in batch), run_jobs)
             actions.update(receipt.action for receipt in receipts)
             if progress:
@@ -342,7 +357,7 @@ class Sieve:
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
         max_messages = max(
-            _LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES
+            _LEARN_BATCH // max(1, len(self.store.labels()) // 2), _transactions().JOB_MESSAGES
         )  # a table of counts has a column per label
         for batch in batches(
             raw_messages, max_messages
@@ -351,7 +366,7 @@ class Sieve:
             actions.update(receipt.action for receipt in receipts)
             if progress:
                 progress(actions.total())
-        if actions and is_fit_due(self.store, has_removed=False):
+        if actions and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         return actions
 
@@ -367,7 +382,7 @@ class Sieve:
         """Learn or forget messages in one transaction, and log the changes."""
         heads: list[tuple[Receipt, bytes | None]] = []
         with self.store.transaction() as writer:
-            transaction = Transaction(self.store, writer, source)
+            transaction = self._begin(writer, source)
 
             def process(raw: bytes) -> Receipt:
                 receipt = transaction.forget(raw) if label is None else transaction.learn(raw, label)
@@ -409,3 +424,12 @@ class Sieve:
             if progress:
                 progress(len(undone))
         return undone
+
+
+def _transactions() -> ModuleType:
+    """Import what learning needs, and a verdict does not."""
+    return import_module("tamis_mail.sieve.transaction")
+
+
+def _weights() -> ModuleType:
+    return import_module("tamis_mail.sieve.weights")

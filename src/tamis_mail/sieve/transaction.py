@@ -7,18 +7,19 @@ in the store until the transaction is complete.
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical, digest
 from tamis_mail.message.addresses import read_recipients, read_senders
-from tamis_mail.sieve.executor import RunJobs
+from tamis_mail.records import replace
+from tamis_mail.sieve.receipt import Receipt
 from tamis_mail.sieve.weights import update_weights
 from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
+    from tamis_mail.sieve.executor import RunJobs
     from tamis_mail.sieve.jobs import Change, CountedMessages
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.tables import CountTable, FeatureKeys
@@ -29,19 +30,6 @@ __all__ = ["JOB_MESSAGES", "Receipt", "Transaction"]
 
 JOB_MESSAGES = 125  # messages of which a worker adds up the counts …
 JOB_BYTES = 4 << 20  # … or so many bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The outcome for a message: learned, moved, known, guessed, ignored, forgotten, or unknown."""
-
-    action: str
-    label: str | None
-    before: str | None
-    digest: bytes
-    # The journal entries before and after, if they differ.
-    old: Entry | None = field(default=None, compare=False, repr=False)
-    new: Entry | None = field(default=None, compare=False, repr=False)
 
 
 class Transaction:
@@ -232,7 +220,7 @@ class Transaction:
             "learned: give the message itself (tamis forget, tamis relabel)"
         )
 
-    def run(self, steps: Iterable[Receipt], run_jobs: RunJobs, *, has_more: bool = False) -> list[Receipt]:
+    def run(self, steps: Iterable[Receipt], run_jobs: "RunJobs", *, has_more: bool = False) -> list[Receipt]:
         """Process the steps one by one while workers count, and fit the weights if that is due.
 
         With `has_more`, the caller fits after further transactions of the same work. A transaction that

@@ -6,11 +6,11 @@ A fit is a function of the set of remembered messages, so after `forget` a store
 never had the message and was fitted at that moment.
 """
 
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tamis_mail.labels import SPAM, count_messages
+from tamis_mail.records import replace
 from tamis_mail.store import Store, StoreError, Writer
 from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, Rule, Weights
 

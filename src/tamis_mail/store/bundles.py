@@ -19,10 +19,10 @@ Python, `bundle_arrays` reads and writes bundles in NumPy.
 """
 
 import struct
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from tamis_mail.features import KEY_BITS
+from tamis_mail.records import record
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.database import StoreError
 
@@ -41,7 +41,7 @@ LONG_GAP = 255
 HEAD = struct.Struct("<IIB")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Layout:
     """Where the parts of a bundle begin; each ends where the next begins."""
 

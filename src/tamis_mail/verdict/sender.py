@@ -11,11 +11,11 @@ its evidence decides.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import log
 
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.message.addresses import Senders, split_domain
+from tamis_mail.records import record, replace
 from tamis_mail.verdict.judging import decide
 from tamis_mail.verdict.rule import Rule
 from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict
@@ -32,7 +32,7 @@ PEOPLE = "people"  # the view of this evidence
 _LOWEST = -745.0  # the logarithm of the smallest positive number, for a probability that was rounded to zero
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Standing:
     """What is known of the senders of a message."""
 

@@ -1,7 +1,8 @@
 """A verdict: label, probability, and the evidence of each token."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from tamis_mail.records import field, record
 
 __all__ = ["Evidence", "Judgement", "Verdict", "VerdictError"]
 
@@ -10,7 +11,7 @@ class VerdictError(Exception):
     """Counts that yield no probability; the text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Evidence:
     """The contribution of one feature of a message to the log-odds of spam.
 
@@ -24,7 +25,7 @@ class Evidence:
     ham: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Judgement:
     """A verdict without its evidence."""
 
@@ -38,7 +39,7 @@ class Judgement:
     remark: str | None = None  # on the sender, for people
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Verdict:
     """The label of a message, its probability, and the evidence."""
 
