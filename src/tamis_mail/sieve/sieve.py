@@ -29,7 +29,7 @@ from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.store.log import FORGOTTEN, Event
 from tamis_mail.store.people import look_up
-from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, with_sender
+from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, list_layer_keys, with_sender
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.transaction import Transaction
     from tamis_mail.store import Entry, Writer
 
-    Progress = Callable[[int], None]  # called from time to time with the number of processed messages
-
 __all__ = ["Sieve"]
+
+Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
 _LEARN_BATCH = 5000  # messages per transaction: about two seconds of work, which a kill may lose
 _SORT_BATCH = 1000  # messages per job: each batch reads most of a small store
@@ -133,7 +133,9 @@ class Sieve:
             read = tokens.read(message, self.store.token_version())
             rule, message_weight = Rule.of(self.store), self.store.message_weight()
             keys = features.hash_tokens(read)
-            counts, coefficients = self.store.counts(keys), self.store.coefficients(keys)
+            counts = self.store.counts(keys)
+            layer_keys = list_layer_keys(keys, rule.token_version)
+            coefficients = self.store.coefficients(layer_keys)
             people = look_up(self.store, senders.addresses)
             imported = read_word_list(self.store, message)
         verdict = judge(

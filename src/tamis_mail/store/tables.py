@@ -24,7 +24,7 @@ Counts = NDArray[np.int64]
 Change = tuple[tuple[int, int], ...]  # (column, weight) of each label whose counts a message changes
 
 RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
-_SMALL_RUN = 1 << 21  # entries; a smaller run has few shelves, and its entries have long keys
+_SMALL_RUN = 1 << 20  # entries; a smaller run has few shelves, and its entries have long keys
 _SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged …
 _SLICE_LABELS = 4  # … if there are at most so many labels; fewer entries with more labels
 _EXACT_BOUND = 2.0**62.5  # sums up to this bound are exact in 64 bits
@@ -148,10 +148,10 @@ def rewrite(
     `read_slice(low, high)` returns the new entries with low <= key < high, about `entries` in all slices.
     Return the number of entries.
     """
-    writer = _Writer(
-        connection, entries, labels, 1 + max((run.generation for run in all_runs(connection)), default=0)
-    )
-    for low, high in slices(entries, labels):
+    generation = 1 + max((run.generation for run in all_runs(connection)), default=0)
+    ranges = list(slices(entries, labels))
+    writer = _Writer(connection, entries, labels, generation, has_one_slice=len(ranges) == 1)
+    for low, high in ranges:
         writer.write(read_slice(low, high))
         if progress is not None:
             progress(high / (1 << KEY_BITS))
@@ -296,27 +296,51 @@ def _bits(entries: int) -> int:
 
 
 class _Writer:
-    """Writes the runs of one generation, slice by slice."""
+    """Writes the runs of one generation, slice by slice.
 
-    def __init__(self, connection: sqlite3.Connection, entries: int, labels: int, generation: int) -> None:
+    There is a run for each width of counts. With one slice, the number of its entries is known when the first
+    is written, so that a run of few entries has few shelves, which a verdict reads faster.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        entries: int,
+        labels: int,
+        generation: int,
+        *,
+        has_one_slice: bool,
+    ) -> None:
         self._connection = connection
-        bits = _bits(entries)
-        start = connection.execute("SELECT coalesce(max(start + (1 << bits)), 0) FROM run").fetchone()[0]
-        self._runs = {}
-        for width in WIDTHS:  # an empty shelf has no row
-            self._runs[width] = Run(0, generation, start, bits, width, labels, 0)
-            start += 1 << bits
+        self._generation, self._labels = generation, labels
         self._entries = dict.fromkeys(WIDTHS, 0)
+        self._runs = {} if has_one_slice else self._plan_runs(dict.fromkeys(WIDTHS, entries))
+
+    def _plan_runs(self, entries: dict[int, int]) -> dict[int, Run]:
+        """Choose the shelves of the runs, given the number of entries of each width."""
+        (start,) = self._connection.execute("SELECT coalesce(max(start + (1 << bits)), 0) FROM run").fetchone()
+        runs = {}
+        for width, number in entries.items():  # an empty shelf has no row
+            bits = _bits(number)
+            runs[width] = Run(0, self._generation, start, bits, width, self._labels, 0)
+            start += 1 << bits
+        return runs
 
     def write(self, table: CountTable) -> None:
         """Write entries whose keys are above all previous ones."""
         largest = np.zeros(len(table.keys), np.int64)
         for column in table.counts.T:
             np.maximum(largest, np.where(column < 0, -1 - column, column), out=largest)
-        for width, run in self._runs.items():
+        fits = {}
+        for width in WIDTHS:
             floor = 1 << 8 * (width // 2) - 1 if width > 1 else 0
-            fits = (largest >= floor) & (largest < 1 << 8 * width - 1) if width < 8 else largest >= floor
-            self._write_run(run, CountTable(table.keys[fits], table.counts[fits]))
+            fits[width] = (
+                (largest >= floor) & (largest < 1 << 8 * width - 1) if width < 8 else largest >= floor
+            )
+        if not self._runs:
+            self._runs = self._plan_runs({width: int(one.sum()) for width, one in fits.items()})
+        for width, run in self._runs.items():
+            self._write_run(run, CountTable(table.keys[fits[width]], table.counts[fits[width]]))
 
     def _write_run(self, run: Run, table: CountTable) -> None:
         if not len(table.keys):

@@ -20,11 +20,11 @@ the number of known grams and headers of the message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from math import log
 
-from tamis_mail.features import HEADERS, VIEWS, VIEWS_OF, WORDS
+from tamis_mail.features import HEADERS, RELATIONS, VIEWS, VIEWS_OF, WORDS, view_mask
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS, SPAM, Label
 from tamis_mail.records import record, replace
 from tamis_mail.schema import parse_rule, parse_weights
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "LAYER_VIEWS",
     "MIN_FITTED_MESSAGES",
     "RULE",
     "RULES",
@@ -51,10 +52,12 @@ __all__ = [
     "Side",
     "View",
     "Weights",
+    "list_layer_keys",
     "questions",
     "sides",
 ]
 
+LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # whose features have coefficients: the others add nothing to them
 MIN_FITTED_MESSAGES = 5  # of spam and of other mail; with fewer, the default weights are used
 
 
@@ -250,6 +253,12 @@ def _side(labels: Sequence[Label], names: set[str], guess: str, unit: int, guess
         imported += worth * label.lent
     messages = (weight + imported if kind in _IMPORTED_VIEWS else weight for kind in range(len(VIEWS)))
     return Side(tuple(columns), tuple(messages))
+
+
+def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
+    """List those of the features that may have coefficients."""
+    mask = view_mask(token_version)
+    return [key for key in keys if key & mask in LAYER_VIEWS]
 
 
 _IMPORTED_VIEWS = (HEADERS, WORDS)  # another filter has counted no others
