@@ -10,13 +10,15 @@ import pickle
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any
 
 __all__ = ["Pool", "WorkerError", "count_cores"]
+
+_AHEAD = 3  # inputs per worker that wait while a result is used
 
 
 def count_cores() -> int:
@@ -84,17 +86,17 @@ class Pool:
                     with suppress(OSError):
                         stream.close()
 
-    def map(self, job: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield job(*input) for each input, in order; a few inputs are processed ahead."""
+    def map(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield the result of a job of `jobs` for each input, in order; a few inputs are processed ahead."""
         waiting: deque[Future[Any]] = deque()
         for arguments in inputs:
             waiting.append(self._threads.submit(self._run_job, job, arguments))
-            if len(waiting) > 2 * self._size:
+            if len(waiting) > _AHEAD * self._size:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _run_job(self, job: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _run_job(self, job: str, arguments: tuple[Any, ...]) -> Any:
         worker = self._idle.get()
         try:
             if worker.stdin is None or worker.stdout is None:
@@ -116,5 +118,5 @@ class Pool:
 def _start() -> subprocess.Popen[bytes]:
     """Start a worker with our module path, without the current folder."""
     begin = f"import sys; sys.path[:] = {sys.path!r}; from tamis_mail.sieve.worker import main; main()"
-    command = [sys.executable, "-P", "-c", begin]
+    command = [sys.executable, "-P", "-S", "-c", begin]  # our module path is complete without `site`
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

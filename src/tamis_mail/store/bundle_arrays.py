@@ -10,7 +10,7 @@ from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.bundles import HEAD, LONG_GAP, LOW_BYTES, bundle_error, read_layout
 
-__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "pack", "unpack"]
+__all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "merge_lists", "pack", "unpack"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Bundle:
     @classmethod
     def of(cls, features: Sequence[NDArray[np.uint64]]) -> "Bundle":
         """Make a bundle of messages, of each its keys in ascending order."""
-        keys, indices = _merge_lists(features)
+        keys, indices = merge_lists(features)
         return cls(keys, np.cumsum([0, *(len(one) for one in features)], dtype=np.intp), indices)
 
     def features(self, place: int) -> NDArray[np.uint64]:
@@ -137,7 +137,7 @@ def combine(bundles: Sequence[Bundle]) -> Bundle:
 
 def merge_keys(bundles: Sequence[Bundle]) -> tuple[NDArray[np.uint64], Iterator[NDArray[np.intp]]]:
     """Return the distinct keys of bundles, and yield the indices of each bundle into these keys."""
-    keys, key_indices = _merge_lists([bundle.keys for bundle in bundles])
+    keys, key_indices = merge_lists([bundle.keys for bundle in bundles])
     ends = np.cumsum([len(bundle.keys) for bundle in bundles]).tolist()
     return keys, (
         key_indices[end - len(bundle.keys) : end][bundle.indices]
@@ -157,7 +157,7 @@ def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield begin, len(sizes)
 
 
-def _merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the distinct keys of ascending lists, and the index of each element among them.
 
     It equals `np.unique(np.concatenate(lists), return_inverse=True)` and is faster, because it sorts numbers
