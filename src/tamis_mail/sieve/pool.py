@@ -10,15 +10,13 @@ import pickle
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any
 
 __all__ = ["Pool", "WorkerError", "count_cores"]
-
-_AHEAD = 3  # inputs per worker that wait while a result is used
 
 
 def count_cores() -> int:
@@ -86,17 +84,20 @@ class Pool:
                     with suppress(OSError):
                         stream.close()
 
-    def map(self, job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield the result of a job of `jobs` for each input, in order; a few inputs are processed ahead."""
+    def map(self, job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield job(*input) for each input, in order; a few inputs are processed ahead.
+
+        A job is a function, or the name of one of `jobs`, which this process then need not import.
+        """
         waiting: deque[Future[Any]] = deque()
         for arguments in inputs:
             waiting.append(self._threads.submit(self._run_job, job, arguments))
-            if len(waiting) > _AHEAD * self._size:
+            if len(waiting) > 2 * self._size:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _run_job(self, job: str, arguments: tuple[Any, ...]) -> Any:
+    def _run_job(self, job: str | Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         worker = self._idle.get()
         try:
             if worker.stdin is None or worker.stdout is None:

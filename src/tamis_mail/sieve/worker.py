@@ -26,7 +26,8 @@ def main() -> None:
         except EOFError:
             return
         try:
-            answer = (True, getattr(jobs, job)(*arguments))
+            function = getattr(jobs, job) if isinstance(job, str) else job
+            answer = (True, function(*arguments))
         except Exception as error:  # noqa: BLE001 (sent to the parent, which raises it)
             answer = (False, error)
         try:

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
-from tamis_mail.store.bundles import HEAD, LONG_GAP, LOW_BYTES, bundle_error, read_layout
+from tamis_mail.store.bundles import (
+    HEAD,
+    LONG_GAP,
+    LOW_BYTES,
+    bundle_error,
+    compress_gaps,
+    expand_gaps,
+    read_layout,
+)
 
 __all__ = ["Bundle", "MessageFeatures", "combine", "divide", "merge_keys", "merge_lists", "pack", "unpack"]
 
@@ -83,7 +91,7 @@ def pack(bundle: Bundle) -> bytes:
     firsts = bundle.starts[:-1][sizes > 0]
     gaps[firsts] = bundle.indices[firsts]
     is_long = gaps >= LONG_GAP
-    return b"".join(
+    data = b"".join(
         (
             HEAD.pack(len(bundle), n_keys, low_bytes),
             sizes.astype("<u4").tobytes(),
@@ -93,10 +101,12 @@ def pack(bundle: Bundle) -> bytes:
             gaps[is_long].astype("<u4").tobytes(),
         )
     )
+    return compress_gaps(data, len(data) - len(gaps) - 4 * int(is_long.sum()))
 
 
-def unpack(data: bytes) -> Bundle:
+def unpack(stored: object) -> Bundle:
     """Read a bundle; raise StoreError unless it is valid."""
+    data = expand_gaps(stored)
     layout = read_layout(data)
     n_keys, low_bytes = layout.keys, layout.low_bytes
     sizes = np.frombuffer(data, "<u4", layout.messages, HEAD.size)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
-    from tamis_mail.store.bundle_tables import BundleReader
+    from tamis_mail.store.bundle_tables import BundleReader, Selection
     from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
 __all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
@@ -339,14 +339,15 @@ class Store:
         reader: BundleReader = _bundle_tables().BundleReader(self._connection)
         return reader
 
-    def message_features(self, *, guessed: bool = False) -> MessageFeatures:
+    def message_features(self, *, guessed: bool = False, choose: Selection | None = None) -> MessageFeatures:
         """Return the features of all messages that have stored ones; with guessed labels only if `guessed`.
 
+        `choose` is given the columns of their labels, and returns the indices of those that are read.
         The result is a function of the set of remembered messages, their labels and their weights.
         """
         with self.snapshot():
             columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
-            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns)
+            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns, choose)
         return result
 
     def entries(self) -> Iterator[Entry]:
