@@ -18,11 +18,11 @@ The compiled core reads the tokens of version 2. The modules of this package say
 read those of version 1, and serve where there is no core. `tests/mail/tokens/test_compiled.py` compares them.
 """
 
-from dataclasses import dataclass
 from importlib import import_module
 
 from tamis.compiled import core
 from tamis_mail.message import Message
+from tamis_mail.records import record
 
 __all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
 
@@ -30,7 +30,7 @@ VERSIONS = (1, 2)
 VERSION = VERSIONS[-1]  # of new stores
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tokens:
     """The documents of a message."""
 

@@ -27,12 +27,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis_mail.features import HEADERS, RELATIONS, WORDS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
-from tamis_mail.verdict.rule import MIN_FITTED_MESSAGES, RULES, Rule, sides
+from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
 __all__ = [
     "ScaleFit",
@@ -53,7 +52,6 @@ PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010
 COEFFICIENT_PATIENCE = 10  # messages of the smaller class at which coefficients count half
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 3.0  # standard deviation of the intercept before any mail
-LAYER_VIEWS = (HEADERS, WORDS, RELATIONS)  # n-grams and pairs of words add nothing to the others
 _NEWTON_STEPS = 100  # ten suffice
 _STILL = 1e-10  # largest gradient or step per message at which scales have converged
 _DECREMENT = 1e-4  # by how much the second objective may still fall when the iteration ends
