@@ -11,6 +11,7 @@ void bind_sums(nb::module_& m) {
   sums::bind_rows(m);
   sums::bind_scatter(m);
   sums::bind_scores(m);
+  sums::bind_one_row(m);
 }
 
 }  // namespace tamis

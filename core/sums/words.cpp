@@ -121,6 +121,8 @@ double scale(double value, int64_t exponent) {
   return std::ldexp(value, static_cast<int>(std::clamp<int64_t>(exponent, -3000, 3000)));
 }
 
+}  // namespace
+
 OwnedWords multiply_words(const Words& words, const double* factors, int64_t keep) {
   int64_t lowest = 1 << 30;
   int64_t highest = -(1 << 30);
@@ -156,7 +158,6 @@ OwnedWords multiply_words(const Words& words, const double* factors, int64_t kee
   return out;
 }
 
-// Each number correctly rounded, and the rounding error.
 void read_words(const Words& words, double* value, double* rest) {
   std::vector<uint64_t> digits(words.length);
   for (size_t c = 0; c < words.cells; c++) {
@@ -181,6 +182,8 @@ void read_words(const Words& words, double* value, double* rest) {
     if (std::isfinite(value[c])) rest[c] = scale(sign * (tail + static_cast<double>(lower) * 0x1p-64), unit);
   }
 }
+
+namespace {
 
 // A view of words that are only read.
 Words view(const Input<int64_t, 2>& words, int64_t low) {

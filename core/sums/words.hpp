@@ -30,6 +30,7 @@ void bind_words(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_scatter(nb::module_& m);
 void bind_scores(nb::module_& m);
+void bind_one_row(nb::module_& m);
 
 constexpr int kBits = 32;
 constexpr int kLogBits = 5;  // 2**5 bits per word
@@ -65,6 +66,12 @@ struct OwnedWords : Words {
 
 // Settle words whose last plane has room for the sign.
 void settle(OwnedWords& words);
+
+// Products of cells and finite factors, settled: exact down to `keep` words from each cell's first.
+OwnedWords multiply_words(const Words& words, const double* factors, int64_t keep);
+
+// Each number correctly rounded, and the rounding error.
+void read_words(const Words& words, double* value, double* rest);
 
 // An array of NumPy that takes the words over; and such an array with their position.
 nb::object to_array(OwnedWords&& words);

@@ -12,19 +12,22 @@ import numpy as np
 
 from tamis._kernels import reference
 from tamis._kernels.bounds import refuse_broken_rows, refuse_outside, refuse_unless
-from tamis._kernels.reference import Floats, Indices, Words
+from tamis._kernels.reference import KEEP, Floats, Indices, Words
 from tamis.compiled import choose
 
 __all__ = [
+    "KEEP",
     "Floats",
     "Indices",
     "Words",
+    "add_row",
     "combine",
     "deposit",
     "deposit_codes",
     "deposit_powers",
     "deposit_products",
     "deposit_sparse",
+    "describe_moments",
     "gather_scores",
     "gaussian_scores",
     "log_sum_rows",
@@ -80,6 +83,33 @@ def deposit_products(
     rows = _ONE_GROUP if group is None else group
     settled: tuple[Words, int] = _kernels.deposit_products(x, x_bounds, y, y_bounds, rows, groups)
     return settled
+
+
+def add_row(
+    words: Words, low: int, start: int, values: Floats, weight: float, power: int
+) -> tuple[Words, int]:
+    """Settled sums (length, cells), and weight * values**power (d,) added to d of them from `start` on."""
+    added: tuple[Words, int] = _kernels.add_row(words, low, start, values, weight, power)
+    return added
+
+
+def describe_moments(
+    weight: Words,
+    weight_low: int,
+    first: Words,
+    first_low: int,
+    second: Words,
+    second_low: int,
+    columns: int,
+    pooled: bool,
+) -> Floats:
+    """Weight, mean and scatter (3, cells) of diagonal moments in groups of so many columns.
+
+    If `pooled`, the last columns are those of all groups together, and a fourth row is the mean less theirs.
+    """
+    moments = np.empty((4, weight.shape[1] + columns) if pooled else (3, weight.shape[1]))
+    _kernels.describe_moments(weight, weight_low, first, first_low, second, second_low, columns, moments)
+    return moments
 
 
 def deposit_sparse(

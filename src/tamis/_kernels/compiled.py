@@ -13,17 +13,20 @@ import numpy as np
 from tamis import threads
 from tamis._core import sums
 from tamis._core.sums import (
+    add_row,
     are_codes_within,
     are_rows_within,
     are_within,
     combine,
     deposit_products,
+    describe_moments,
     multiply,
     settle,
 )
 from tamis._kernels.reference import HALF, Floats, Indices, Words
 
 __all__ = [
+    "add_row",
     "are_codes_within",
     "are_rows_within",
     "are_within",
@@ -33,6 +36,7 @@ __all__ = [
     "deposit_powers",
     "deposit_products",
     "deposit_sparse",
+    "describe_moments",
     "gather_scores",
     "gaussian_scores",
     "log_sum_rows",
