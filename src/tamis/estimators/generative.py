@@ -4,6 +4,7 @@ The state is a statistic; the posterior is inferred from it when it is first nee
 statistic. `GenerativeFace` is the base of all these faces, `GenerativeClassifier` that of those with labels.
 """
 
+import importlib
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
@@ -17,7 +18,6 @@ from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.estimators.base import TableFace, with_callbacks
 from tamis.estimators.reading import make_generator, read_folds, read_labels
-from tamis.estimators.saved import check_statistic
 from tamis.inputs import (
     list_named_rows,
     read_few_rows,
@@ -369,7 +369,9 @@ class GenerativeFace(TableFace[GenerativeState]):
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, history = Schema(*state["schema"]), state["history"]
         model = self._model(schema, Keys(()), Keys(()))
-        check_statistic(model, state["statistic"], schema.width)
+        # Only a model that is loaded from a file comes here, and only then are the rules of files needed.
+        rules = importlib.import_module("tamis.estimators.saved")
+        rules.check_statistic(model, state["statistic"], schema.width)
         self._fitted = GenerativeState(
             schema,
             self._restore_choice(model, state.get("choice")),
