@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     # The name of a job and its inputs → its results.
     RunJobs = Callable[[str, Iterable[tuple[Any, ...]]], Iterator[Any]]
 
-__all__ = ["Executor", "batches", "run_locally"]
+__all__ = ["JOB_BYTES", "JOB_MESSAGES", "MAX_BATCH_BYTES", "Executor", "batches", "run_locally"]
 
 _LOCAL_MESSAGES = 150  # messages that are processed before workers have started …
 _LOCAL_BYTES = 4 << 20  # … if they have fewer bytes than this
-_BATCH_BYTES = 32 << 20  # bytes of a batch: a few large messages suffice
+JOB_MESSAGES = 250  # messages that a worker reads in one job, and whose features are stored together …
+JOB_BYTES = 4 << 20  # … or so many bytes
+MAX_BATCH_BYTES = 32 << 20  # bytes of a batch: a few large messages suffice
 _JOBS = "tamis_mail.sieve.jobs"
 
 
@@ -30,7 +32,7 @@ def run_locally(job: str, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
 
 
 def batches(
-    messages: Iterable[bytes], max_messages: int, max_bytes: int = _BATCH_BYTES
+    messages: Iterable[bytes], max_messages: int, max_bytes: int = MAX_BATCH_BYTES
 ) -> Iterator[list[bytes]]:
     """Group messages into batches of limited number and size."""
     batch: list[bytes] = []
@@ -74,7 +76,7 @@ class Executor:
         if self._pool is None:
             raise AssertionError("a job was submitted after the pool was closed")
         try:
-            yield from self._pool.map(getattr(import_module(_JOBS), job), inputs)
+            yield from self._pool.map(job, inputs)
         except GeneratorExit:  # the caller stops early; the pool stays usable
             raise
         except BaseException:  # after an interrupt, do not wait for running jobs

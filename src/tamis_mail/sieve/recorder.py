@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tamis_mail.message import Heading, canonical, digest, read_heading
 from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
+from tamis_mail.verdict import Identity
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
-    from tamis_mail.verdict import Judgement
+    from tamis_mail.verdict import Verdict
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "identify"]
 
 _BATCH = 1000  # verdicts that are written together
 
@@ -33,25 +34,30 @@ class Recorder:
         self._verdicts: list[Event] = []  # that wait to be written
         self._logs_verdicts: bool | None = None  # None until it is asked again, once per batch
 
-    def add_verdict(self, raw: bytes, judgement: Judgement, source: str) -> None:
-        """Record a verdict; it is written with others, or by `flush`.
-
-        A store that this user may only read has no log of his verdicts.
-        """
+    def logs_verdicts(self) -> bool:
+        """Whether verdicts are written. A store that this user may only read has no log of his verdicts."""
         if self._logs_verdicts is None:
             self._logs_verdicts = self._is_on() and os.access(self._store_path, os.W_OK)
-        if not self._logs_verdicts:
+        return self._logs_verdicts
+
+    def logs_changes(self) -> bool:
+        """Whether changes of the store are written."""
+        return self._is_on()
+
+    def add_verdict(self, raw: bytes, verdict: Verdict, source: str) -> None:
+        """Record a verdict; it is written with others, or by `flush`."""
+        if not self.logs_verdicts():
             return
-        sender, subject = read_heading(raw)
+        judgement, identity = verdict.judgement, verdict.identity or identify(raw)
         self._verdicts.append(
             Event(
                 int(time.time()),
                 VERDICT,
-                digest(canonical(raw)),
+                identity.digest,
                 judgement.label,
                 probability=judgement.probability,
-                sender=sender,
-                subject=subject,
+                sender=identity.sender,
+                subject=identity.subject,
                 source=source,
             )
         )
@@ -64,8 +70,10 @@ class Recorder:
         if verdicts:
             self._write(verdicts)
 
-    def write_changes(self, changes: Sequence[tuple[Receipt, bytes | None]], source: str) -> None:
+    def write_changes(self, changes: Sequence[tuple[Receipt, bytes | Heading | None]], source: str) -> None:
         """Record changes of the store, each with its message; erase what is known of messages to forget.
+
+        A message is given by its bytes or by its heading.
 
         The event of a message that is forgotten has no sender and no subject. Without the message, they are
         those of its last event.
@@ -78,8 +86,10 @@ class Recorder:
             for receipt, raw in logged:
                 if receipt.action == FORGOTTEN:
                     heading = Heading("", "")
+                elif isinstance(raw, bytes):
+                    heading = read_heading(raw)
                 else:
-                    heading = self._recall(receipt.digest) if raw is None else read_heading(raw)
+                    heading = raw or self._recall(receipt.digest)
                 events.append(_event(receipt, heading, source))
         if events or forgotten:
             self._write(events, forgotten)
@@ -118,6 +128,11 @@ class Recorder:
         except MemoryError:
             self.fault = self.fault or "there was not enough memory to write the log"
         return ()
+
+
+def identify(raw: bytes) -> Identity:
+    """Return what the log says of a message."""
+    return Identity(digest(canonical(raw)), *read_heading(raw))
 
 
 def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:

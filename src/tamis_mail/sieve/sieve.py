@@ -22,7 +22,7 @@ from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.message.addresses import read_senders
 from tamis_mail.settings import default_path_name
-from tamis_mail.sieve.executor import Executor, batches, run_locally
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store, StoreError
@@ -35,7 +35,9 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from tamis_mail.message import Heading
     from tamis_mail.sieve.executor import RunJobs
+    from tamis_mail.sieve.jobs import ReadMessages
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.sieve.transaction import Transaction
     from tamis_mail.store import Entry, Writer
@@ -105,7 +107,7 @@ class Sieve:
 
         It is written with others, or by `flush_log`.
         """
-        self._recorder.add_verdict(raw, verdict.judgement, source)
+        self._recorder.add_verdict(raw, verdict, source)
 
     def flush_log(self) -> None:
         """Write the verdicts that were recorded."""
@@ -210,6 +212,11 @@ class Sieve:
                 waiting.append(batch)
                 yield path, batch
 
+        if self._recorder.logs_verdicts():
+            for judged in run_jobs("identify_and_judge", jobs()):
+                for raw, (judgement, identity) in zip(waiting.popleft(), judged, strict=True):
+                    yield Verdict(judgement, partial(self._evidence, raw), identity)
+            return
         for judgements in run_jobs("judge", jobs()):
             for raw, judgement in zip(waiting.popleft(), judgements, strict=True):
                 yield Verdict(judgement, partial(self._evidence, raw))
@@ -232,7 +239,60 @@ class Sieve:
         all, and running it again learns the rest.
         """
         check_label(label)
-        return self._change_many(messages, label, source, processes, progress)
+        actions: Counter[str] = Counter()
+        raw_messages, run_jobs = self._executor.prepare(messages, processes)
+        waiting: deque[list[bytes]] = deque()
+        path, has_headings = self.store.path_name, self._recorder.logs_changes()
+
+        def jobs() -> Iterator[tuple[str, list[bytes], str, bool]]:
+            for part in batches(raw_messages, JOB_MESSAGES, JOB_BYTES):
+                waiting.append(part)
+                yield path, part, label, has_headings
+
+        parts: list[tuple[list[bytes], ReadMessages]] = []
+        n_messages = n_bytes = 0
+        for read in run_jobs("read_messages", jobs()):
+            part = waiting.popleft()
+            parts.append((part, read))
+            n_messages += len(part)
+            n_bytes += sum(map(len, part))
+            if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
+                self._learn_read(parts, label, source, run_jobs, actions, progress)
+                n_messages = n_bytes = 0
+        if parts:
+            self._learn_read(parts, label, source, run_jobs, actions, progress)
+        if actions and _weights().is_fit_due(self.store, has_removed=False):
+            self.fit_weights()
+        return actions
+
+    def _learn_read(
+        self,
+        parts: list[tuple[list[bytes], ReadMessages]],
+        label: str,
+        source: str,
+        run_jobs: RunJobs,
+        actions: Counter[str],
+        progress: Progress | None,
+    ) -> None:
+        """Learn messages that were read, in one transaction; log the changes, count the actions."""
+        changes: list[tuple[Receipt, bytes | Heading | None]] = []
+        with self.store.transaction() as writer:
+            transaction = self._begin(writer, source)
+            for messages, read in parts:
+                receipts = transaction.learn_read(messages, read, label)
+                changes += zip(receipts, read.headings or messages, strict=True)
+            transaction.run(
+                (), run_jobs, has_more=True, has_moved=any(one.action == "moved" for one, _ in changes)
+            )
+        self._recorder.write_changes(changes, source)
+        actions.update(receipt.action for receipt, _ in changes)
+        parts.clear()
+        if progress:
+            progress(actions.total())
+
+    def _max_batch(self) -> int:
+        """Return the number of messages of a transaction: a table of counts has a column per label."""
+        return max(_LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES)
 
     def learn_sent(self, messages: Iterable[bytes], *, progress: Progress | None = None) -> Counter[str]:
         """Learn to whom the user writes from sent messages; return how many were learned, known or ignored.
@@ -291,10 +351,10 @@ class Sieve:
             candidates = [
                 plain for plain, old in entries.items() if old is None or old.label in GUESSED_LABELS
             ]
-            version, job_messages = self.store.token_version(), _transactions().JOB_MESSAGES
+            version = self.store.token_version()
             jobs = (
-                (candidates[start : start + job_messages], version)
-                for start in range(0, len(candidates), job_messages)
+                (candidates[start : start + JOB_MESSAGES], version)
+                for start in range(0, len(candidates), JOB_MESSAGES)
             )
             features = [
                 keys for batch_features in run_jobs("extract_features", jobs) for keys in batch_features
@@ -346,25 +406,11 @@ class Sieve:
 
         The log forgets them, too: their senders and subjects are erased.
         """
-        return self._change_many(messages, None, source, processes, progress)
-
-    def _change_many(
-        self,
-        messages: Iterable[bytes],
-        label: str | None,
-        source: str,
-        processes: int | None,
-        progress: Progress | None,
-    ) -> Counter[str]:
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
-        max_messages = max(
-            _LEARN_BATCH // max(1, len(self.store.labels()) // 2), _transactions().JOB_MESSAGES
-        )  # a table of counts has a column per label
-        for batch in batches(
-            raw_messages, max_messages
-        ):  # read before the store is locked, because a source may be slow
-            receipts = self._change(batch, label, source, run_jobs, has_more=True)
+        # Messages are read before the store is locked, because a source may be slow.
+        for batch in batches(raw_messages, self._max_batch()):
+            receipts = self._change(batch, None, source, run_jobs, has_more=True)
             actions.update(receipt.action for receipt in receipts)
             if progress:
                 progress(actions.total())

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from tamis.stats import Tally
     from tamis_mail.store.bundle_arrays import MessageFeatures
-    from tamis_mail.store.bundle_tables import BundleReader
-    from tamis_mail.store.tables import Counts, CountTable, FeatureKeys
+    from tamis_mail.store.bundle_tables import BundleReader, Selection
+    from tamis_mail.store.tables import Counts, CountTable, FeatureKeys, RunCache
 
 __all__ = ["WORD_LIST_TOTALS", "Entry", "Store", "Writer"]
 
@@ -195,10 +195,13 @@ class Store:
         with self.snapshot():
             return runs.look_up(self._connection, keys, len(self.labels()))
 
-    def count_arrays(self, keys: FeatureKeys) -> Counts:
-        """(keys, labels): the counts of features, whose keys are in ascending order."""
+    def count_arrays(self, keys: FeatureKeys, cache: RunCache | None = None) -> Counts:
+        """(keys, labels): the counts of features, whose keys are in ascending order.
+
+        `cache` keeps what was read for a later call, if `data_version` is still the same.
+        """
         with self.snapshot():
-            counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()))
+            counts: Counts = _tables().look_up(self._connection, keys, len(self.labels()), cache)
         return counts
 
     def word_list_totals(self) -> tuple[int, int] | None:
@@ -288,6 +291,18 @@ class Store:
             row = self._connection.execute(_SELECT_ENTRIES + " WHERE digest = ?", (digest,)).fetchone()
         return None if row is None else self._entry(row)
 
+    def find_entries(self, digests: Iterable[bytes]) -> dict[bytes, Entry]:
+        """Return the journal entries of those messages that are in the journal."""
+        names = list(digests)
+        entries: dict[bytes, Entry] = {}
+        with self._lock, explain_errors(self.path_name):
+            for start in range(0, len(names), _PARAMETERS):
+                part = names[start : start + _PARAMETERS]
+                places = ", ".join("?" * len(part))
+                rows = self._connection.execute(f"{_SELECT_ENTRIES} WHERE digest IN ({places})", part)
+                entries.update({row[0]: self._entry(row) for row in rows})
+        return entries
+
     def find_features(self, digest: bytes) -> list[int] | None:
         """Return the keys of a message's features as counted, in ascending order; None if not stored."""
         with self._lock, explain_errors(self.path_name):
@@ -324,14 +339,15 @@ class Store:
         reader: BundleReader = _bundle_tables().BundleReader(self._connection)
         return reader
 
-    def message_features(self, *, guessed: bool = False) -> MessageFeatures:
+    def message_features(self, *, guessed: bool = False, choose: Selection | None = None) -> MessageFeatures:
         """Return the features of all messages that have stored ones; with guessed labels only if `guessed`.
 
+        `choose` is given the columns of their labels, and returns the indices of those that are read.
         The result is a function of the set of remembered messages, their labels and their weights.
         """
         with self.snapshot():
             columns = [label.id for label in self.labels() if guessed or label.name not in GUESSED_LABELS]
-            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns)
+            result: MessageFeatures = _bundle_tables().read_messages(self._connection, columns, choose)
         return result
 
     def entries(self) -> Iterator[Entry]:
@@ -431,21 +447,25 @@ class Writer:
             self._columns[label] = column
         return self._columns[label]
 
-    def record(self, entry: Entry) -> None:
-        """Add a new message to the journal."""
-        for name, weight in entry.label_weights:
-            self._add_to_totals(name, weight, int(name == entry.label))
-        row = (
-            entry.digest,
-            self.ensure_column(entry.label),
-            entry.weight,
-            entry.other_weight,
-            entry.token_version,
-            entry.prunings,
-            self._source_id(entry.source),
-            entry.time,
-        )
-        self._connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    def record(self, *entries: Entry) -> None:
+        """Add new messages to the journal."""
+        rows = []
+        for entry in entries:
+            for name, weight in entry.label_weights:
+                self._add_to_totals(name, weight, int(name == entry.label))
+            rows.append(
+                (
+                    entry.digest,
+                    self.ensure_column(entry.label),
+                    entry.weight,
+                    entry.other_weight,
+                    entry.token_version,
+                    entry.prunings,
+                    self._source_id(entry.source),
+                    entry.time,
+                )
+            )
+        self._connection.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def remove(self, digest: bytes) -> None:
         """Remove a message from the journal, and its stored features, if it is there."""

@@ -140,4 +140,4 @@ def with_sender(verdict: Verdict, standing: Standing, rule: Rule) -> Verdict:
         evidence = (*verdict.evidence, *own)
         return tuple(sorted(evidence, key=lambda one: (-abs(one.contribution), one.view, one.token)))
 
-    return Verdict(with_standing(verdict.judgement, standing, rule), explain)
+    return Verdict(with_standing(verdict.judgement, standing, rule), explain, verdict.identity)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from tamis_mail.records import field, record
 
-__all__ = ["Evidence", "Judgement", "Verdict", "VerdictError"]
+__all__ = ["Evidence", "Identity", "Judgement", "Verdict", "VerdictError"]
 
 
 class VerdictError(Exception):
@@ -40,11 +40,21 @@ class Judgement:
 
 
 @record(frozen=True, slots=True)
+class Identity:
+    """What the log says of a message."""
+
+    digest: bytes
+    sender: str
+    subject: str
+
+
+@record(frozen=True, slots=True)
 class Verdict:
     """The label of a message, its probability, and the evidence."""
 
     judgement: Judgement
     _explain: Callable[[], tuple[Evidence, ...]] = field(repr=False, compare=False)
+    identity: Identity | None = field(default=None, repr=False, compare=False)  # None if it was not asked for
 
     @property
     def label(self) -> str:
