@@ -16,7 +16,7 @@ from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store
 from tamis_mail.store.bundle_arrays import Bundle, divide, merge_lists, pack, unpack
-from tamis_mail.store.people import has_people, look_up
+from tamis_mail.store.people import look_up
 from tamis_mail.store.tables import Change, CountTable, RunCache
 from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.arrays import judge_many
@@ -215,7 +215,7 @@ def _judge(path: str, plain: Sequence[bytes]) -> list[Judgement]:
         judgements = judge_features(
             features, store, offsets=_weigh_word_list(plain, store), cache=opened.runs
         )
-        if not has_people(store):
+        if not store.has_people():
             return judgements
         rule = Rule.of(store)
         senders = [read_senders(one) for one in plain]

@@ -20,7 +20,6 @@ from importlib import import_module
 from tamis_mail import features, tokens
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
 from tamis_mail.message import canonical, digest, parse
-from tamis_mail.message.addresses import read_senders
 from tamis_mail.settings import default_path_name
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_locally
 from tamis_mail.sieve.recorder import Recorder
@@ -28,7 +27,6 @@ from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
 from tamis_mail.store.log import FORGOTTEN, Event
-from tamis_mail.store.people import look_up
 from tamis_mail.verdict import Evidence, Rule, Verdict, judge, judge_sender, list_layer_keys, with_sender
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
@@ -129,7 +127,6 @@ class Sieve:
         """Judge a message."""
         plain = canonical(raw)
         message = parse(plain)
-        senders = read_senders(plain)
         with self.store.snapshot(VERDICT_SECONDS):
             labels = self.store.labels()
             read = tokens.read(message, self.store.token_version())
@@ -138,7 +135,10 @@ class Sieve:
             counts = self.store.counts(keys)
             layer_keys = list_layer_keys(keys, rule.token_version)
             coefficients = self.store.coefficients(layer_keys)
-            people = look_up(self.store, senders.addresses)
+            has_people = self.store.has_people()
+            if has_people:
+                senders = import_module("tamis_mail.message.addresses").read_senders(plain)
+                people = import_module("tamis_mail.store.people").look_up(self.store, senders.addresses)
             imported = read_word_list(self.store, message)
         verdict = judge(
             counts,
@@ -149,6 +149,8 @@ class Sieve:
             coefficients=coefficients,
             further_evidence=imported,
         )
+        if not has_people:
+            return verdict
         return with_sender(verdict, judge_sender(senders, people.listed, people.correspondents), rule)
 
     def learn(self, raw: bytes, label: str, *, source: str = "") -> Receipt:

@@ -33,7 +33,6 @@ __all__ = [
     "count_people",
     "find_contradictions",
     "find_faults",
-    "has_people",
     "list_entries",
     "look_up",
     "parse_entry",
@@ -92,15 +91,6 @@ def parse_entry(text: str) -> str:
     if len(addresses) != 1 or not is_well_formed:
         raise ValueError(f"{shown} is not one address, expected one such as ann@example.org")
     return addresses[0]
-
-
-def has_people(store: Store) -> bool:
-    """Whether the store knows any people; if not, the senders of a message have no effect."""
-    with store.snapshot():
-        row = store.connection.execute(
-            "SELECT EXISTS (SELECT 1 FROM listed) OR EXISTS (SELECT 1 FROM correspondent)"
-        ).fetchone()
-    return bool(row[0])
 
 
 def look_up(store: Store, addresses: Iterable[str]) -> People:

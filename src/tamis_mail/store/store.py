@@ -186,6 +186,14 @@ class Store:
             row = self._connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
+    def has_people(self) -> bool:
+        """Whether the store knows any people; if not, the senders of a message have no effect."""
+        with self._lock, explain_errors(self.path_name):
+            (answer,) = self._connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM listed) OR EXISTS (SELECT 1 FROM correspondent)"
+            ).fetchone()
+        return bool(answer)
+
     def is_log_on(self) -> bool:
         """Whether events are written to the log beside the store."""
         return self.setting("log") != "off"
