@@ -15,9 +15,8 @@ with an older version keeps it. `tests/mail/tokens` keeps golden files of every 
 relations, and reads the pages of a message in another way (`body`).
 """
 
-from dataclasses import dataclass
-
 from tamis_mail.message import Message
+from tamis_mail.records import record
 from tamis_mail.tokens import body, head, headers, relations
 
 __all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
@@ -26,7 +25,7 @@ VERSIONS = (1, 2)
 VERSION = VERSIONS[-1]  # of new stores
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tokens:
     """The documents of a message."""
 
