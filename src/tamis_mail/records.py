@@ -72,21 +72,18 @@ else:
         compared = [name for name in names if options[name].compare]
         shown = [name for name in names if options[name].repr]
         n_fields = len(names)
+        defaults = {name: one.default for name, one in options.items() if one.default is not ...}
 
         def bind(values, named):
             """Return the value of each field."""
-            if len(values) > n_fields:
-                raise TypeError(f"{own.__name__} has {n_fields} fields, and {len(values)} values were given")
-            bound = list(values)
-            for name in names[len(values) :]:
-                value = named.pop(name, ...)
-                value = options[name].default if value is ... else value
-                if value is ...:
-                    raise TypeError(f"{own.__name__} needs a value of {name!r}")
-                bound.append(value)
-            if named:
-                raise TypeError(f"{own.__name__} got a value too many: {next(iter(named))!r}")
-            return bound
+            given = dict(zip(names, values, strict=False))
+            bound = defaults | given | named
+            if len(values) > n_fields or len(bound) != n_fields or not given.keys().isdisjoint(named):
+                raise TypeError(
+                    f"{own.__name__} has the fields {', '.join(names)}: got {len(values)} values, and values "
+                    f"of {', '.join(named) or 'no names'}"
+                )
+            return [bound[name] for name in names]
 
         def initialise(self, *values, **named):
             if named or len(values) != n_fields:
