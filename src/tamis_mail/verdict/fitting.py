@@ -275,12 +275,13 @@ def fit_coefficients(
     not the Hessian itself.
     """
     messages = len(offset)
-    kinds, rows = views(keys, token_version), training.rows
-    owners = np.repeat(np.arange(messages), np.diff(training.starts))
-    is_used = np.isin(kinds, LAYER_VIEWS) & (np.bincount(rows, minlength=len(keys)) > 1)
-    is_in_layer = np.isin(kinds, LAYER_VIEWS)[rows]
+    kinds = views(keys, token_version)
+    is_in_layer = np.isin(kinds, LAYER_VIEWS)[training.rows]
+    rows = training.rows[is_in_layer]
+    owners = np.repeat(np.arange(messages), np.diff(training.starts))[is_in_layer]
+    is_used = np.bincount(rows, minlength=len(keys)) > 1
     cell = owners * (kinds.max(initial=0) + 1) + kinds[rows]
-    sizes = np.bincount(cell[is_in_layer], minlength=int(cell.max(initial=0)) + 1)
+    sizes = np.bincount(cell, minlength=1)
     occurrences = np.flatnonzero(is_used[rows])
     numbers = np.cumsum(is_used) - 1  # the place of each used feature among the used ones
     columns, owners = numbers[rows[occurrences]], owners[occurrences]
