@@ -17,9 +17,9 @@ from tamis_mail.features.arrays import views
 from tamis_mail.message import canonical, digest, parse
 from tamis_mail.sample import messages
 from tamis_mail.sieve import jobs, sieve, transaction
-from tamis_mail.sieve.executor import run_locally
+from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, run_locally
 from tamis_mail.sieve.pruning import prune
-from tamis_mail.sieve.transaction import JOB_MESSAGES, Transaction
+from tamis_mail.sieve.transaction import Transaction
 from tamis_mail.store import Entry, Store, StoreError, bundle_arrays, exchange, maintenance
 from tamis_mail.store.tables import CountTable
 from tamis_mail.tokens import VERSION
@@ -188,7 +188,7 @@ def test_a_job_has_a_bounded_number_of_messages(opened: Sieve) -> None:
 
 def test_a_job_has_a_bounded_number_of_bytes(opened: Sieve) -> None:
     raws = [b"Subject: %d\n\n" % number + b"word " * 210_000 for number in range(6)]  # 1 MiB and a little
-    assert 3 * len(raws[0]) < transaction.JOB_BYTES <= 4 * len(raws[0])
+    assert 3 * len(raws[0]) < JOB_BYTES <= 4 * len(raws[0])
     assert job_sizes(opened, raws) == [4, 2]
 
 
