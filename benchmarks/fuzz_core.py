@@ -48,7 +48,7 @@ _LARGEST_FILE: Final = 60 << 20  # bytes: a file above is an archive, not a mess
 _OLD_VERSION: Final = 10  # one of so many messages that are compared is compared in version 1, too
 _PATIENCE: Final = 120.0  # seconds of silence after which a process is ended
 _PROGRESS: Final = 10.0  # seconds between lines
-_DEATHS: Final = 50  # processes that may end before the run is given up
+_DEATHS: Final = 20  # processes that may end before the run is given up
 
 
 class ReadMessage(NamedTuple):

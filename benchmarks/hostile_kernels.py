@@ -50,8 +50,8 @@ _EXTREME_INTEGERS: Final = (
     (1 << 63) - 1,
 )
 # Sizes between make C++ ask for more memory than there is, at which AddressSanitizer ends the process.
-_EXTREME_SIZES: Final = (-1, -2, 0, 1, 7, 255, 1 << 20, 1 << 62, (1 << 63) - 1, 1 << 64)
-_ENDLESS: Final = 1 << 20
+_EXTREME_SIZES: Final = (-1, -2, 0, 1, 7, 255, 1 << 12, 1 << 62, (1 << 63) - 1, 1 << 64)
+_ENDLESS: Final = 1 << 12
 _EXTREME_FLOATS: Final = (np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 5e-324, -0.0, 2.0**63, -(2.0**31), 1e19)
 _TURNING_POINTS: Final = np.array(
     [
