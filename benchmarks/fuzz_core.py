@@ -105,7 +105,7 @@ class Reference:
         return answer
 
 
-def serve_reference(requests: IO, answers: IO[bytes]) -> None:
+def serve_reference(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until there are none."""
     while frame := _read_frame(requests):
         answer: ReadMessage | str
@@ -116,7 +116,7 @@ def serve_reference(requests: IO, answers: IO[bytes]) -> None:
         _write_frame(answers, pickle.dumps(answer))
 
 
-def _write_frame(file: IO, content: bytes) -> None:
+def _write_frame(file: IO[bytes], content: bytes) -> None:
     file.write(pack("<Q", len(content)) + content)
     file.flush()
 

@@ -266,7 +266,7 @@ def _deposit_products(dice: Generator) -> Call:
 def _deposit_sparse(dice: Generator) -> Call:
     n, columns = _size(dice), 1 + _size(dice)
     indptr = _rows_of_entries(dice, n)
-    indices = dice.integers(0, columns, size=indptr[-1]).astype(dice.choice((np.int32, np.int64)))
+    indices = dice.integers(0, columns, size=indptr[-1]).astype(str(dice.choice(("int32", "int64"))))
     weights = _finite(dice, n) if dice.random() < 0.5 else None
     arguments = (indptr, indices, _finite(dice, len(indices)), weights, *_groups(dice, n), columns)
 
