@@ -11,7 +11,7 @@ all the same, and a process that ends is noticed.
   tokens and features must be the same to the byte; one in ten of these is read in version 1, too, which old
   stores have.
 - Inputs: calls of every kernel (`benchmarks.hostile_kernels`), all compared where they are not broken.
-- `--all-corpora`: each file of the folders once, as it is, compared.
+- `--all-corpora`: each file of the folders once, as it is, compared in the same way.
 
 Work is done in `--processes` processes. A process that ends or that is silent for two minutes is a finding,
 and is replaced by one that begins with the next number. Each finding is printed with its seed and number,
@@ -148,7 +148,12 @@ def find_faults(work: Work) -> Callable[[int], tuple[str, list[str]]]:
         return partial(_judge_input, work.seed)
     reference = Reference()
     if work.kind == "files":
-        return lambda number: _judge_message(work.paths[number].read_bytes(), reference, (1, 2))
+
+        def judge_file(number: int) -> tuple[str, list[str]]:
+            versions = (2,) if number % _OLD_VERSION else (1, 2)
+            return _judge_message(work.paths[number].read_bytes(), reference, versions)
+
+        return judge_file
     fuzzer = Fuzzer(Files(work.paths, [_HELLO]), work.seed)
 
     def judge(number: int) -> tuple[str, list[str]]:
