@@ -25,7 +25,6 @@ import pickle
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +47,8 @@ _LARGEST_FILE: Final = 60 << 20  # bytes: a file above is an archive, not a mess
 _OLD_VERSION: Final = 10  # one of so many messages that are compared is compared in version 1, too
 _PATIENCE: Final = 120.0  # seconds of silence after which a process is ended
 _PROGRESS: Final = 10.0  # seconds between lines
+_OUTCOMES: Final = ("called", "compared", "refused", "accepted")  # accepted: a broken call that returned
+_NUMBER, _IS_COMPLETE = len(_OUTCOMES), len(_OUTCOMES) + 1
 _DEATHS: Final = 20  # processes that may end before the run is given up
 
 
@@ -175,8 +176,7 @@ def _judge_input(seed: int, number: int) -> tuple[str, list[str]]:
 
     call = draw_call(seed, number)
     outcome, faults = judge_call(call)
-    detail = f": {call.name} with {call.breaks.split(': ')[0]}" if outcome == "accepted" else ""
-    return outcome + detail, [f"({call.breaks}) {fault}" if call.breaks else fault for fault in faults]
+    return outcome, [f"({call.breaks}) {fault}" if call.breaks else fault for fault in faults]
 
 
 def _judge_message(raw: bytes, reference: Reference, versions: tuple[int, ...]) -> tuple[str, list[str]]:
@@ -208,24 +208,18 @@ def _first_difference(ours: bytes, theirs: bytes) -> str:
 
 
 def run_worker(work: Work, first: int, step: int, state: Any, findings: Any) -> None:
-    """Do every `step`th piece of the work; `state` holds the number in work and how many are done."""
+    """Do every `step`th piece of the work, and tell in `state` how far it is (see `Worker`)."""
     judge = find_faults(work)
     for number in work.numbers[first::step]:
-        state[0] = number
+        state[_NUMBER] = number
         try:
             outcome, faults = judge(number)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is a fault)
             outcome, faults = "called", [f"raised {type(error).__name__}: {error}"]
-        if outcome == "compared":
-            state[2] += 1
-        elif outcome == "refused":
-            state[3] += 1
-        elif outcome.startswith("accepted"):
-            findings.send((number, "", outcome))
         for fault in faults:
-            findings.send((number, fault, ""))
-        state[1] += 1
-    state[4] = 1
+            findings.send((number, fault))
+        state[_OUTCOMES.index(outcome)] += 1
+    state[_IS_COMPLETE] = 1
     findings.close()
 
 
@@ -235,7 +229,8 @@ class Worker:
     def __init__(self, work: Work, share: int, shares: int) -> None:
         self.work, self.share, self.shares = work, share, shares
         self.context = multiprocessing.get_context("spawn")
-        self.state = self.context.RawArray("q", 5)  # number in work, done, compared, refused, is complete
+        # How many pieces ended in each way, the number in work, and whether all work is done.
+        self.state = self.context.RawArray("q", len(_OUTCOMES) + 2)
         self.start(share)
 
     def start(self, first: int) -> None:
@@ -247,68 +242,57 @@ class Worker:
         sender.close()
         self.seen, self.since = -1, time.monotonic()
 
-    def receive(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the findings that have come: the number, the fault, and the acceptance of a broken call."""
+    def count_done(self) -> int:
+        return sum(self.state[: len(_OUTCOMES)])
+
+    def receive(self) -> Iterator[tuple[int, str]]:
+        """Yield the findings that have come, each with its number."""
         try:
             while self.findings.poll():
                 yield self.findings.recv()
         except (EOFError, OSError):
             pass
 
-    def replace_if_dead(self) -> Iterator[tuple[int, str, str]]:
+    def replace_if_dead(self) -> Iterator[tuple[int, str]]:
         """Yield a finding if the process has ended or is silent, and start another at the next number."""
-        if self.state[1] != self.seen:
-            self.seen, self.since = self.state[1], time.monotonic()
+        if self.count_done() != self.seen:
+            self.seen, self.since = self.count_done(), time.monotonic()
         is_silent = time.monotonic() - self.since > _PATIENCE
-        if self.state[4] or (self.process.is_alive() and not is_silent):
+        if self.state[_IS_COMPLETE] or (self.process.is_alive() and not is_silent):
             return
         fault = "is not done after two minutes" if is_silent else ""
         if is_silent:
             self.process.kill()
         self.process.join()
         yield from self.receive()
-        number = int(self.state[0])
-        yield (
-            number,
-            fault or f"ends the process with status {self.process.exitcode}; see the trace above",
-            "",
-        )
+        number = int(self.state[_NUMBER])
+        yield number, fault or f"ends the process with status {self.process.exitcode}; see the trace above"
         behind = self.work.numbers.index(number) + self.shares
         if behind < len(self.work.numbers):
             self.start(behind)
         else:
-            self.state[4] = 1
+            self.state[_IS_COMPLETE] = 1
 
 
 def run(work: Work, processes: int) -> int:
     """Do the work in processes; print findings and progress; return the number of findings."""
     start = shown = time.monotonic()
     findings = deaths = 0
-    accepted: Counter[str] = Counter()
     workers = [Worker(work, share, processes) for share in range(processes)]
     while True:
-        is_over = all(worker.state[4] for worker in workers)
+        is_over = all(worker.state[_IS_COMPLETE] for worker in workers)
         for worker in workers:
-            for number, fault, acceptance in [*worker.receive(), *worker.replace_if_dead()]:
-                if acceptance:
-                    accepted[acceptance] += 1
-                    continue
+            for number, fault in [*worker.receive(), *worker.replace_if_dead()]:
                 findings += 1
                 deaths += "the process" in fault or "minutes" in fault
                 _print(f"{work.describe(number)}: {fault}")
         if is_over or deaths > _DEATHS or time.monotonic() - shown > _PROGRESS:
             shown = time.monotonic()
-            done, compared, refused = (sum(int(worker.state[k]) for worker in workers) for k in (1, 2, 3))
-            rate = done / (shown - start)
-            _print(
-                f"{done:,} of {len(work.numbers):,} {work.kind}, {compared:,} compared"
-                + (
-                    f", {refused:,} refused, {sum(accepted.values()):,} accepted"
-                    if work.kind == "inputs"
-                    else ""
-                )
-                + f", {findings:,} findings, {rate:,.0f} per second"
-            )
+            done = sum(worker.count_done() for worker in workers)
+            counts = {name: sum(worker.state[k] for worker in workers) for k, name in enumerate(_OUTCOMES)}
+            ends = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+            rate = f"{done / (shown - start):,.0f} per second"
+            _print(f"{done:,} of {len(work.numbers):,} {work.kind} ({ends}), {findings:,} findings, {rate}")
         if is_over:
             break
         if deaths > _DEATHS:
@@ -319,8 +303,6 @@ def run(work: Work, processes: int) -> int:
         time.sleep(0.2)
     for worker in workers:
         worker.process.join()
-    for acceptance, count in sorted(accepted.items()):
-        _print(f"{count:8,}  {acceptance}")
     return findings
 
 

@@ -95,20 +95,13 @@ def judge_call(call: Call) -> tuple[Outcome, list[str]]:
             if call.breaks and isinstance(error, _REFUSALS):
                 return "refused", []
             return "called", [f"{call.name} raised {type(error).__name__}: {error}"]
+        if call.breaks:  # the reference might fill the memory, or never end
+            return "accepted", []
         if call.reference is None:
             return "called", []
-        if call.breaks.endswith(" as a number"):  # the reference might fill the memory, or never end
-            return "accepted", []
-        try:
-            theirs = call.reference(*call.arguments)
-        except Exception as error:
-            if call.breaks:
-                return "accepted", []
-            raise RuntimeError(f"the reference of {call.name} failed") from error
+        theirs = call.reference(*call.arguments)
         agrees = call.agrees or has_same_bits
-        if agrees(ours, theirs):
-            return "compared", []
-        return ("accepted", []) if call.breaks else ("compared", [f"{call.name} differs from its reference"])
+        return "compared", [] if agrees(ours, theirs) else [f"{call.name} differs from its reference"]
 
 
 def has_same_bits(ours: Any, theirs: Any) -> bool:
@@ -786,7 +779,7 @@ def _with_leaf(arguments: Any, path: tuple[int, ...], value: Any) -> Any:
 
 def _break_size(dice: Generator) -> tuple[str, int]:
     value = int(_EXTREME_SIZES[dice.integers(len(_EXTREME_SIZES))]) * int(dice.choice((1, 1, -1)))
-    return f"is {value} as a number", value
+    return f"is {value}", value
 
 
 def _extreme_integer(dice: Generator) -> int:
