@@ -31,6 +31,7 @@ inline std::size_t skip_spaces(TextView text, std::size_t place) {
 inline std::size_t find_character(TextView text, char32_t character, std::size_t place = 0) {
   constexpr std::size_t kBlock = 32;  // Characters that are compared without a branch, so that vectors are used.
   const char32_t* data = text.data();
+  if (place < text.size() && data[place] == character) return place;
   for (; place + kBlock <= text.size(); place += kBlock) {
     std::uint32_t is_there = 0;
     for (std::size_t i = 0; i < kBlock; ++i) is_there |= static_cast<std::uint32_t>(data[place + i] == character);
