@@ -372,7 +372,7 @@ Effect find_effect(TextView attributes) {
   attributes = first(attributes, kLongestAttributes);
   Text decoded;
   if (find_character(attributes, U'&') != kNowhere) {
-    decoded = attributes;
+    decoded = Text(attributes);
     decode_entities(decoded);
     decoded = lower(decoded);
     attributes = decoded;
