@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 # The fields of a header block.
 def read_header_block(
     data: bytes, start: int, stop: int, room: int, longest_name: int, longest_value: int
@@ -54,3 +57,18 @@ def hash_tokens(
 
 # A whole message.
 def read_tokens(message: Any, /) -> tuple[bytes, bytes, bytes, bytes, bytes]: ...
+
+# The features of many messages.
+def merge_lists(
+    keys: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    distinct: NDArray[np.uint64],
+    indices: NDArray[np.int64],
+) -> int: ...
+def multiply_entries(
+    targets: NDArray[np.int64],
+    sources: NDArray[np.int64],
+    values: NDArray[np.float64],
+    vector: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None: ...

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
@@ -322,14 +323,23 @@ class SparseRows:
 
     def multiply(self, vector: Floats) -> Floats:
         """(messages,): the matrix times a vector of coefficients."""
-        rows, columns, values = self.interleaved
-        return np.bincount(rows, values * vector.take(columns), self.messages).astype(np.float64, copy=False)
+        return _multiply_entries(*self.interleaved, vector, self.messages)
 
     def multiply_transposed(self, vector: Floats, values: Floats | None = None) -> Floats:
         """(features,): the transposed matrix, perhaps with other values, times a vector of messages."""
         values = self.values if values is None else values
-        products = values * vector.take(self.rows)
-        return np.bincount(self.columns, products, self.features).astype(np.float64, copy=False)
+        return _multiply_entries(self.columns, self.rows, values, vector, self.features)
+
+
+def _multiply_entries(
+    targets: NDArray[np.intp], sources: NDArray[np.intp], values: Floats, vector: Floats, size: int
+) -> Floats:
+    """(size,): the sums of values * vector[sources] by target, each in the order of the entries."""
+    if core is None or np.intp != np.int64:
+        return np.bincount(targets, values * vector.take(sources), size).astype(np.float64, copy=False)
+    sums = np.empty(size)
+    core.mail.multiply_entries(targets, sources, values, vector, sums)
+    return sums
 
 
 def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Floats) -> Floats:
