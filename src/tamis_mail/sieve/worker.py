@@ -10,7 +10,7 @@ import signal
 import sys
 
 from tamis_mail.sieve import jobs
-from tamis_mail.sieve.pool import receive, send
+from tamis_mail.sieve.pipe import receive, send
 
 
 def main() -> None:
