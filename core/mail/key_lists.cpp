@@ -1,10 +1,12 @@
 // Ascending lists of keys → their distinct keys, and the index of each element among them: `merge_lists` of
-// tamis_mail/store/bundle_arrays.py.
+// tamis_mail/store/bundle_arrays.py. And the places of some keys in an ascending list: `find_keys` of
+// tamis_mail/features/arrays.py.
 //
-// The number of an element's list is put into the bits that its key leaves free, and these numbers are sorted digit by digit.
-// So the time is linear, whatever the keys are.
+// To merge lists, the number of an element's list is put into the bits that its key leaves free, and these numbers are
+// sorted digit by digit. So the time is linear, whatever the keys are.
 #include "key_lists.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -70,11 +72,34 @@ std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> siz
   return n_distinct;
 }
 
+// Writes the place of each key in an ascending list, or -1 if it is not in the list. The keys ascend, too, so each is searched
+// from the place of the one before it, in steps that double.
+void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Output<std::int64_t, 1> places) {
+  const std::size_t size = list.shape(0), count = keys.shape(0);
+  if (places.shape(0) != count) throw nb::value_error("expected one place per key");
+  const std::uint64_t *stored = list.data(), *key = keys.data();
+  std::int64_t* place = places.data();
+  const nb::gil_scoped_release unlocked;
+  std::size_t begin = 0;  // All elements before it are smaller than the key.
+  for (std::size_t index = 0; index < count; ++index) {
+    if (index > 0 && key[index] < key[index - 1]) begin = 0;
+    std::size_t step = 1;
+    while (begin + step < size && stored[begin + step] < key[index]) {
+      begin += step;
+      step *= 2;
+    }
+    const std::size_t end = std::min(size, begin + step + 1);
+    begin = static_cast<std::size_t>(std::lower_bound(stored + begin, stored + end, key[index]) - stored);
+    place[index] = begin < size && stored[begin] == key[index] ? static_cast<std::int64_t>(begin) : -1;
+  }
+}
+
 }  // namespace
 
 void bind_key_lists(nb::module_& m) {
   m.def("merge_lists", &merge_lists, nb::arg("keys").noconvert(), nb::arg("sizes").noconvert(), nb::arg("distinct").noconvert(),
         nb::arg("indices").noconvert());
+  m.def("find_keys", &find_keys, nb::arg("list").noconvert(), nb::arg("keys").noconvert(), nb::arg("places").noconvert());
 }
 
 }  // namespace tamis::mail

@@ -65,6 +65,9 @@ def merge_lists(
     distinct: NDArray[np.uint64],
     indices: NDArray[np.int64],
 ) -> int: ...
+def find_keys(
+    list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]
+) -> None: ...
 def multiply_entries(
     targets: NDArray[np.int64],
     sources: NDArray[np.int64],
