@@ -98,7 +98,9 @@ class Pool:
 
 def _start() -> subprocess.Popen[bytes]:
     """Start a worker with our module path, without the current folder."""
-    begin = f"import sys; sys.path[:] = {sys.path!r}; from tamis_mail.sieve.worker import main; main()"
+    # No job makes reference cycles, and collecting takes a tenth of the time.
+    imports = "from tamis_mail.sieve.worker import main"
+    begin = f"import gc, sys; gc.disable(); sys.path[:] = {sys.path!r}; {imports}; main()"
     command = [sys.executable, "-P", "-S", "-c", begin]  # our module path is complete without `site`
     # There is a worker per core already, and NumPy would start a thread per core in each of them.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
