@@ -69,9 +69,16 @@ def merge_lists(
 def find_keys(
     list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]
 ) -> None: ...
-def multiply_entries(
-    targets: NDArray[np.int64],
-    sources: NDArray[np.int64],
+def multiply_rows(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+    vector: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None: ...
+def multiply_columns(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
     values: NDArray[np.float64],
     vector: NDArray[np.float64],
     sums: NDArray[np.float64],

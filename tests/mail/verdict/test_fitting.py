@@ -254,10 +254,22 @@ def test_sparse_products_have_the_bits_of_sums_in_the_order_of_messages(entries:
 
 
 @pytest.mark.skipif(core is None, reason="there is no compiled core")
-@pytest.mark.parametrize(("target", "source"), [(3, 0), (0, 2), (-1, 0), (0, -1)])
-def test_an_entry_outside_of_the_matrix_is_refused(target: int, source: int) -> None:
+@pytest.mark.parametrize(
+    ("starts", "columns"),
+    [
+        ([0, 1, 2], [0, 3]),
+        ([0, 1, 2], [0, -1]),
+        ([0, 1, 3], [0, 1]),
+        ([0, 3, 2], [0, 1]),
+        ([0, -1, 2], [0, 1]),
+        ([1, 1, 2], [0, 1]),
+        ([0, 2], [0, 1]),
+    ],
+)
+def test_an_entry_outside_of_the_matrix_is_refused(starts: list[int], columns: list[int]) -> None:
     assert core is not None
-    with pytest.raises(IndexError, match="outside of the matrix"):
-        core.mail.multiply_entries(
-            np.array([target]), np.array([source]), np.ones(1), np.ones(2), np.empty(3)
-        )
+    matrix = np.array(starts), np.array(columns, np.int32), np.ones(2)
+    with pytest.raises(ValueError, match="outside of the matrix"):
+        core.mail.multiply_rows(*matrix, np.ones(3), np.empty(2))
+    with pytest.raises(ValueError, match="outside of the matrix"):
+        core.mail.multiply_columns(*matrix, np.ones(2), np.empty(3))
