@@ -3,10 +3,12 @@
 #include "common.hpp"
 #include "mail/bodies.hpp"
 #include "mail/entities.hpp"
+#include "mail/fitting.hpp"
 #include "mail/hash.hpp"
 #include "mail/head.hpp"
 #include "mail/header_block.hpp"
 #include "mail/headers.hpp"
+#include "mail/key_lists.hpp"
 #include "mail/pages.hpp"
 #include "mail/relations.hpp"
 #include "mail/styles.hpp"
@@ -152,6 +154,10 @@ void bind_mail(nb::module_& m) {
 
   // A whole message.
   m.def("read_tokens", &read_tokens_for_python);
+
+  // The features of many messages.
+  bind_key_lists(m);
+  bind_fitting(m);
 }
 
 }  // namespace tamis

@@ -88,11 +88,39 @@ nb::object read_header_block(const nb::bytes& data, Py_ssize_t start, Py_ssize_t
   return fields;
 }
 
+// Whether the text of a value is more than the value itself: it has an encoded word, or other characters than printable ASCII.
+bool must_be_decoded(nb::handle value) {
+  if (!PyUnicode_Check(value.ptr())) throw nb::type_error("the value of a field is a str");
+#if PY_VERSION_HEX < 0x030C0000
+  if (PyUnicode_READY(value.ptr()) < 0) throw nb::python_error();
+#endif
+  if (!PyUnicode_IS_ASCII(value.ptr())) return true;
+  const auto* text = static_cast<const unsigned char*>(PyUnicode_DATA(value.ptr()));
+  const Py_ssize_t size = PyUnicode_GET_LENGTH(value.ptr());
+  for (Py_ssize_t place = 0; place < size; ++place) {
+    // A str ends with a zero, which is not part of its length.
+    if (text[place] < ' ' || text[place] > '~' || (text[place] == '=' && text[place + 1] == '?')) return true;
+  }
+  return false;
+}
+
+// The indices of the fields whose values must be decoded.
+nb::list find_encoded_fields(const nb::list& fields) {
+  nb::list indices;
+  for (std::size_t index = 0; index < fields.size(); ++index) {
+    const nb::tuple field = nb::cast<nb::tuple>(fields[index]);
+    if (field.size() != 2) throw nb::value_error("a header field is a pair of name and value");
+    if (must_be_decoded(field[1])) indices.append(index);
+  }
+  return indices;
+}
+
 }  // namespace
 
 void bind_header_block(nb::module_& m) {
   m.def("read_header_block", read_header_block, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("room"),
         nb::arg("longest_name"), nb::arg("longest_value"));
+  m.def("find_encoded_fields", &find_encoded_fields, nb::arg("fields"));
 }
 
 }  // namespace tamis::mail

@@ -76,14 +76,18 @@ else:
 
         def bind(values, named):
             """Return the value of each field."""
-            given = dict(zip(names, values, strict=False))
-            bound = defaults | given | named
-            if len(values) > n_fields or len(bound) != n_fields or not given.keys().isdisjoint(named):
+            try:
+                bound = [
+                    *values,
+                    *[named.pop(n) if n in named else defaults[n] for n in names[len(values) :]],
+                ]
+            except KeyError:
+                bound = []
+            if named or len(bound) != n_fields:
                 raise TypeError(
-                    f"{own.__name__} has the fields {', '.join(names)}: got {len(values)} values, and values "
-                    f"of {', '.join(named) or 'no names'}"
+                    f"{own.__name__} has the fields {', '.join(names)}: expected one value of each"
                 )
-            return [bound[name] for name in names]
+            return bound
 
         def initialise(self, *values, **named):
             if named or len(values) != n_fields:

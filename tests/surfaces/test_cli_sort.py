@@ -191,6 +191,8 @@ def test_one_message_loads_nothing_heavy() -> None:
         "scipy",
         "sklearn",
         "numba",
+        "dataclasses",
+        "inspect",
         "difflib",
         "asyncio",
         "multiprocessing",

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 # The fields of a header block.
 def read_header_block(
     data: bytes, start: int, stop: int, room: int, longest_name: int, longest_value: int
 ) -> list[tuple[str, str]] | None: ...
+def find_encoded_fields(fields: list[tuple[str, str]]) -> list[int]: ...
 
 # Words.
 def fold_text(text: str, /) -> tuple[str, tuple[str, ...]]: ...
@@ -54,3 +58,28 @@ def hash_tokens(
 
 # A whole message.
 def read_tokens(message: Any, /) -> tuple[bytes, bytes, bytes, bytes, bytes]: ...
+
+# The features of many messages.
+def merge_lists(
+    keys: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    distinct: NDArray[np.uint64],
+    indices: NDArray[np.int64],
+) -> int: ...
+def find_keys(
+    list: NDArray[np.uint64], keys: NDArray[np.uint64], places: NDArray[np.int64]
+) -> None: ...
+def multiply_rows(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+    vector: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None: ...
+def multiply_columns(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+    vector: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None: ...

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail.features import hashing, pack_features
 from tamis_mail.tokens import VERSION, Tokens
 
@@ -34,3 +35,21 @@ def expand_ranges(
     owners = np.repeat(np.arange(len(chosen)), sizes)
     begins = np.cumsum(sizes) - sizes
     return np.arange(int(sizes.sum())) + (starts[chosen] - begins)[owners], owners
+
+
+def find_keys(stored: Numbers, keys: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Return which of some ascending keys are among the stored ones, which ascend, and the places of these.
+
+    >>> is_stored, places = find_keys(np.array([3, 5, 8], np.uint64), np.array([2, 5, 8, 9], np.uint64))
+    >>> is_stored.tolist(), places.tolist()
+    ([False, True, True, False], [1, 2])
+    """
+    if core is None or not len(stored):
+        places = np.searchsorted(stored, keys)
+        is_stored = places < len(stored)
+        is_stored[is_stored] = stored[places[is_stored]] == keys[is_stored]
+    else:
+        places = np.empty(len(keys), np.int64)
+        core.mail.find_keys(stored, keys, places)
+        is_stored = places >= 0
+    return is_stored, places[is_stored].astype(np.intp, copy=False)

@@ -133,6 +133,22 @@ def _fields_of(block: str, start: int, stop: int, room: int) -> Fields:
     ]
 
 
+def find_encoded_fields(fields: Fields) -> list[int]:
+    """Return the indices of the fields whose text is not the value itself.
+
+    >>> find_encoded_fields([("subject", "hello"), ("subject", "=?utf-8?q?caf=C3=A9?=")])
+    [1]
+    """
+    if core is not None:
+        indices: list[int] = core.mail.find_encoded_fields(fields)
+        return indices
+    return [
+        index
+        for index, (_, value) in enumerate(fields)
+        if not (value.isascii() and value.isprintable() and "=?" not in value)
+    ]
+
+
 def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
     """Decode the text of a field: its charset, then at most `words` encoded words.
 

@@ -21,17 +21,23 @@ class Heading(NamedTuple):
     subject: str
 
 
-def read_heading(raw: bytes) -> Heading:
+def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
     """Return the first From and the first Subject of a message; each is empty if there is none.
+
+    `plain` is the message in canonical form, if the caller has it: making it takes most of the time.
 
     >>> read_heading(b"Subject: =?utf-8?q?caf=C3=A9=0AX-Evil:_=1B[31m?=\\nFrom: me@home.example\\n\\nbody")
     Heading(sender='me@home.example', subject='café X-Evil: [31m')
     """
-    plain = canonical(raw[:_HEAD])
-    fields: dict[str, str] = {}
+    if plain is None or len(raw) > _HEAD:
+        plain = canonical(raw[:_HEAD])
+    sender = subject = None
     for name, value in read_fields(plain, 0, len(plain), set())[0]:
-        fields.setdefault(name, value)
-    return Heading(_clean(fields.get("from", ""), SENDER), _clean(fields.get("subject", ""), SUBJECT))
+        if sender is None and name == "from":
+            sender = value
+        elif subject is None and name == "subject":
+            subject = value
+    return Heading(_clean(sender or "", SENDER), _clean(subject or "", SUBJECT))
 
 
 def _clean(value: str, longest: int) -> str:

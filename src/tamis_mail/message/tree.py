@@ -13,6 +13,7 @@ from tamis_mail.message.fields import (
     WORDS,
     Fields,
     decode_value,
+    find_encoded_fields,
     kind_of,
     parameter,
     parameters_of,
@@ -232,24 +233,17 @@ def parse(canonical: bytes) -> Message:
     reader = _Reader(canonical)
     end = len(canonical)
     top_fields = reader.open(0, end, "text/plain")
-    headers = tuple(
-        [
-            (
-                name,
-                value
-                if value.isascii() and value.isprintable() and "=?" not in value
-                else reader.decode(value),
-            )
-            for name, value in top_fields
-        ]
-    )
+    headers = top_fields.copy()
+    for index in find_encoded_fields(top_fields):
+        name, value = top_fields[index]
+        headers[index] = (name, reader.decode(value))
     if len(reader.stack) > 1:
         _walk(reader, end)
     reader.close_to(1, end)
     if not top_fields and canonical:
         reader.faults.add("headers")
     shape = ",".join(reader.root.children)
-    return Message(canonical, headers, tuple(reader.parts), shape, tuple(sorted(reader.faults)))
+    return Message(canonical, tuple(headers), tuple(reader.parts), shape, tuple(sorted(reader.faults)))
 
 
 def _walk(reader: _Reader, end: int) -> None:

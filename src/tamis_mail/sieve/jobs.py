@@ -115,7 +115,7 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
     places = list(first_places.values())
     dates: list[int | None] = []
     features = extract_features([plain[place] for place in places], token_version, dates)
-    headings = [read_heading(raw) for raw in messages] if has_headings else []
+    headings = [read_heading(*pair) for pair in zip(messages, plain, strict=True)] if has_headings else []
     return ReadMessages(token_version, digests, headings, places, dates, *_combine(features))
 
 
@@ -196,7 +196,9 @@ def _pack(bundle: Bundle) -> bytes | None:
 def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
     """Judge messages by the store at a path, and return for each what the log says of it."""
     plain = [canonical(raw) for raw in messages]
-    identities = [Identity(digest(one), *read_heading(raw)) for one, raw in zip(plain, messages, strict=True)]
+    identities = [
+        Identity(digest(one), *read_heading(raw, one)) for one, raw in zip(plain, messages, strict=True)
+    ]
     return list(zip(_judge(path, plain), identities, strict=True))
 
 

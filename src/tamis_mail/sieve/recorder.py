@@ -132,7 +132,8 @@ class Recorder:
 
 def identify(raw: bytes) -> Identity:
     """Return what the log says of a message."""
-    return Identity(digest(canonical(raw)), *read_heading(raw))
+    plain = canonical(raw)
+    return Identity(digest(plain), *read_heading(raw, plain))
 
 
 def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:

@@ -45,7 +45,7 @@ __all__ = ["Sieve"]
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
 _LEARN_BATCH = 5000  # messages per transaction: about two seconds of work, which a kill may lose
-_SORT_BATCH = 1000  # messages per job: each batch reads most of a small store
+_SORT_BATCH = 250  # messages per job: a worker keeps what it has read of the store
 _UNDO_BATCH = 1000  # events that are undone in one transaction
 _UNDOING = "tamis_mail.sieve.undoing"
 _GUESS_BATCH = 8000  # messages that are guessed together: the most confident of them are used

@@ -4,19 +4,17 @@ Results are written to a copy of the output, so that output of a job cannot mix 
 the keyboard reaches all processes of the group; only the parent handles it.
 """
 
-import gc
 import os
 import signal
 import sys
 
 from tamis_mail.sieve import jobs
-from tamis_mail.sieve.pool import receive, send
+from tamis_mail.sieve.pipe import receive, send
 
 
 def main() -> None:
     """Run jobs until the input ends."""
     jobs.keep_stores_open()
-    gc.disable()  # no job makes reference cycles, and collecting takes a tenth of the time
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
 from tamis_mail.schema import MAX_BUNDLE_FEATURES, MAX_BUNDLE_MESSAGES
 from tamis_mail.store.bundles import (
@@ -173,10 +174,22 @@ def merge_lists(lists: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64]
     It equals `np.unique(np.concatenate(lists), return_inverse=True)` and is faster, because it sorts numbers
     and no indices: the number of a list fits into the bits of a 64-bit number that a key leaves free.
     """
-    numbers = np.repeat(np.arange(len(lists), dtype=np.uint64), [len(one) for one in lists])
     all_keys = np.concatenate([*lists, np.empty(0, np.uint64)])
     if len(lists) >= 1 << 64 - KEY_BITS:
         return np.unique(all_keys, return_inverse=True)
+    sizes = np.array([len(one) for one in lists], np.int64)
+    if core is None:
+        return merge_sorted(all_keys, sizes)
+    distinct, indices = np.empty(len(all_keys), np.uint64), np.empty(len(all_keys), np.int64)
+    n_distinct = core.mail.merge_lists(all_keys, sizes, distinct, indices)
+    return distinct[:n_distinct], indices.astype(np.intp, copy=False)
+
+
+def merge_sorted(
+    all_keys: NDArray[np.uint64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Merge lists that follow one another in NumPy: the reference for `core.mail.merge_lists`."""
+    numbers = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     tagged = all_keys << np.uint64(64 - KEY_BITS) | numbers
     tagged.sort(kind="stable")  # merges ascending lists
     sorted_keys = tagged >> np.uint64(64 - KEY_BITS)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
+from tamis_mail.features.arrays import find_keys
 from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
 
 __all__ = ["count_units", "find_faults", "look_up", "replace"]
@@ -18,10 +19,8 @@ def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int)
     shelves = read_shelves(connection, np.unique(keys >> np.uint64(KEY_BITS - bits)).tolist(), bits)
     stored, values = _decode(shelves, bits)
     coefficients = np.zeros(len(keys))
-    if len(stored):
-        places = np.minimum(np.searchsorted(stored, keys), len(stored) - 1)
-        is_present = stored[places] == keys
-        coefficients[is_present] = values[places[is_present]] * UNIT
+    is_present, places = find_keys(stored, keys)
+    coefficients[is_present] = values[places] * UNIT
     return coefficients
 
 

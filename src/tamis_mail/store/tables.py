@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
+from tamis_mail.features.arrays import find_keys
 from tamis_mail.store.runs import (
     WIDTHS,
     Run,
@@ -233,11 +234,8 @@ def look_up(
             if cache is not None and len(entries[0]) == run.entries:
                 cache[run.id] = entries
         run_keys, run_counts = entries
-        if not len(run_keys):
-            continue
-        places = np.minimum(np.searchsorted(run_keys, keys), len(run_keys) - 1)
-        is_present = run_keys[places] == keys
-        counts[is_present, : run.labels] += run_counts[places[is_present]]
+        is_present, places = find_keys(run_keys, keys)
+        counts[is_present, : run.labels] += run_counts[places]
     return counts
 
 

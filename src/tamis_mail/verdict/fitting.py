@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.verdict.arrays import scores
@@ -292,18 +293,13 @@ def fit_coefficients(
 
 @dataclass(frozen=True, slots=True)
 class SparseRows:
-    """A sparse matrix (messages, features) by its nonzero entries, in the order of messages.
-
-    The entries are held a second time in the order of their places within a row. Each row is summed in the
-    same order so, and three times as fast: an addition need not wait for the one before it.
-    """
+    """A sparse matrix (messages, features) by its nonzero entries, in the order of messages."""
 
     rows: NDArray[np.intp]
-    columns: NDArray[np.intp]
+    columns: NDArray[np.int32]
     values: Floats
-    messages: int
+    starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
     features: int
-    interleaved: tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # rows, columns and values
 
     @classmethod
     def of(
@@ -315,21 +311,28 @@ class SparseRows:
         features: int,
     ) -> "SparseRows":
         """Make a matrix of entries in the order of messages."""
-        sizes = np.bincount(rows, minlength=messages)
-        places = np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
-        order = np.argsort(places, kind="stable")
-        return cls(rows, columns, values, messages, features, (rows[order], columns[order], values[order]))
+        starts = np.zeros(messages + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=messages), out=starts[1:])
+        return cls(rows, columns.astype(np.int32), values, starts, features)
 
     def multiply(self, vector: Floats) -> Floats:
         """(messages,): the matrix times a vector of coefficients."""
-        rows, columns, values = self.interleaved
-        return np.bincount(rows, values * vector.take(columns), self.messages).astype(np.float64, copy=False)
+        sums = np.zeros(len(self.starts) - 1)
+        if core is not None:
+            core.mail.multiply_rows(self.starts, self.columns, self.values, vector, sums)
+        else:
+            sums += np.bincount(self.rows, self.values * vector.take(self.columns), len(sums))
+        return sums
 
     def multiply_transposed(self, vector: Floats, values: Floats | None = None) -> Floats:
         """(features,): the transposed matrix, perhaps with other values, times a vector of messages."""
         values = self.values if values is None else values
-        products = values * vector.take(self.rows)
-        return np.bincount(self.columns, products, self.features).astype(np.float64, copy=False)
+        sums = np.zeros(self.features)
+        if core is not None:
+            core.mail.multiply_columns(self.starts, self.columns, values, vector, sums)
+        else:
+            sums += np.bincount(self.columns, values * vector.take(self.rows), self.features)
+        return sums
 
 
 def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Floats) -> Floats:

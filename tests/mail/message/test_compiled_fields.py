@@ -54,3 +54,19 @@ def test_a_block_outside_the_data_is_refused(start: int, stop: int) -> None:
     assert core is not None
     with pytest.raises(ValueError, match="within the data"):
         core.mail.read_header_block(b"a: b\n", start, stop, 10, 10, 10)
+
+
+@given(st.lists(st.tuples(st.just("subject"), st.text("a =?~\x7f\x1f\t\xe9\u20ac", max_size=8))))
+@example([("a", "="), ("a", "=?"), ("a", "?="), ("a", "")])
+def test_both_find_the_same_encoded_fields(pairs: fields.Fields) -> None:
+    indices = fields.find_encoded_fields(pairs)
+    with mock.patch("tamis_mail.message.fields.core", None):
+        assert fields.find_encoded_fields(pairs) == indices
+
+
+@pytest.mark.parametrize("field", [("subject",), ("subject", b"bytes"), "ab", None])
+def test_what_is_no_field_is_refused(field: object) -> None:
+    core = compiled.core
+    assert core is not None
+    with pytest.raises((TypeError, ValueError, RuntimeError)):
+        core.mail.find_encoded_fields([field])

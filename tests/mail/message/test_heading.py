@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tamis_mail.message import Heading, read_heading
+from tamis_mail.message import Heading, canonical, read_heading
 from tamis_mail.message.heading import SENDER, SUBJECT
 
 
@@ -12,7 +12,9 @@ from tamis_mail.message.heading import SENDER, SUBJECT
 @example(b"=?utf-8?b?4oCu?=", b"=?utf-8?q?=1B[2J=0AX?=", b"")
 @example(b"a" * 5000, "\u0301".encode() * 2000, b"\n\n")
 def test_a_heading_is_printable_and_short(sender: bytes, subject: bytes, rest: bytes) -> None:
-    heading = read_heading(b"From: " + sender + b"\nSubject: " + subject + b"\n" + rest)
+    raw = b"From: " + sender + b"\nSubject: " + subject + b"\n" + rest
+    heading = read_heading(raw)
+    assert read_heading(raw, canonical(raw)) == heading
     for text, longest in zip(heading, (SENDER, SUBJECT), strict=True):
         assert text.isprintable()
         assert text == text.strip()
@@ -35,3 +37,4 @@ def test_a_heading_is_printable_and_short(sender: bytes, subject: bytes, rest: b
 )
 def test_the_first_field_of_the_header_counts(raw: bytes, heading: Heading) -> None:
     assert read_heading(raw) == heading
+    assert read_heading(raw, canonical(raw)) == heading

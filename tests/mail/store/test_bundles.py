@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tamis.compiled import core
 from tamis_mail import schema
 from tamis_mail.features import KEY_BITS
+from tamis_mail.features.arrays import find_keys
 from tamis_mail.store import Store, StoreError, bundle_arrays, maintenance
-from tamis_mail.store.bundle_arrays import Bundle, combine, divide, pack, unpack
+from tamis_mail.store.bundle_arrays import Bundle, combine, divide, merge_lists, merge_sorted, pack, unpack
 from tamis_mail.store.bundles import HEAD, expand_gaps, read_message
 from tests.mail.store.memory import careless, digest, features, forget, learn
 
@@ -294,3 +296,45 @@ def test_rows_that_lie_are_found_by_check(store: Store, damage: str) -> None:
     ):
         with suppress(StoreError):  # nothing else may come of it
             act()
+
+
+@given(st.lists(st.lists(st.integers(0, (1 << KEY_BITS) - 1) | st.integers(0, 9), unique=True)))
+def test_merged_lists_are_the_distinct_keys_and_their_indices(lists: list[list[int]]) -> None:
+    ascending = [np.array(sorted(one), np.uint64) for one in lists]
+    all_keys = np.concatenate([*ascending, np.empty(0, np.uint64)])
+    expected = np.unique(all_keys, return_inverse=True)
+    for merged in (
+        merge_lists(ascending),
+        merge_sorted(all_keys, np.array([len(one) for one in lists], np.int64)),
+    ):
+        for array, expected_array in zip(merged, expected, strict=True):
+            np.testing.assert_array_equal(array, expected_array)
+            assert array.dtype == expected_array.dtype
+
+
+@pytest.mark.skipif(core is None, reason="there is no compiled core")
+@pytest.mark.parametrize("sizes", [[2], [4], [-1, 4], [2, 2], [3, -(1 << 63)]])
+def test_lists_with_other_lengths_than_their_keys_are_refused(sizes: list[int]) -> None:
+    assert core is not None
+    keys = np.arange(3, dtype=np.uint64)
+    with pytest.raises(ValueError, match="elements than there are keys"):
+        core.mail.merge_lists(keys, np.array(sizes), np.empty(3, np.uint64), np.empty(3, np.int64))
+
+
+@given(st.sets(st.integers(0, 60) | st.integers(0, (1 << 64) - 1)), st.lists(st.integers(0, (1 << 64) - 1)))
+def test_keys_are_found_where_they_are_stored(stored: set[int], others: list[int]) -> None:
+    ascending = np.array(sorted(stored), np.uint64)
+    keys = np.array(sorted([*others, *sorted(stored)[::2], *range(0, 60, 3)]), np.uint64)
+    is_stored, places = find_keys(ascending, keys)
+    np.testing.assert_array_equal(is_stored, np.isin(keys, ascending))
+    np.testing.assert_array_equal(ascending[places], keys[is_stored])
+
+
+@pytest.mark.skipif(core is None, reason="there is no compiled core")
+def test_keys_are_found_without_the_core_as_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = np.arange(0, 5000, 3, dtype=np.uint64)
+    keys = np.sort(np.random.default_rng(0).integers(0, 6000, 900)).astype(np.uint64)
+    compiled = find_keys(stored, keys)
+    monkeypatch.setattr("tamis_mail.features.arrays.core", None)
+    for array, expected in zip(compiled, find_keys(stored, keys), strict=True):
+        np.testing.assert_array_equal(array, expected)

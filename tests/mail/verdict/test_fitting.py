@@ -7,6 +7,7 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression as PeerRegression
 
 from tamis import LogisticRegression
+from tamis.compiled import core
 from tamis_mail import features
 from tamis_mail.labels import Label
 from tamis_mail.verdict import RULE
@@ -15,6 +16,7 @@ from tamis_mail.verdict.fitting import (
     MAX_MESSAGES,
     PRECISION,
     SCALE_WIDTH,
+    SparseRows,
     Training,
     can_fit,
     fit_coefficients,
@@ -231,3 +233,43 @@ def test_few_messages_of_either_kind_are_too_few(spams: int, hams: int) -> None:
 
 def test_enough_messages_are_enough() -> None:
     assert can_fit(np.arange(2 * MIN_FITTED_MESSAGES) < MIN_FITTED_MESSAGES)
+
+
+@pytest.mark.parametrize("entries", [0, 1, 5000])
+def test_sparse_products_have_the_bits_of_sums_in_the_order_of_messages(entries: int) -> None:
+    rng = np.random.default_rng(entries)
+    rows = np.sort(rng.integers(0, 40, entries))
+    columns = rng.integers(0, 70, entries)
+    values, squares = rng.normal(size=(2, entries))
+    design = SparseRows.of(rows, columns, values, 40, 70)
+    by_message, by_feature = rng.normal(size=40), rng.normal(size=70)
+    np.testing.assert_array_equal(
+        design.multiply(by_feature), np.bincount(rows, values * by_feature[columns], 40)
+    )
+    for one, product in (
+        (values, design.multiply_transposed(by_message)),
+        (squares, design.multiply_transposed(by_message, squares)),
+    ):
+        np.testing.assert_array_equal(product, np.bincount(columns, one * by_message[rows], 70))
+
+
+@pytest.mark.skipif(core is None, reason="there is no compiled core")
+@pytest.mark.parametrize(
+    ("starts", "columns"),
+    [
+        ([0, 1, 2], [0, 3]),
+        ([0, 1, 2], [0, -1]),
+        ([0, 1, 3], [0, 1]),
+        ([0, 3, 2], [0, 1]),
+        ([0, -1, 2], [0, 1]),
+        ([1, 1, 2], [0, 1]),
+        ([0, 2], [0, 1]),
+    ],
+)
+def test_an_entry_outside_of_the_matrix_is_refused(starts: list[int], columns: list[int]) -> None:
+    assert core is not None
+    matrix = np.array(starts), np.array(columns, np.int32), np.ones(2)
+    with pytest.raises(ValueError, match="outside of the matrix"):
+        core.mail.multiply_rows(*matrix, np.ones(3), np.empty(2))
+    with pytest.raises(ValueError, match="outside of the matrix"):
+        core.mail.multiply_columns(*matrix, np.ones(2), np.empty(3))

@@ -1,0 +1,105 @@
+// Ascending lists of keys → their distinct keys, and the index of each element among them: `merge_lists` of
+// tamis_mail/store/bundle_arrays.py. And the places of some keys in an ascending list: `find_keys` of
+// tamis_mail/features/arrays.py.
+//
+// To merge lists, the number of an element's list is put into the bits that its key leaves free, and these numbers are
+// sorted digit by digit. So the time is linear, whatever the keys are.
+#include "key_lists.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tamis::mail {
+
+namespace {
+
+constexpr int kListBits = 16;  // 64 - KEY_BITS of tamis_mail/features/hashing.py
+constexpr int kDigitBits = 12;
+constexpr std::size_t kDigits = (64 - kListBits) / kDigitBits;
+constexpr std::size_t kDigitValues = std::size_t{1} << kDigitBits;
+
+std::size_t find_digit(std::uint64_t number, std::size_t digit) {
+  return number >> (kListBits + digit * kDigitBits) & (kDigitValues - 1);
+}
+
+// Sorts numbers by all bits but the lowest kListBits; equal ones keep their order.
+void sort_by_key(std::vector<std::uint64_t>& numbers) {
+  std::array<std::vector<std::size_t>, kDigits> counts;
+  for (auto& of_digit : counts) of_digit.assign(kDigitValues, 0);
+  for (const std::uint64_t number : numbers) {
+    for (std::size_t digit = 0; digit < kDigits; ++digit) ++counts[digit][find_digit(number, digit)];
+  }
+  std::vector<std::uint64_t> sorted(numbers.size());
+  for (std::size_t digit = 0; digit < kDigits; ++digit) {
+    std::vector<std::size_t>& places = counts[digit];
+    std::size_t place = 0;
+    for (std::size_t& count : places) place += std::exchange(count, place);
+    for (const std::uint64_t number : numbers) sorted[places[find_digit(number, digit)]++] = number;
+    numbers.swap(sorted);
+  }
+}
+
+// Writes the distinct keys, in ascending order, and the indices; returns the number of distinct keys.
+std::size_t merge_lists(Input<std::uint64_t, 1> keys, Input<std::int64_t, 1> sizes, Output<std::uint64_t, 1> distinct,
+                        Output<std::int64_t, 1> indices) {
+  const std::size_t count = keys.shape(0), lists = sizes.shape(0);
+  if (distinct.shape(0) != count || indices.shape(0) != count) throw nb::value_error("expected one place per key");
+  if (lists >= std::size_t{1} << kListBits) throw nb::value_error("expected fewer than 65536 lists");
+  std::vector<std::size_t> places(lists);  // The place of the next element of each list.
+  std::vector<std::uint64_t> numbers(count);
+  std::size_t begin = 0;
+  for (std::size_t list = 0; list < lists; ++list) {
+    const auto size = static_cast<std::uint64_t>(sizes.data()[list]);  // A negative size is too large.
+    if (size > count - begin) throw nb::value_error("the lists have more elements than there are keys");
+    places[list] = begin;
+    const std::size_t end = begin + static_cast<std::size_t>(size);
+    for (; begin < end; ++begin) numbers[begin] = keys.data()[begin] << kListBits | list;
+  }
+  if (begin != count) throw nb::value_error("the lists have fewer elements than there are keys");
+  const nb::gil_scoped_release unlocked;
+  sort_by_key(numbers);
+  std::size_t n_distinct = 0;
+  for (const std::uint64_t number : numbers) {
+    const std::uint64_t key = number >> kListBits;
+    if (n_distinct == 0 || distinct.data()[n_distinct - 1] != key) distinct.data()[n_distinct++] = key;
+    const std::size_t list = number & ((std::uint64_t{1} << kListBits) - 1);
+    indices.data()[places[list]++] = static_cast<std::int64_t>(n_distinct - 1);
+  }
+  return n_distinct;
+}
+
+// Writes the place of each key in an ascending list, or -1 if it is not in the list. The keys ascend, too, so each is searched
+// from the place of the one before it, in steps that double.
+void find_keys(Input<std::uint64_t, 1> list, Input<std::uint64_t, 1> keys, Output<std::int64_t, 1> places) {
+  const std::size_t size = list.shape(0), count = keys.shape(0);
+  if (places.shape(0) != count) throw nb::value_error("expected one place per key");
+  const std::uint64_t *stored = list.data(), *key = keys.data();
+  std::int64_t* place = places.data();
+  const nb::gil_scoped_release unlocked;
+  std::size_t begin = 0;  // All elements before it are smaller than the key.
+  for (std::size_t index = 0; index < count; ++index) {
+    if (index > 0 && key[index] < key[index - 1]) begin = 0;
+    std::size_t step = 1;
+    while (begin + step < size && stored[begin + step] < key[index]) {
+      begin += step;
+      step *= 2;
+    }
+    const std::size_t end = std::min(size, begin + step + 1);
+    begin = static_cast<std::size_t>(std::lower_bound(stored + begin, stored + end, key[index]) - stored);
+    place[index] = begin < size && stored[begin] == key[index] ? static_cast<std::int64_t>(begin) : -1;
+  }
+}
+
+}  // namespace
+
+void bind_key_lists(nb::module_& m) {
+  m.def("merge_lists", &merge_lists, nb::arg("keys").noconvert(), nb::arg("sizes").noconvert(), nb::arg("distinct").noconvert(),
+        nb::arg("indices").noconvert());
+  m.def("find_keys", &find_keys, nb::arg("list").noconvert(), nb::arg("keys").noconvert(), nb::arg("places").noconvert());
+}
+
+}  // namespace tamis::mail
